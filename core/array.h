@@ -1,0 +1,94 @@
+// Array: numbers on a device. A small value handle: copying it copies no numbers.
+#pragma once
+
+#include <tandem/core/dtype.h>
+#include <tandem/core/shape.h>
+#include <tandem/core/storage.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+// Shape, strides (in elements), offset and dtype over shared storage. Views share the storage of what they view.
+// Images read (N, C, H, W); their memory is N, H, W, C ("channels last").
+// Several threads may read one Array; writing needs the caller's own order.
+class Array {
+ public:
+  Array() = default;  // undefined: no storage; only defined() and assignment are meaningful
+  Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
+
+  // Uninitialised memory, row-major or with channels last (rank 4 only).
+  static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  // A copy of `values` in host memory.
+  template <class T>
+  static Array from(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Array from(const std::vector<T>& values, const Shape& shape) { return from(std::span<const T>(values), shape); }
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  const Strides& strides() const { return strides_; }
+  int rank() const { return shape_.rank(); }
+  std::int64_t dim(std::int64_t i) const { return shape_[normalize_dim(i, rank())]; }
+  std::int64_t numel() const { return shape_.product(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return storage_->device(); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::int64_t offset() const { return offset_; }
+
+  bool is_contiguous() const;     // row-major without gaps
+  bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
+
+  // The first element. data<T>() checks that T is the array's dtype.
+  void* raw() const { return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_)); }
+  template <class T>
+  T* data() const {
+    TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());
+    return static_cast<T*>(raw());
+  }
+
+  // Views: no number moves. reshape copies only where no view can express the new shape; one entry may be -1.
+  Array reshape(const Shape& shape) const;
+  Array flatten(std::int64_t from_dim = 0) const;
+  Array permute(const Dims& order) const;
+  Array transpose(std::int64_t a, std::int64_t b) const;
+  Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end) const;
+  Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
+  Array expand(const Shape& shape) const;                    // repeats size-1 dimensions by stride 0
+  Array squeeze(std::int64_t dim) const;
+  Array unsqueeze(std::int64_t dim) const;
+
+  // Copies, each of them only where it is needed (clone: always).
+  Array contiguous() const;
+  Array channels_last() const;
+  Array to(DType dtype) const;
+  Array to(Device device) const;
+  Array clone() const;
+
+  // In-place writes. The version of the storage goes up.
+  void copy_from(const Array& source);  // any strides, dtype and device; source broadcasts to this shape
+  void fill(double value);
+
+  // The only element as a number. Error when there is not exactly one.
+  double item() const;
+  // All elements, row-major, converted to T.
+  template <class T>
+  std::vector<T> to_vector() const;
+  std::string to_string() const;  // for people: values of a small array, a summary of a large one
+
+ private:
+  std::shared_ptr<Storage> storage_;
+  Shape shape_;
+  Strides strides_;
+  std::int64_t offset_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+std::ostream& operator<<(std::ostream& out, const Array& array);
+
+}  // namespace tandem

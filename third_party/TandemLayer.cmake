@@ -1,0 +1,27 @@
+# tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder.
+# tandem_compile_options(target): the flags that every target of ours gets.
+
+function(tandem_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(TANDEM_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(TANDEM_ARCH)
+    target_compile_options(${target} PRIVATE -march=${TANDEM_ARCH})
+  endif()
+  if(TANDEM_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${TANDEM_SANITIZE})
+  endif()
+endfunction()
+
+function(tandem_layer name)
+  cmake_parse_arguments(layer "" "" "USES;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(tandem_${name} STATIC ${sources})
+  set_target_properties(tandem_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  tandem_compile_options(tandem_${name})
+  target_include_directories(tandem_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
+  list(TRANSFORM layer_USES PREPEND tandem_)
+  target_link_libraries(tandem_${name} PUBLIC ${layer_USES} PRIVATE ${layer_PRIVATE} Threads::Threads)
+endfunction()
