@@ -62,6 +62,21 @@ decltype(auto) dispatch(DType dtype, F&& f) {
   detail::fail("invalid dtype ", static_cast<int>(dtype));
 }
 
+// The same for everything that can be calculated with; `operation` names the caller in the error.
+template <class F>
+decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    case DType::i64: return f(std::int64_t{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::u8: return f(std::uint8_t{});
+    default: detail::fail(operation, ": needs numbers, got ", dtype);
+  }
+}
+
 // The same for floating types only; `operation` names the caller in the error.
 template <class F>
 decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {

@@ -1,0 +1,132 @@
+// Backend: what a device must be able to compute. One implementation per device: core/cpu/, later core/cuda/.
+//
+// Shapes, dtypes and devices are checked and outputs allocated above, in core/ops_*.cpp: an implementation receives views
+// that fit and only computes. `const Array&` is a handle; outputs come last and are written through it. Four-dimensional
+// inputs and outputs of the spatial operations are channels last.
+#pragma once
+
+#include <tandem/core/array.h>
+#include <tandem/core/functors.h>
+
+#include <optional>
+
+namespace tandem {
+
+// Height, width.
+struct Extent {
+  std::int64_t h = 1, w = 1;
+  Extent() = default;
+  Extent(std::int64_t both) : h(both), w(both) {}  // NOLINT: 5 is a 5 x 5 kernel
+  Extent(std::int64_t h, std::int64_t w) : h(h), w(w) {}
+  bool operator==(const Extent&) const = default;
+};
+inline std::ostream& operator<<(std::ostream& out, Extent e) { return out << e.h << 'x' << e.w; }
+
+struct Window {  // how a convolution or pooling kernel moves over an image
+  Extent kernel;
+  Extent stride;
+  Extent padding = 0;
+  Extent dilation;
+};
+
+enum class Reduction { sum, mean, max, argmax };
+
+// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked for.
+// One pass over memory serves all three.
+struct BatchNormFusion {
+  bool relu = false;
+  bool max_pool_2x2 = false;
+};
+
+// What normalisation multiplies by and adds, per channel (C), f32 (f64 for f64 input).
+struct BatchNormAffine {
+  Array mean, invstd;   // of this batch, or running statistics in evaluation
+  Array weight, bias;
+};
+
+// One parameter for an optimizer to update; all f32 and dense. `momentum` may be null where it is not used.
+struct SgdSegment {
+  float* parameter;
+  const float* gradient;
+  float* momentum;
+  std::int64_t numel;
+  bool momentum_is_fresh;  // this step starts the buffer: it becomes the gradient itself
+};
+
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Memory, 64-byte aligned, from a cache: a block given back serves the next request of its size class.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(void* data, std::size_t bytes) = 0;
+
+  // Element by element; any strides. copy converts dtypes.
+  virtual void copy(const Array& from, const Array& to) = 0;
+  virtual void fill(const Array& to, double value) = 0;
+  virtual void map(const UnaryOp& op, const Array& x, const Array& y) = 0;
+  virtual void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) = 0;
+  virtual void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) = 0;
+  // grad = grad_y * d(op)/d(operand), where operand 0 is a and 1 is b; everything already broadcast to y's shape.
+  virtual void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
+                        const Array& grad) = 0;
+  virtual void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) = 0;
+  // y has size 1 in the dimensions that are reduced. argmax: one dimension, y is i64.
+  virtual void reduce(Reduction op, const Array& x, const Array& y) = 0;
+
+  // y (M, N) = a (M, K) b (K, N) [+ bias (N)]; any strides of a and b; bias is f32 where y is 16-bit.
+  virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
+
+  // x (N, C, H, W), weight (O, C, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
+  // are 16-bit: they are converted as they are packed.
+  virtual void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+                      const Array& y) = 0;
+  virtual void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) = 0;
+  virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                                  const std::optional<Array>& grad_bias) = 0;
+
+  // `index` (u8, as y): which element of the window was the maximum, row by row, the first of equals.
+  virtual void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) = 0;
+  virtual void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window, const Array& grad_x) = 0;
+
+  // Training-mode batch normalisation in phases, so that statistics of several ranks can be combined in between.
+  // Per channel: mean (C) and m2 (C), the sum of squared deviations from it.
+  virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) = 0;
+  // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
+  // `index` (u8) its place in the window.
+  virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
+                                const Array& selected, const Array& index) = 0;
+  // sum_dy (C): sum of gradients that arrive at the normalised value; sum_dy_xhat (C): the same times (x - mean) * invstd.
+  // x is `selected` when pooling.
+  virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                      const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) = 0;
+  // grad_x from the two sums above (over all ranks, divided by the count of all ranks).
+  virtual void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                     const Array& grad_y, const Array& index, const Array& mean_dy,
+                                     const Array& mean_dy_xhat, const Array& grad_x) = 0;
+
+  // Along the last dimension of x (rows, classes).
+  virtual void log_softmax(const Array& x, const Array& y) = 0;
+  virtual void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) = 0;
+  // logits (N, C), target (N) i64; loss () is the mean of -log p[target]; probabilities (N, C) f32 for the gradient.
+  // Returns the first row whose target is outside of [0, C), or -1.
+  virtual std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
+                                     const Array& probabilities) = 0;
+  virtual void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
+                                  const Array& grad_logits) = 0;
+
+  virtual void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) = 0;
+};
+
+// The implementation for a device. Error when this build has none.
+Backend& backend(Device device);
+
+}  // namespace tandem

@@ -1,0 +1,95 @@
+// A caching allocator. Requests are rounded up to size classes (four per power of two, so at most a quarter is wasted) and
+// blocks that come back wait in the class's list for the next request: after the first step a training loop asks the
+// system for nothing.
+#include <tandem/core/cpu/cpu_backend.h>
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+namespace tandem {
+
+namespace {
+
+constexpr std::size_t alignment = 64;         // a cache line, and the widest vector
+constexpr std::size_t huge_page = 2u << 20;   // large blocks are aligned to it, so that few TLB entries cover them
+
+struct SizeClass {
+  std::size_t index, bytes;
+};
+
+SizeClass size_class(std::size_t bytes) {
+  bytes = std::max(bytes, alignment);
+  const std::size_t step = std::bit_floor(bytes) / 4;
+  const std::size_t rounded = (bytes + step - 1) / step * step;
+  const auto power = static_cast<std::size_t>(std::bit_width(rounded) - 1);
+  return {power * 4 + (rounded - std::bit_floor(rounded)) / (std::bit_floor(rounded) / 4), rounded};
+}
+
+class CachingAllocator {
+ public:
+  void* allocate(std::size_t bytes) {
+    const SizeClass wanted = size_class(bytes);
+    {
+      std::lock_guard lock(mutex_);
+      auto& free = free_[wanted.index];
+      if (!free.empty()) {
+        void* block = free.back();
+        free.pop_back();
+        return block;
+      }
+    }
+    void* block = from_system(wanted.bytes);
+    if (!block) {
+      release_cached();
+      block = from_system(wanted.bytes);
+    }
+    TANDEM_CHECK(block, "out of memory: ", bytes, " bytes are not to be had; use a smaller batch or model");
+    return block;
+  }
+
+  void deallocate(void* block, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    free_[size_class(bytes).index].push_back(block);
+  }
+
+ private:
+  static void* from_system(std::size_t bytes) {
+    const std::size_t align = bytes >= huge_page ? huge_page : alignment;
+    void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (block && align == huge_page) madvise(block, bytes, MADV_HUGEPAGE);
+    return block;
+  }
+
+  void release_cached() {
+    std::lock_guard lock(mutex_);
+    for (auto& free : free_) {
+      for (void* block : free) std::free(block);
+      free.clear();
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<void*> free_[256];
+};
+
+// Never destroyed: Arrays with static storage may give memory back after main() has ended.
+CachingAllocator& allocator() {
+  static auto* instance = new CachingAllocator;
+  return *instance;
+}
+
+}  // namespace
+
+void* CpuBackend::allocate(std::size_t bytes) { return allocator().allocate(bytes); }
+void CpuBackend::deallocate(void* data, std::size_t bytes) { allocator().deallocate(data, bytes); }
+
+CpuBackend& cpu_backend() {
+  static auto* instance = new CpuBackend;
+  return *instance;
+}
+
+}  // namespace tandem

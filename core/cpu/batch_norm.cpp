@@ -1,0 +1,277 @@
+// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory: what counts is how
+// often an activation is read and written, so each phase is one pass and keeps nothing that it can recompute.
+//
+// Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and are
+// combined in order, in double: the result does not depend on the number of threads.
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/simd.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tandem {
+
+namespace {
+
+using cpu::load;
+using cpu::store;
+using cpu::vec;
+
+// Rows whose channels fit in half of a first-level cache, so that a second look at them is free.
+std::int64_t chunk_rows(std::int64_t channels) { return std::max<std::int64_t>(16, 4096 / channels); }
+
+// Per channel, what a kernel needs in the type it computes in. y = x * scale + shift; xhat = (x - mean) * invstd.
+template <class C>
+struct Coefficients {
+  std::vector<C> scale, shift;
+  const C* mean;
+  const C* invstd;
+  explicit Coefficients(const BatchNormAffine& affine)
+      : scale(affine.mean.numel()), shift(scale.size()), mean(affine.mean.data<C>()), invstd(affine.invstd.data<C>()) {
+    const C* weight = affine.weight.data<C>();
+    const C* bias = affine.bias.data<C>();
+    for (std::size_t c = 0; c < scale.size(); ++c) {
+      scale[c] = weight[c] * invstd[c];
+      shift[c] = bias[c] - mean[c] * scale[c];
+    }
+  }
+};
+
+// Two per-channel sums over all rows, by chunk. part(first_row, rows, c, lanes, sums) fills `sums` for L channels.
+template <class C, class Part, class Combine>
+void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine combine) {
+  const std::int64_t chunk = chunk_rows(channels), chunks = (rows + chunk - 1) / chunk;
+  Array partial = Array::empty({chunks, 2, channels}, dtype_of<C>());
+  C* sums = partial.data<C>();
+#pragma omp parallel for if (rows * channels >= parallel_grain)
+  for (std::int64_t k = 0; k < chunks; ++k) {
+    const std::int64_t first = k * chunk, n = std::min(chunk, rows - first);
+    C* out = sums + k * 2 * channels;
+    cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+      constexpr int L = lanes;
+      const auto [a, b] = part(lanes, first, n, c);
+      store<L>(out + c, a);
+      store<L>(out + channels + c, b);
+    });
+  }
+  for (std::int64_t k = 0; k < chunks; ++k)
+    combine(std::min(chunk, rows - k * chunk), sums + k * 2 * channels, sums + (k * 2 + 1) * channels);
+}
+
+template <class V>
+struct Pair {
+  V a, b;
+};
+
+}  // namespace
+
+void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const Array& m2_out) {
+  const std::int64_t channels = x.dim(1), rows = x.dim(0) * x.dim(2) * x.dim(3);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const T* data = static_cast<const T*>(x.raw());
+    std::vector<double> mean(channels, 0.0), m2(channels, 0.0);
+    double count = 0;
+    const auto part = [=](auto lanes, std::int64_t first, std::int64_t n, std::int64_t c) {
+      constexpr int L = lanes;
+      using V = vec<C, L>;
+      const T* p = data + first * channels + c;
+      V sum[4] = {};  // several, so that additions need not wait for one another
+      std::int64_t r = 0;
+      for (; r + 4 <= n; r += 4)
+        for (int u = 0; u < 4; ++u) sum[u] += load<L>(p + (r + u) * channels);
+      for (; r < n; ++r) sum[0] += load<L>(p + r * channels);
+      const V mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / static_cast<C>(n);
+      V square[4] = {};
+      for (r = 0; r + 4 <= n; r += 4)
+        for (int u = 0; u < 4; ++u) {
+          const V d = load<L>(p + (r + u) * channels) - mean;
+          square[u] += d * d;
+        }
+      for (; r < n; ++r) {
+        const V d = load<L>(p + r * channels) - mean;
+        square[0] += d * d;
+      }
+      return Pair<V>{mean, (square[0] + square[1]) + (square[2] + square[3])};
+    };
+    // Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+    const auto combine = [&](std::int64_t n, const C* chunk_mean, const C* chunk_m2) {
+      const double total = count + static_cast<double>(n);
+      const double weight = static_cast<double>(n) / total;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const double delta = chunk_mean[c] - mean[c];
+        mean[c] += delta * weight;
+        m2[c] += chunk_m2[c] + delta * delta * count * weight;
+      }
+      count = total;
+    };
+    sum_over_rows<C>(rows, channels, part, combine);
+    std::copy(mean.begin(), mean.end(), mean_out.data<C>());
+    std::copy(m2.begin(), m2.end(), m2_out.data<C>());
+  });
+}
+
+void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
+                                  const Array& selected, const Array& index) {
+  const std::int64_t channels = x.dim(1), width = x.dim(3);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const Coefficients<C> k(affine);
+    const T* in = static_cast<const T*>(x.raw());
+    T* out = static_cast<T*>(y.raw());
+    if (!fusion.max_pool_2x2) {
+      const std::int64_t rows = x.dim(0) * x.dim(2) * width;
+#pragma omp parallel for if (x.numel() >= parallel_grain)
+      for (std::int64_t r = 0; r < rows; ++r)
+        cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+          constexpr int L = lanes;
+          vec<C, L> v = load<L>(in + r * channels + c) * load<L>(&k.scale[c]) + load<L>(&k.shift[c]);
+          if (fusion.relu) v = v < 0 ? vec<C, L>{} : v;
+          store<L>(out + r * channels + c, v);
+        });
+      return;
+    }
+    const std::int64_t out_h = y.dim(2), out_w = y.dim(3), images = x.dim(0), height = x.dim(2);
+    T* chosen = static_cast<T*>(selected.raw());
+    std::uint8_t* place = index.data<std::uint8_t>();
+#pragma omp parallel for if (x.numel() >= parallel_grain)
+    for (std::int64_t row = 0; row < images * out_h; ++row) {
+      const T* top = in + (row / out_h * height + row % out_h * 2) * width * channels;
+      cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+        constexpr int L = lanes;
+        using V = vec<C, L>;
+        using M = vec<cpu::mask_t<C>, L>;
+        const V scale = load<L>(&k.scale[c]), shift = load<L>(&k.shift[c]);
+        for (std::int64_t w = 0; w < out_w; ++w) {
+          const T* window = top + 2 * w * channels + c;
+          V best_x = load<L>(window);
+          V best = best_x * scale + shift;
+          M where = {};
+          for (int i = 1; i < 4; ++i) {
+            const V candidate_x = load<L>(window + (i / 2 * width + i % 2) * channels);
+            const V candidate = candidate_x * scale + shift;
+            const M better = candidate > best || candidate != candidate;
+            best = better ? candidate : best;
+            best_x = better ? candidate_x : best_x;
+            where = better ? M{} + i : where;
+          }
+          if (fusion.relu) best = best < 0 ? V{} : best;
+          const std::int64_t at = (row * out_w + w) * channels + c;
+          store<L>(out + at, best);
+          store<L>(chosen + at, best_x);
+          store<L>(place + at, __builtin_convertvector(where, vec<std::uint8_t, L>));
+        }
+      });
+    }
+  });
+}
+
+void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                        const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) {
+  const std::int64_t channels = x.dim(1), rows = x.dim(0) * x.dim(2) * x.dim(3);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const Coefficients<C> k(affine);
+    const T* in = static_cast<const T*>(x.raw());
+    const T* grad = static_cast<const T*>(grad_y.raw());
+    std::vector<double> dy(channels, 0.0), dy_xhat(channels, 0.0);
+    const auto part = [&](auto lanes, std::int64_t first, std::int64_t n, std::int64_t c) {
+      constexpr int L = lanes;
+      using V = vec<C, L>;
+      const V scale = load<L>(&k.scale[c]), shift = load<L>(&k.shift[c]);
+      const V mean = load<L>(k.mean + c), invstd = load<L>(k.invstd + c);
+      V dy[2] = {}, dy_xhat[2] = {};
+      const auto add = [&](int u, std::int64_t r) {
+        const V v = load<L>(in + (first + r) * channels + c);
+        V g = load<L>(grad + (first + r) * channels + c);
+        if (fusion.relu) g = v * scale + shift > 0 ? g : V{};
+        dy[u] += g;
+        dy_xhat[u] += g * (v - mean);
+      };
+      std::int64_t r = 0;
+      for (; r + 2 <= n; r += 2) {
+        add(0, r);
+        add(1, r + 1);
+      }
+      if (r < n) add(0, r);
+      return Pair<V>{dy[0] + dy[1], (dy_xhat[0] + dy_xhat[1]) * invstd};
+    };
+    const auto combine = [&](std::int64_t, const C* a, const C* b) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        dy[c] += a[c];
+        dy_xhat[c] += b[c];
+      }
+    };
+    sum_over_rows<C>(rows, channels, part, combine);
+    std::copy(dy.begin(), dy.end(), sum_dy.data<C>());
+    std::copy(dy_xhat.begin(), dy_xhat.end(), sum_dy_xhat.data<C>());
+  });
+}
+
+void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                       const Array& grad_y, const Array& index, const Array& mean_dy,
+                                       const Array& mean_dy_xhat, const Array& grad_x) {
+  const std::int64_t channels = x.dim(1), width = x.dim(3), height = x.dim(2), images = x.dim(0);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const Coefficients<C> k(affine);
+    // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
+    std::vector<C> slope(channels), offset(channels);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      slope[c] = -k.scale[c] * k.invstd[c] * mean_dy_xhat.data<C>()[c];
+      offset[c] = -k.scale[c] * mean_dy.data<C>()[c] - slope[c] * k.mean[c];
+    }
+    const T* in = static_cast<const T*>(x.raw());
+    const T* grad = static_cast<const T*>(grad_y.raw());
+    T* out = static_cast<T*>(grad_x.raw());
+    // One pixel's gradient: `dy` counts only where `active` says so and where ReLU let it through.
+    const auto pixel = [&](auto lanes, std::int64_t at, std::int64_t c, auto dy, auto active) {
+      constexpr int L = lanes;
+      using V = vec<C, L>;
+      const V scale = load<L>(&k.scale[c]);
+      const V v = load<L>(in + at);
+      if (fusion.relu) active &= v * scale + load<L>(&k.shift[c]) > 0;
+      dy = active ? dy : V{};
+      store<L>(out + at, V(dy * scale + (v * load<L>(&slope[c]) + load<L>(&offset[c]))));
+    };
+    if (!fusion.max_pool_2x2) {
+      const std::int64_t rows = images * height * width;
+#pragma omp parallel for if (x.numel() >= parallel_grain)
+      for (std::int64_t r = 0; r < rows; ++r)
+        cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+          constexpr int L = lanes;
+          using M = vec<cpu::mask_t<C>, L>;
+          pixel(lanes, r * channels + c, c, load<L>(grad + r * channels + c), M{} - 1);
+        });
+      return;
+    }
+    const std::int64_t out_h = grad_y.dim(2), out_w = grad_y.dim(3);
+    const std::uint8_t* place = index.data<std::uint8_t>();
+#pragma omp parallel for if (x.numel() >= parallel_grain)
+    for (std::int64_t row = 0; row < images * height; ++row) {
+      const std::int64_t h = row % height, pooled_row = row / height * out_h + h / 2;
+      cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+        constexpr int L = lanes;
+        using V = vec<C, L>;
+        using M = vec<cpu::mask_t<C>, L>;
+        for (std::int64_t w = 0; w < width; ++w) {
+          V dy = {};
+          M active = {};
+          if (h / 2 < out_h && w / 2 < out_w) {  // an odd last row or column is in no window
+            const std::int64_t from = (pooled_row * out_w + w / 2) * channels + c;
+            dy = load<L>(grad + from);
+            const auto where = __builtin_convertvector(cpu::load_raw<std::uint8_t, L>(place + from), M);
+            active = where == static_cast<cpu::mask_t<C>>(h % 2 * 2 + w % 2);
+          }
+          pixel(lanes, (row * width + w) * channels + c, c, dy, active);
+        }
+      });
+    }
+  });
+}
+
+}  // namespace tandem

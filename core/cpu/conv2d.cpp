@@ -1,0 +1,122 @@
+// Convolution by oneDNN; for the dtypes it does not have, by the plain method: lay each image's windows out as rows of a
+// matrix (im2col) and multiply.
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/onednn.h>
+
+#include <Eigen/Core>
+#include <cstring>
+
+namespace tandem {
+
+namespace {
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Calls f(row, column, pixel) for each element of the window matrix of one image that lies inside of the image: row is an
+// output pixel, column = (kernel h, kernel w) and pixel = h * width + w, each to be multiplied by the number of channels.
+template <class F>
+void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F f) {
+  for (std::int64_t o = 0; o < y[2] * y[3]; ++o)
+    for (std::int64_t k = 0; k < w.kernel.h * w.kernel.w; ++k) {
+      const std::int64_t h = o / y[3] * w.stride.h - w.padding.h + k / w.kernel.w * w.dilation.h;
+      const std::int64_t v = o % y[3] * w.stride.w - w.padding.w + k % w.kernel.w * w.dilation.w;
+      if (0 <= h && h < x[2] && 0 <= v && v < x[3]) f(o, k, h * x[3] + v);
+    }
+}
+
+template <class T>
+Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Window& w) {
+  const std::int64_t channels = x[1];
+  Matrix<T> rows = Matrix<T>::Zero(y[2] * y[3], w.kernel.h * w.kernel.w * channels);
+  for_each_window_element(x, y, w, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
+    std::copy_n(image + pixel * channels, channels, &rows(row, k * channels));
+  });
+  return rows;
+}
+
+// (O, C, KH, KW) -> (O, KH * KW * C), to go with windows_of.
+template <class T>
+Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
+  return {weight_khwc.data<T>(), weight_khwc.dim(0), weight_khwc.numel() / weight_khwc.dim(0)};
+}
+
+// The dtype the plain method computes in.
+DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+template <class F>
+void dispatch_plain(DType dtype, F f) {
+  if (dtype == DType::f64) f(double{});
+  else f(float{});
+}
+
+template <class T>
+Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W, C) of one image
+  const std::int64_t pixels = a.dim(2) * a.dim(3);
+  return {a.data<T>() + n * pixels * a.dim(1), pixels, a.dim(1)};
+}
+
+}  // namespace
+
+void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+                        const Array& y) {
+  if (onednn::conv2d(x, weight, bias, window, y)) return;
+  const DType dtype = plain_dtype(x);
+  const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
+  const Array out = y.dtype() == dtype ? y : Array::empty_channels_last(y.shape(), dtype);
+  const Array b = bias ? bias->to(dtype).contiguous() : Array();
+  dispatch_plain(dtype, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t n = 0; n < x.dim(0); ++n) {
+      auto result = image_matrix<T>(out, n);
+      result.noalias() = windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window) * as_matrix<T>(w).transpose();
+      if (bias) result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
+    }
+  });
+  if (y.dtype() != dtype) copy(out, y);
+}
+
+void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
+  if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
+  const DType dtype = plain_dtype(grad_y);
+  const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
+  const Array gx = grad_x.dtype() == dtype ? grad_x : Array::empty_channels_last(grad_x.shape(), dtype);
+  std::memset(gx.raw(), 0, gx.bytes());
+  dispatch_plain(dtype, [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t channels = grad_x.dim(1);
+    for (std::int64_t n = 0; n < grad_x.dim(0); ++n) {
+      const Matrix<T> rows = image_matrix<T>(gy, n) * as_matrix<T>(w);
+      auto image = image_matrix<T>(gx, n);
+      for_each_window_element(grad_x.shape(), grad_y.shape(), window, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
+        image.row(pixel) += rows.block(row, k * channels, 1, channels);
+      });
+    }
+  });
+  if (grad_x.dtype() != dtype) copy(gx, grad_x);
+}
+
+void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                                    const std::optional<Array>& grad_bias) {
+  if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
+  const DType dtype = plain_dtype(x);
+  const Array in = x.to(dtype), gy = grad_y.to(dtype);
+  const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, x.dim(1)}, dtype);
+  const Array bias_sum = Array::empty({grad_weight.dim(0)}, dtype);
+  dispatch_plain(dtype, [&](auto type) {
+    using T = decltype(type);
+    Eigen::Map<Matrix<T>> weight_total(sum.data<T>(), sum.dim(0), sum.numel() / sum.dim(0));
+    Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>> bias_total(bias_sum.data<T>(), bias_sum.numel());
+    weight_total.setZero();
+    bias_total.setZero();
+    for (std::int64_t n = 0; n < x.dim(0); ++n) {
+      const auto g = image_matrix<T>(gy, n);
+      weight_total.noalias() += g.transpose() * windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window);
+      bias_total += g.colwise().sum();
+    }
+  });
+  copy(sum.permute({0, 3, 1, 2}), grad_weight);
+  if (grad_bias) copy(bias_sum, *grad_bias);
+}
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+// The CPU: Eigen for small linear algebra, oneDNN for convolutions, own loops (vectorised by the compiler, spread over
+// OpenMP threads) for the rest. Every file here implements one family of operations.
+#pragma once
+
+#include <tandem/core/backend.h>
+
+namespace tandem {
+
+class CpuBackend final : public Backend {
+ public:
+  // allocator.cpp
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data, std::size_t bytes) override;
+
+  // elementwise.cpp
+  void copy(const Array& from, const Array& to) override;
+  void fill(const Array& to, double value) override;
+  void map(const UnaryOp& op, const Array& x, const Array& y) override;
+  void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) override;
+  void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) override;
+  void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
+                const Array& grad) override;
+  void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) override;
+
+  // reduce.cpp
+  void reduce(Reduction op, const Array& x, const Array& y) override;
+
+  // matmul.cpp
+  void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;
+
+  // conv2d.cpp
+  void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+              const Array& y) override;
+  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) override;
+  void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                          const std::optional<Array>& grad_bias) override;
+
+  // max_pool2d.cpp
+  void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) override;
+  void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window, const Array& grad_x) override;
+
+  // batch_norm.cpp
+  void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) override;
+  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
+                        const Array& selected, const Array& index) override;
+  void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
+                              const Array& sum_dy, const Array& sum_dy_xhat) override;
+  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
+                             const Array& index, const Array& mean_dy, const Array& mean_dy_xhat,
+                             const Array& grad_x) override;
+
+  // loss.cpp
+  void log_softmax(const Array& x, const Array& y) override;
+  void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) override;
+  std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
+                             const Array& probabilities) override;
+  void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
+                          const Array& grad_logits) override;
+
+  // optimizer.cpp
+  void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
+};
+
+CpuBackend& cpu_backend();
+
+// Below this many elements a loop stays on one thread: starting the others would cost more.
+inline constexpr std::int64_t parallel_grain = 32768;
+
+}  // namespace tandem

@@ -1,0 +1,257 @@
+#include <tandem/core/cpu/onednn.h>
+
+#include <omp.h>
+
+#include <array>
+#include <dnnl.hpp>
+#include <unordered_map>
+
+namespace tandem::onednn {
+
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+const dnnl::engine& engine() {
+  static auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *instance;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream instance(engine());
+  return instance;
+}
+
+// A primitive, and for each of its arguments the caller's layout and, where the primitive wants another, a packed copy.
+class Plan {
+ public:
+  void set_primitive(dnnl::primitive primitive) { primitive_ = std::move(primitive); }
+
+  void add_input(int id, const memory::desc& theirs, const memory::desc& wanted) {
+    Argument argument{id, unbound(theirs), {}, {}, false};
+    if (theirs != wanted) {
+      argument.packed = memory(wanted, engine());
+      argument.move = dnnl::reorder(argument.caller, argument.packed);
+    }
+    arguments_.push_back(std::move(argument));
+  }
+
+  void add_output(int id, const memory::desc& theirs, const memory::desc& made) {
+    Argument argument{id, unbound(theirs), {}, {}, true};
+    if (theirs != made) {
+      argument.packed = memory(made, engine());
+      argument.move = dnnl::reorder(argument.packed, argument.caller);
+    }
+    arguments_.push_back(std::move(argument));
+  }
+
+  // `data`: the caller's memory, in the order in which the arguments were added.
+  void execute(std::initializer_list<void*> data) {
+    auto pointer = data.begin();
+    std::unordered_map<int, memory> bound;
+    for (auto& a : arguments_) {
+      a.caller.set_data_handle(*pointer++);
+      if (a.packed && !a.is_output) a.move.execute(stream(), a.caller, a.packed);
+      bound.emplace(a.id, a.packed ? a.packed : a.caller);
+    }
+    primitive_.execute(stream(), bound);
+    for (auto& a : arguments_)
+      if (a.packed && a.is_output) a.move.execute(stream(), a.packed, a.caller);
+    stream().wait();
+  }
+
+ private:
+  struct Argument {
+    int id;
+    memory caller, packed;
+    dnnl::reorder move;
+    bool is_output;
+  };
+  static memory unbound(const memory::desc& desc) { return memory(desc, engine(), nullptr); }
+
+  dnnl::primitive primitive_;
+  std::vector<Argument> arguments_;
+};
+
+// What a plan depends on.
+using Key = std::array<std::int64_t, 24>;
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t h = 14695981039346656037ull;  // FNV-1a
+    for (const auto v : key) h = (h ^ static_cast<std::uint64_t>(v)) * 1099511628211ull;
+    return h;
+  }
+};
+
+// The plan for `key`, made by `build` the first time and kept by this thread; nullptr where oneDNN cannot.
+template <class Build>
+Plan* plan_for(Key key, Build build) {
+  thread_local std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> plans;
+  key.back() = omp_get_max_threads();  // a primitive divides its work when it is made
+  if (const auto found = plans.find(key); found != plans.end()) return found->second.get();
+  constexpr std::size_t most = 512;  // inputs of ever new sizes must not fill the memory
+  if (plans.size() >= most) plans.clear();
+  std::unique_ptr<Plan> plan;
+  try {
+    plan = std::make_unique<Plan>();
+    build(*plan);
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
+      detail::fail("oneDNN: ", error.what());
+    plan = nullptr;
+  }
+  return plans.emplace(key, std::move(plan)).first->second.get();
+}
+
+bool supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+memory::data_type type_of(const Array& a) {
+  return a.dtype() == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end()}; }
+
+// Channels-last memory, under the name by which oneDNN's fastest kernels know it: with one channel it is also NCHW, and
+// with exactly one vector of channels it is also the blocked layout.
+memory::desc image_desc(const Array& a) {
+  static const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  Tag tag = Tag::nhwc;
+  if (a.dim(1) == 1) tag = Tag::nchw;
+  else if (avx512 && a.dim(1) == 16) tag = Tag::nChw16c;
+  return {dims_of(a), type_of(a), tag};
+}
+memory::desc weight_desc(const Array& a) { return {dims_of(a), type_of(a), Tag::oihw}; }
+memory::desc bias_desc(const std::optional<Array>& a) {
+  return a ? memory::desc(dims_of(*a), memory::data_type::f32, Tag::a) : memory::desc();
+}
+memory::desc any_layout(const Array& a, memory::data_type type) { return {dims_of(a), type, Tag::any}; }
+
+Key conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w, const Array& other) {
+  const Shape &i = image.shape(), &k = weight.shape(), &o = other.shape();
+  return {kind, static_cast<int>(image.dtype()), static_cast<int>(weight.dtype()), bias, i[0], i[1], i[2], i[3], k[0], k[1],
+          k[2], k[3], o[2], o[3], w.stride.h, w.stride.w, w.padding.h, w.padding.w, w.dilation.h, w.dilation.w};
+}
+
+struct Geometry {
+  memory::dims stride, dilation, padding;
+  explicit Geometry(const Window& w)
+      : stride{w.stride.h, w.stride.w},
+        dilation{w.dilation.h - 1, w.dilation.w - 1},
+        padding{w.padding.h, w.padding.w} {}
+};
+
+auto forward_desc(const memory::desc& x, const memory::desc& weight, const memory::desc& bias, const memory::desc& y,
+                  const Geometry& g) {
+  constexpr auto kind = dnnl::prop_kind::forward_training;
+  constexpr auto direct = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::convolution_forward::primitive_desc(engine(), kind, direct, x, weight, bias, y, g.stride, g.dilation,
+                                                   g.padding, g.padding);
+#else
+  return dnnl::convolution_forward::primitive_desc(
+      {kind, direct, x, weight, bias, y, g.stride, g.dilation, g.padding, g.padding}, engine());
+#endif
+}
+
+}  // namespace
+
+bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window, const Array& y) {
+  if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32)) return false;
+  Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
+    const auto desc = forward_desc(image_desc(x), any_layout(weight, type_of(x)), bias_desc(bias), image_desc(y),
+                                   Geometry(window));
+    p.set_primitive(dnnl::convolution_forward(desc));
+    p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight), desc.weights_desc());
+    p.add_output(DNNL_ARG_DST, image_desc(y), desc.dst_desc());
+    if (bias) p.add_input(DNNL_ARG_BIAS, bias_desc(bias), desc.bias_desc());
+  });
+  if (!plan) return false;
+  if (bias) plan->execute({x.raw(), weight.raw(), y.raw(), bias->contiguous().raw()});
+  else plan->execute({x.raw(), weight.raw(), y.raw()});
+  return true;
+}
+
+bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
+  if (!supported(grad_y.dtype()) || !supported(weight.dtype())) return false;
+  Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
+    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_layout(weight, type_of(grad_y));
+    const Geometry g(window);
+    const auto forward = forward_desc(x, w, {}, y, g);
+    constexpr auto direct = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride, g.dilation, g.padding,
+                                                               g.padding, forward);
+#else
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {direct, x, w, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
+#endif
+    p.set_primitive(dnnl::convolution_backward_data(desc));
+    p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight), desc.weights_desc());
+    p.add_output(DNNL_ARG_DIFF_SRC, x, desc.diff_src_desc());
+  });
+  if (!plan) return false;
+  plan->execute({grad_y.raw(), weight.raw(), grad_x.raw()});
+  return true;
+}
+
+bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                        const std::optional<Array>& grad_bias) {
+  if (!supported(x.dtype()) || x.dtype() != grad_y.dtype() || !supported(grad_weight.dtype())) return false;
+  if (grad_bias && grad_bias->dtype() != DType::f32) return false;
+  Plan* plan = plan_for(conv_key(2, x, grad_weight, grad_bias.has_value(), window, grad_y), [&](Plan& p) {
+    const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
+    const auto w = any_layout(grad_weight, memory::data_type::f32);  // 16-bit inputs, sums and result in f32
+    const Geometry g(window);
+    const auto forward = forward_desc(in, any_layout(grad_weight, type_of(x)), b, y, g);
+    constexpr auto direct = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride, g.dilation,
+                                                                  g.padding, g.padding, forward);
+#else
+    const dnnl::convolution_backward_weights::primitive_desc desc(
+        {direct, in, w, b, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
+#endif
+    p.set_primitive(dnnl::convolution_backward_weights(desc));
+    p.add_input(DNNL_ARG_SRC, in, desc.src_desc());
+    p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
+    p.add_output(DNNL_ARG_DIFF_WEIGHTS, weight_desc(grad_weight), desc.diff_weights_desc());
+    if (grad_bias) p.add_output(DNNL_ARG_DIFF_BIAS, b, desc.diff_bias_desc());
+  });
+  if (!plan) return false;
+  if (grad_bias) plan->execute({x.raw(), grad_y.raw(), grad_weight.raw(), grad_bias->raw()});
+  else plan->execute({x.raw(), grad_y.raw(), grad_weight.raw()});
+  return true;
+}
+
+bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
+  if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
+  const auto is_dense = [](const Array& m) { return m.strides()[0] == 1 || m.strides()[1] == 1; };
+  if (!is_dense(a) || !is_dense(b)) return false;
+  const Key key{3, static_cast<int>(a.dtype()), a.dim(0), a.dim(1), b.dim(1), a.strides()[0], a.strides()[1],
+                b.strides()[0], b.strides()[1], bias.has_value()};
+  Plan* plan = plan_for(key, [&](Plan& p) {
+    const auto matrix = [](const Array& m) {
+      return memory::desc(dims_of(m), type_of(m), memory::dims{m.strides()[0], m.strides()[1]});
+    };
+    const auto row = bias ? memory::desc({1, b.dim(1)}, memory::data_type::f32, Tag::ab) : memory::desc();
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::matmul::primitive_desc desc(engine(), matrix(a), matrix(b), row, matrix(y));
+#else
+    const dnnl::matmul::primitive_desc desc({matrix(a), matrix(b), row, matrix(y)}, engine());
+#endif
+    p.set_primitive(dnnl::matmul(desc));
+    p.add_input(DNNL_ARG_SRC, matrix(a), desc.src_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, matrix(b), desc.weights_desc());
+    p.add_output(DNNL_ARG_DST, matrix(y), desc.dst_desc());
+    if (bias) p.add_input(DNNL_ARG_BIAS, row, desc.bias_desc());
+  });
+  if (!plan) return false;
+  if (bias) plan->execute({a.raw(), b.raw(), y.raw(), bias->contiguous().raw()});
+  else plan->execute({a.raw(), b.raw(), y.raw()});
+  return true;
+}
+
+}  // namespace tandem::onednn

@@ -1,0 +1,99 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/loops.h>
+
+#include <limits>
+#include <numeric>
+
+namespace tandem {
+
+namespace {
+
+// Sums run in double (i64 for integers): as exact as the result's dtype can show, whatever the order.
+template <class T>
+using sum_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+
+// Splits x's dimensions into those that y keeps and those it does not.
+struct ReducePlan {
+  Shape kept_shape, reduced_shape;
+  Strides kept_strides, reduced_strides;
+  ReducePlan(const Array& x, const Array& y) {
+    for (int i = 0; i < x.rank(); ++i) {
+      const bool reduced = y.shape()[i] == 1;
+      (reduced ? reduced_shape : kept_shape).push_back(x.shape()[i]);
+      (reduced ? reduced_strides : kept_strides).push_back(x.strides()[i]);
+    }
+  }
+};
+
+std::int64_t offset_of(std::int64_t index, const Shape& shape, const Strides& strides) {
+  std::int64_t offset = 0;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    offset += index % shape[d] * strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
+
+// Calls f(out, offset, stride, n) for each output element and each innermost row of what reduces into it.
+template <class Start, class Row, class Finish>
+void reduce_rows(const ReducePlan& plan, Start start, Row row, Finish finish) {
+  const std::int64_t outputs = plan.kept_shape.product(), count = plan.reduced_shape.product();
+  const int last = plan.reduced_shape.rank() - 1;
+  const std::int64_t n = last < 0 ? 1 : plan.reduced_shape[last];
+  const std::int64_t stride = last < 0 ? 1 : plan.reduced_strides[last];
+#pragma omp parallel for if (outputs * count >= parallel_grain)
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    const std::int64_t base = offset_of(o, plan.kept_shape, plan.kept_strides);
+    auto state = start();
+    for (std::int64_t i = 0; i < count; i += n)
+      row(state, base + offset_of(i, plan.reduced_shape, plan.reduced_strides), stride, n);
+    finish(o, state);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
+  const ReducePlan plan(x, y);
+  const double scale = op == Reduction::mean ? 1.0 / static_cast<double>(plan.reduced_shape.product()) : 1.0;
+  dispatch(x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const T* data = static_cast<const T*>(x.raw());
+    if (op == Reduction::sum || op == Reduction::mean) {
+      dispatch(y.dtype(), [&](auto result) {
+        using Out = decltype(result);
+        Out* out = static_cast<Out*>(y.raw());
+        reduce_rows(plan, [] { return sum_t<T>(0); },
+            [data](sum_t<T>& sum, std::int64_t offset, std::int64_t stride, std::int64_t n) {
+              for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(data[offset + i * stride]);
+            },
+            [out, scale, op](std::int64_t o, sum_t<T> sum) {
+              if (op == Reduction::mean) out[o] = static_cast<Out>(static_cast<compute_t<Out>>(sum * scale));
+              else out[o] = static_cast<Out>(static_cast<compute_t<Out>>(sum));
+            });
+      });
+      return;
+    }
+    struct Best {
+      C value{};
+      std::int64_t index = -1, seen = 0;
+    };
+    T* values = op == Reduction::max ? static_cast<T*>(y.raw()) : nullptr;
+    std::int64_t* indices = op == Reduction::argmax ? static_cast<std::int64_t*>(y.raw()) : nullptr;
+    reduce_rows(plan, [] { return Best{}; },
+        [data](Best& best, std::int64_t offset, std::int64_t stride, std::int64_t n) {
+          for (std::int64_t i = 0; i < n; ++i, ++best.seen) {
+            const C v = static_cast<C>(data[offset + i * stride]);
+            // The first of equals; a NaN is the maximum (v != v only for NaN).
+            if (best.index < 0 || v > best.value || (v != v && best.value == best.value)) best = {v, best.seen, best.seen};
+          }
+        },
+        [values, indices](std::int64_t o, const Best& best) {
+          if (values) values[o] = static_cast<T>(best.value);
+          if (indices) indices[o] = best.index;
+        });
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+// A few lanes at a time, through the compiler's vector types: one source for AVX-512, AVX2 and everything else.
+#pragma once
+
+#include <tandem/core/dtype.h>
+
+#include <bit>
+#include <cstring>
+
+namespace tandem::cpu {
+
+template <class T, int L>
+struct vector_of {
+  typedef T type __attribute__((vector_size(L * sizeof(T))));
+};
+// L numbers of type T; + - * / and comparisons work lane by lane. A comparison gives a mask of integers (-1 or 0) that
+// selects in `mask ? a : b`.
+template <class T, int L>
+using vec = typename vector_of<T, L>::type;
+
+// The integer type of the masks that comparing vectors of C gives.
+template <class C>
+using mask_t = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
+
+template <class T, int L>
+inline vec<T, L> load_raw(const T* from) {
+  vec<T, L> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+// Loads L numbers stored as T in the type computed in, and stores them back (16-bit floats: rounded to nearest even).
+template <int L, class T>
+inline vec<compute_t<T>, L> load(const T* from) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    const auto bits = load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from));
+    return std::bit_cast<vec<float, L>>(__builtin_convertvector(bits, vec<std::uint32_t, L>) << 16);
+  } else if constexpr (std::is_same_v<T, float16>) {
+    vec<float, L> v;
+    for (int i = 0; i < L; ++i) v[i] = from[i];
+    return v;
+  } else {
+    return load_raw<T, L>(from);
+  }
+}
+
+template <int L, class T>
+inline void store(T* to, vec<compute_t<T>, L> v) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    const auto bits = std::bit_cast<vec<std::uint32_t, L>>(v);
+    const auto rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const auto quiet_nan = (bits >> 16) | 0x0040u;
+    const auto is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    const auto narrow = __builtin_convertvector(is_nan ? quiet_nan : rounded, vec<std::uint16_t, L>);
+    std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
+  } else if constexpr (std::is_same_v<T, float16>) {
+    for (int i = 0; i < L; ++i) to[i] = float16(v[i]);
+  } else {
+    std::memcpy(to, &v, sizeof v);
+  }
+}
+
+// Calls f(std::integral_constant<int, L>, c) for channel blocks of 64 bytes of computed numbers, then one by one.
+template <class C, class F>
+inline void for_each_channel_block(std::int64_t channels, F f) {
+  constexpr int lanes = 64 / sizeof(C);
+  std::int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes) f(std::integral_constant<int, lanes>{}, c);
+  for (; c < channels; ++c) f(std::integral_constant<int, 1>{}, c);
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,115 @@
+#include <tandem/core/ops.h>
+
+namespace tandem::ops {
+
+Array full(const Shape& shape, double value, DType dtype, Device device) {
+  Array result = Array::empty(shape, dtype, device);
+  result.fill(value);
+  return result;
+}
+Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Array ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+Array scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
+
+Array empty_like(const Array& like, DType dtype) {
+  // A dense channels-last input begets a channels-last output; a shape that is both counts as row-major.
+  if (like.is_channels_last() && !like.is_contiguous()) return Array::empty_channels_last(like.shape(), dtype, like.device());
+  return Array::empty(like.shape(), dtype, like.device());
+}
+Array empty_like(const Array& like) { return empty_like(like, like.dtype()); }
+
+namespace {
+
+void check_same_device(const Array& a, const Array& b, const char* operation) {
+  TANDEM_CHECK(a.device() == b.device(), operation, ": operands are on ", a.device(), " and ", b.device());
+}
+
+Array empty_broadcast(const Array& a, const Array& b, const Shape& shape, DType dtype) {
+  if (a.shape() == shape) return empty_like(a, dtype);
+  if (b.shape() == shape) return empty_like(b, dtype);
+  return Array::empty(shape, dtype, a.device());
+}
+
+}  // namespace
+
+Array map(const UnaryOp& op, const Array& x) {
+  TANDEM_CHECK(is_floating(x.dtype()) || std::holds_alternative<functors::Affine>(op),
+               "element-wise operation: needs a floating dtype, got ", x.dtype());
+  Array y = empty_like(x);
+  backend(x.device()).map(op, x, y);
+  return y;
+}
+
+Array map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y) {
+  Array grad_x = empty_like(grad_y);
+  backend(grad_y.device()).map_grad(op, saved, grad_y, grad_x);
+  return grad_x;
+}
+
+Array zip(const BinaryOp& op, const Array& a, const Array& b) {
+  check_same_device(a, b, "element-wise operation");
+  const Shape shape = broadcast_shape(a.shape(), b.shape(), "element-wise operation");
+  const DType dtype = promote(a.dtype(), b.dtype());
+  Array y = empty_broadcast(a, b, shape, dtype);
+  backend(a.device()).zip(op, a.to(dtype).expand(shape), b.to(dtype).expand(shape), y);
+  return y;
+}
+
+Array zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y) {
+  const Shape& shape = grad_y.shape();
+  const DType dtype = grad_y.dtype();
+  Array grad = empty_like(grad_y);
+  backend(grad_y.device()).zip_grad(op, operand, a.to(dtype).expand(shape), b.to(dtype).expand(shape), grad_y, grad);
+  return sum_to(grad, operand == 0 ? a.shape() : b.shape());
+}
+
+Array compare(const CompareOp& op, const Array& a, const Array& b) {
+  check_same_device(a, b, "comparison");
+  const Shape shape = broadcast_shape(a.shape(), b.shape(), "comparison");
+  const DType dtype = promote(a.dtype(), b.dtype());
+  Array y = empty_broadcast(a, b, shape, DType::boolean);
+  backend(a.device()).compare(op, a.to(dtype).expand(shape), b.to(dtype).expand(shape), y);
+  return y;
+}
+
+void add_(Array& target, const Array& addend) {
+  check_same_device(target, addend, "add_");
+  backend(target.device()).zip(functors::Add{}, target, addend.to(target.dtype()).expand(target.shape()), target);
+  target.storage()->written_by("add_");
+}
+
+void scale_(Array& target, double factor) {
+  backend(target.device()).map(functors::Affine{factor, 0}, target, target);
+  target.storage()->written_by("scale_");
+}
+
+Array reduce(Reduction op, const Array& x, const Dims& dims, bool keepdim) {
+  TANDEM_CHECK(op != Reduction::argmax || dims.rank() == 1, "argmax: takes one dimension, got ", dims.rank());
+  const bool needs_elements = op == Reduction::max || op == Reduction::argmax;
+  TANDEM_CHECK(!needs_elements || x.numel() > 0, "max of an empty array of shape ", x.shape(), " is not defined");
+  TANDEM_CHECK(op != Reduction::mean || is_floating(x.dtype()), "mean: needs a floating dtype, got ", x.dtype());
+  unsigned reduced = dims.rank() == 0 ? ~0u : 0u;
+  for (const auto d : dims) reduced |= 1u << normalize_dim(d, x.rank());
+  Shape kept, dropped;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool gone = reduced >> i & 1u;
+    kept.push_back(gone ? 1 : x.shape()[i]);
+    if (!gone) dropped.push_back(x.shape()[i]);
+  }
+  const DType sum_dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  const DType dtype = op == Reduction::argmax ? DType::i64 : op == Reduction::max ? x.dtype() : sum_dtype;
+  Array y = Array::empty(kept, dtype, x.device());
+  backend(x.device()).reduce(op, x, y);
+  return keepdim ? y : y.reshape(dropped);
+}
+
+Array sum_to(const Array& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int lead = x.rank() - shape.rank();
+  Dims dims;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
+  return dims.rank() == 0 ? x.reshape(shape) : reduce(Reduction::sum, x, dims, true).reshape(shape);
+}
+
+}  // namespace tandem::ops

@@ -1,0 +1,25 @@
+#include <tandem/core/backend.h>
+#include <tandem/core/storage.h>
+
+namespace tandem {
+
+Storage::Storage(std::size_t bytes, Device device)
+    : data_(backend(device).allocate(bytes)), bytes_(bytes), device_(device) {}
+
+Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
+    : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
+
+Storage::~Storage() {
+  if (release_) release_();
+  else backend(device_).deallocate(data_, bytes_);
+}
+
+std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes) {
+  TANDEM_CHECK(byte_offset + bytes <= parent->bytes(), "storage_slice: bytes ", byte_offset, " to ", byte_offset + bytes,
+               " are outside of a storage of ", parent->bytes());
+  char* data = static_cast<char*>(parent->data()) + byte_offset;
+  const Device device = parent->device();
+  return std::make_shared<Storage>(data, bytes, device, [parent = std::move(parent)] {});
+}
+
+}  // namespace tandem
