@@ -1,0 +1,139 @@
+#include <tandem/core/io/atomic_file.h>
+
+#include <tandem/core/check.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+std::string advice_for(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space on that file system or write to another one";
+    case EFBIG:
+      return "raise the limit on the size of a file (ulimit -f) or write to another file system";
+    case EACCES:
+    case EPERM:
+      return "write to a folder that you may write to, or change its permissions";
+    case EROFS:
+      return "the file system is mounted read-only; write to another one";
+    case ENOENT:
+      return "create the folder first or correct the path";
+    case ENOTDIR:
+      return "a part of the path is a file, not a folder; correct the path";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    default:
+      return "check the file system or write to another one";
+  }
+}
+
+std::string reason_for(int error_number) {
+  return std::generic_category().message(error_number) + " (errno " + std::to_string(error_number) + ")";
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  TANDEM_CHECK(path_.has_filename(), "cannot write \"", path_.string(), "\": it names no file");
+  TANDEM_CHECK(!std::filesystem::is_directory(path_, error), "cannot write ", path_.string(),
+               ": it is a folder; give the name of a file in it");
+  if (std::filesystem::is_symlink(path_, error)) {
+    const auto target = std::filesystem::weakly_canonical(path_, error);
+    TANDEM_CHECK(!error, "cannot write ", path_.string(),
+                 ": the symbolic link cannot be followed: ", error.message());
+    path_ = target;
+  }
+  static std::atomic<unsigned> counter{0};
+  const std::string suffix = "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+  temporary_ = folder_of(path_) / ("." + path_.filename().string() + suffix);
+  // A leftover of the same name can only be of a dead process that had our id.
+  ::unlink(temporary_.c_str());
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file_ < 0) fail("create a temporary file beside it", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  close_and_remove();
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  TANDEM_CHECK(file_ >= 0, "cannot write ", path_.string(), ": it has been committed or has failed already");
+  while (!bytes.empty()) {
+    // Linux writes at most 2 GiB at a time.
+    constexpr std::size_t largest = std::size_t{1} << 30;
+    const auto count = ::write(file_, bytes.data(), std::min(bytes.size(), largest));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail("write", errno);
+    }
+    written_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void AtomicFile::commit() {
+  TANDEM_CHECK(file_ >= 0, "cannot commit ", path_.string(), ": it has been committed or has failed already");
+  if (::fsync(file_) != 0) fail("write it to the disk", errno);
+  // NFS and quotas report a failed write as late as here.
+  const int closed = ::close(std::exchange(file_, -1));
+  if (closed != 0 && errno != EINTR) fail("close", errno);
+  try {
+    rename_durably(temporary_, path_);
+  } catch (...) {
+    close_and_remove();
+    throw;
+  }
+  temporary_.clear();
+}
+
+void AtomicFile::close_and_remove() noexcept {
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
+  if (!temporary_.empty()) {
+    ::unlink(temporary_.c_str());
+    temporary_.clear();
+  }
+}
+
+void AtomicFile::fail(const char* step, int error_number) {
+  close_and_remove();
+  detail::fail("cannot write ", path_.string(), ": to ", step, " failed after ", written_,
+               " bytes: ", reason_for(error_number), "; ", advice_for(error_number),
+               ". What was there before is unchanged.");
+}
+
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    const int error_number = errno;
+    detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ",
+                 reason_for(error_number), "; ", advice_for(error_number),
+                 ". What was there before is unchanged.");
+  }
+  const auto folder = folder_of(to);
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return;  // a folder that one may write to but not read: nothing to synchronise with
+  const int synced = ::fsync(handle);
+  const int error_number = errno;
+  ::close(handle);
+  // Some file systems do not know how to synchronise a folder; then there is nothing more to do.
+  TANDEM_CHECK(synced == 0 || error_number == EINVAL || error_number == ENOTSUP, "wrote ", to.string(),
+               " but could not make its name durable: ", reason_for(error_number), "; ",
+               advice_for(error_number));
+}
+
+}  // namespace tandem

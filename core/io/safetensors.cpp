@@ -1,0 +1,323 @@
+#include <tandem/core/io/safetensors.h>
+
+#include <tandem/core/io/atomic_file.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "the file's numbers are little-endian and are read as they are");
+
+constexpr std::uint64_t largest_header = 100'000'000;
+constexpr const char* metadata_key = "__metadata__";
+
+// In the order of the reference's enumeration, which its writer sorts by (descending).
+constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
+    {DType::boolean, "BOOL"},
+    {DType::u8, "U8"},
+    {DType::f16, "F16"},
+    {DType::bf16, "BF16"},
+    {DType::i32, "I32"},
+    {DType::f32, "F32"},
+    {DType::f64, "F64"},
+    {DType::i64, "I64"},
+}};
+
+std::size_t order_of(DType dtype) {
+  const auto found =
+      std::find_if(dtype_names.begin(), dtype_names.end(), [&](auto& row) { return row.first == dtype; });
+  return static_cast<std::size_t>(found - dtype_names.begin());
+}
+
+struct Entry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::uint64_t begin;  // bytes, from the start of the buffer
+  std::uint64_t end;
+};
+
+// One file being read: every error begins with its name.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : path_(path.string()) {
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    check(file_ >= 0, "cannot be opened: ", std::generic_category().message(errno),
+          "; correct the path or its permissions");
+  }
+  ~Reader() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  Safetensors read() {
+    const std::string header = read_header();
+    Safetensors result;
+    const std::vector<Entry> entries = parse(header, result.metadata);
+    check_layout(entries, 8 + header.size());
+    for (const auto& entry : entries) {
+      Array array = Array::empty(entry.shape, entry.dtype);
+      if (entry.end > entry.begin)
+        read_at(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
+      if (entry.dtype == DType::boolean) check_booleans(entry, array);
+      result.arrays.push_back({entry.name, std::move(array)});
+    }
+    return result;
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t size_ = 0;
+
+  template <class... Parts>
+  void check(bool condition, const Parts&... parts) const {
+    TANDEM_CHECK(condition, "safetensors file ", path_, ": ", parts...);
+  }
+
+  void read_at(void* destination, std::uint64_t bytes, std::uint64_t offset) const {
+    auto* at = static_cast<char*>(destination);
+    while (bytes > 0) {
+      const auto count =
+          ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      check(count >= 0, "cannot be read at byte ", offset, ": ", std::generic_category().message(errno));
+      check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);
+      at += count;
+      offset += static_cast<std::uint64_t>(count);
+      bytes -= static_cast<std::uint64_t>(count);
+    }
+  }
+
+  std::string read_header() {
+    struct stat status {};
+    check(::fstat(file_, &status) == 0, "cannot be examined: ", std::generic_category().message(errno));
+    check(S_ISREG(status.st_mode), "is not a regular file");
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    check(size_ >= 8, "holds ", size_,
+          " bytes, too few for the 8 of the header's length; it is truncated or another format");
+    std::uint64_t length = 0;
+    read_at(&length, 8, 0);
+    check(length <= largest_header, "announces a header of ", length, " bytes, at most ", largest_header,
+          " are allowed; it is damaged or another format");
+    check(length <= size_ - 8, "announces a header of ", length, " bytes, but only ", size_ - 8,
+          " bytes follow; it is truncated or another format");
+    std::string header(length, '\0');
+    read_at(header.data(), length, 8);
+    check(!header.empty() && header.front() == '{',
+          "the header must begin with '{'; it is damaged or another format");
+    // The JSON parser would take a NUL for the end and ignore what follows.
+    check(header.find('\0') == std::string::npos, "the header is not JSON: it holds a NUL byte");
+    return header;
+  }
+
+  json parse_json(const std::string& header) const {
+    // Duplicate keys are legal JSON to the parser, but here they could hide one tensor behind another.
+    std::vector<std::set<std::string>> keys;
+    const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
+      if (event == json::parse_event_t::object_start) {
+        check(depth < 3, "the header's JSON is nested deeper than tensor descriptions are");
+        keys.emplace_back();
+      } else if (event == json::parse_event_t::array_start) {
+        check(depth < 3, "the header's JSON is nested deeper than tensor descriptions are");
+      } else if (event == json::parse_event_t::object_end) {
+        keys.pop_back();
+      } else if (event == json::parse_event_t::key) {
+        const auto& key = parsed.get_ref<const std::string&>();
+        check(keys.back().insert(key).second, "the key \"", key, "\" appears twice in the header");
+      }
+      return true;
+    };
+    try {
+      return json::parse(header, look);
+    } catch (const json::exception& error) {
+      check(false, "the header is not JSON: ", error.what());
+      throw;
+    }
+  }
+
+  std::vector<Entry> parse(const std::string& header, std::map<std::string, std::string>& metadata) const {
+    const json root = parse_json(header);
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : root.items()) {
+      check(value.is_object(), "\"", name, "\" must be a JSON object, found ", value.type_name());
+      if (name != metadata_key) {
+        entries.push_back(parse_entry(name, value));
+        continue;
+      }
+      for (const auto& [key, text] : value.items()) {
+        check(text.is_string(), "metadata \"", key, "\" must be a string, found ", text.type_name());
+        metadata[key] = text.get<std::string>();
+      }
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    return entries;
+  }
+
+  const json& field(const std::string& name, const json& value, const char* key) const {
+    const auto found = value.find(key);
+    check(found != value.end(), "tensor \"", name, "\" has no \"", key, "\"");
+    return *found;
+  }
+
+  Entry parse_entry(const std::string& name, const json& value) const {
+    Entry entry;
+    entry.name = name;
+
+    const json& dtype = field(name, value, "dtype");
+    check(dtype.is_string(), "tensor \"", name, "\": dtype must be a string, found ", dtype.type_name());
+    const auto& text = dtype.get_ref<const std::string&>();
+    const auto known =
+        std::find_if(dtype_names.begin(), dtype_names.end(), [&](auto& row) { return row.second == text; });
+    check(known != dtype_names.end(), "tensor \"", name, "\" has dtype \"", text,
+          "\"; readable are BOOL, U8, I32, I64, F16, BF16, F32 and F64: convert it in the program that wrote "
+          "the file");
+    entry.dtype = known->first;
+
+    const json& shape = field(name, value, "shape");
+    check(shape.is_array(), "tensor \"", name, "\": shape must be a list, found ", shape.type_name());
+    check(shape.size() <= Dims::max_rank, "tensor \"", name, "\" has ", shape.size(), " dimensions, at most ",
+          Dims::max_rank, " can be read");
+    std::uint64_t bytes = size_of(entry.dtype);
+    for (const auto& size : shape) {
+      check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name,
+            "\": shape holds ", size.dump(), ", expected whole numbers from 0");
+      const auto n = size.get<std::uint64_t>();
+      check(!__builtin_mul_overflow(bytes, n, &bytes), "tensor \"", name, "\": the size of shape ",
+            shape.dump(), " does not fit in 64 bits");
+      entry.shape.push_back(static_cast<std::int64_t>(n));
+    }
+
+    const json& offsets = field(name, value, "data_offsets");
+    check(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
+              offsets[1].is_number_unsigned(),
+          "tensor \"", name, "\": data_offsets must be two whole numbers from 0, found ", offsets.dump());
+    entry.begin = offsets[0].get<std::uint64_t>();
+    entry.end = offsets[1].get<std::uint64_t>();
+    check(entry.begin <= entry.end, "tensor \"", name, "\": data_offsets ", offsets.dump(),
+          " end before they begin");
+    check(entry.end - entry.begin == bytes, "tensor \"", name, "\": dtype ", text, " and shape ",
+          shape.dump(), " make ", bytes, " bytes, but data_offsets ", offsets.dump(), " span ",
+          entry.end - entry.begin);
+    return entry;
+  }
+
+  // The tensors must fill the bytes after the header exactly.
+  void check_layout(const std::vector<Entry>& entries, std::uint64_t header_end) const {
+    std::uint64_t expected = 0;
+    for (const auto& entry : entries) {
+      check(entry.begin == expected, "tensor \"", entry.name, "\" begins at byte ", entry.begin,
+            " of the data, expected ", expected, ": there is ",
+            entry.begin > expected ? "a hole before it" : "an overlap with the tensor before it");
+      expected = entry.end;
+    }
+    const std::uint64_t found = size_ - header_end;
+    check(found == expected, "the header describes ", expected, " bytes of data, but ", found, " follow it: ",
+          found < expected ? "the file is truncated" : "there are bytes that belong to no tensor");
+  }
+
+  void check_booleans(const Entry& entry, const Array& array) const {
+    const auto* bytes = static_cast<const unsigned char*>(array.raw());
+    const auto* end = bytes + array.numel();
+    const auto* bad = std::find_if(bytes, end, [](unsigned char byte) { return byte > 1; });
+    check(bad == end, "tensor \"", entry.name, "\": element ", bad - bytes,
+          " of a BOOL tensor must be 0 or 1, is ", bad == end ? 0 : static_cast<int>(*bad));
+  }
+};
+
+std::string quoted(const std::string& text, const std::string& path) {
+  try {
+    return json(text).dump();
+  } catch (const json::exception& error) {
+    detail::fail("safetensors file ", path, ": a name or metadata string is not valid UTF-8: ", error.what());
+  }
+}
+
+std::string make_header(const std::vector<const NamedArray*>& arrays,
+                        const std::map<std::string, std::string>& metadata, const std::string& path) {
+  std::string header = "{";
+  if (!metadata.empty()) {
+    header += quoted(metadata_key, path) + ":{";
+    for (const auto& [key, value] : metadata) header += quoted(key, path) + ":" + quoted(value, path) + ",";
+    header.back() = '}';
+    header += ',';
+  }
+  std::uint64_t offset = 0;
+  for (const auto* named : arrays) {
+    const Array& array = named->array;
+    header += quoted(named->name, path) + ":{\"dtype\":\"";
+    header += dtype_names[order_of(array.dtype())].second;
+    header += "\",\"shape\":[";
+    for (int i = 0; i < array.rank(); ++i) header += (i > 0 ? "," : "") + std::to_string(array.shape()[i]);
+    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + array.bytes()) +
+              "]},";
+    offset += array.bytes();
+  }
+  if (header.back() == ',') header.pop_back();
+  header += '}';
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  return header;
+}
+
+}  // namespace
+
+Safetensors read_safetensors(const std::filesystem::path& path) {
+  return Reader(path).read();
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string where = path.string();
+  std::set<std::string_view> names;
+  std::vector<const NamedArray*> sorted;
+  for (const auto& named : arrays) {
+    TANDEM_CHECK(named.array.defined(), "safetensors file ", where, ": array \"", named.name,
+                 "\" is undefined");
+    TANDEM_CHECK(named.name != metadata_key, "safetensors file ", where, ": \"", metadata_key,
+                 "\" cannot be the name of an array, the format reserves it");
+    TANDEM_CHECK(names.insert(named.name).second, "safetensors file ", where, ": two arrays are named \"",
+                 named.name, "\"; names must be unique");
+    sorted.push_back(&named);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const NamedArray* a, const NamedArray* b) {
+    const auto order_a = order_of(a->array.dtype());
+    const auto order_b = order_of(b->array.dtype());
+    return order_a != order_b ? order_a > order_b : a->name < b->name;
+  });
+  const std::string header = make_header(sorted, metadata, where);
+  TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ",
+               header.size(), " bytes, at most ", largest_header,
+               " are allowed; use fewer or shorter names and metadata");
+
+  AtomicFile file(path);
+  const std::uint64_t length = header.size();
+  file.write(&length, sizeof length);
+  file.write(header.data(), header.size());
+  for (const auto* named : sorted) {
+    const Array rows = named->array.to(Device{}).contiguous();
+    file.write(rows.raw(), rows.bytes());
+  }
+  file.commit();
+}
+
+}  // namespace tandem

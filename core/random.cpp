@@ -1,0 +1,115 @@
+#include <tandem/core/random.h>
+
+#include <tandem/core/check.h>
+
+#include <cmath>
+#include <limits>
+#include <locale>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+namespace tandem {
+
+void Generator::manual_seed(std::uint64_t seed) {
+  engine_.seed(static_cast<std::mt19937::result_type>(seed & 0xffffffffu));
+}
+
+std::uint64_t Generator::next_u64() {
+  const std::uint64_t high = next_u32();
+  return high << 32 | next_u32();
+}
+
+// PyTorch's build contracts x * (high - low) + low into one fused multiply-add. Written out, the result does
+// not depend on what our compiler contracts.
+float Generator::uniform(float low, float high) {
+  const float x = static_cast<float>(next_u32() & 0xffffffu) * 0x1p-24f;
+  return std::fma(x, high - low, low);
+}
+
+double Generator::uniform(double low, double high) {
+  const double x = static_cast<double>(next_u64() & ((std::uint64_t{1} << 53) - 1)) * 0x1p-53;
+  return std::fma(x, high - low, low);
+}
+
+std::vector<std::int64_t> Generator::permutation(std::int64_t n) {
+  TANDEM_CHECK(n >= 0, "permutation: the length must not be negative, got ", n);
+  std::vector<std::int64_t> result(static_cast<std::size_t>(n));
+  if (n < std::numeric_limits<std::uint32_t>::max() / 20) {
+    std::iota(result.begin(), result.end(), std::int64_t{0});
+    for (std::int64_t i = 0; i < n - 1; ++i) {
+      const auto step = next_u32() % static_cast<std::uint64_t>(n - i);
+      std::swap(result[static_cast<std::size_t>(i)], result[static_cast<std::size_t>(i) + step]);
+    }
+    return result;
+  }
+  // 32 bits modulo so large a length would be visibly uneven: 64 bits, and the inside-out shuffle.
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto from = next_u64() % (i + 1);
+    result[i] = result[from];
+    result[from] = static_cast<std::int64_t>(i);
+  }
+  return result;
+}
+
+std::string Generator::state() const {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out << "mt19937 " << engine_;
+  return out.str();
+}
+
+void Generator::set_state(const std::string& state) {
+  std::istringstream in(state);
+  in.imbue(std::locale::classic());
+  std::string algorithm;
+  in >> algorithm;
+  // Checked number by number, because the stream operator of std::mt19937 takes any.
+  constexpr auto words = std::mt19937::state_size;
+  std::ostringstream checked;
+  checked.imbue(std::locale::classic());
+  std::size_t count = 0;
+  for (std::uint64_t number; count <= words && in >> number; ++count) {
+    const std::uint64_t limit = count < words ? 0xffffffffu : words;
+    TANDEM_CHECK(number <= limit, "generator state: number ", count, " is ", number, ", at most ", limit,
+                 " is possible");
+    checked << number << ' ';
+  }
+  TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),
+               "generator state: expected \"mt19937\" and ", words + 1,
+               " numbers, as Generator::state() gives; found ", count, " numbers in ", state.size(),
+               " characters beginning \"", state.substr(0, 24), "\"");
+  std::istringstream text(checked.str());
+  text.imbue(std::locale::classic());
+  text >> engine_;
+}
+
+Generator& default_generator() {
+  thread_local Generator generator;
+  return generator;
+}
+
+void manual_seed(std::uint64_t seed) {
+  default_generator().manual_seed(seed);
+}
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  constexpr std::uint64_t multiplier_0 = 0xD2511F53;
+  constexpr std::uint64_t multiplier_1 = 0xCD9E8D57;
+  constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
+  constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
+  constexpr int rounds = 10;
+  for (int round = 0; round < rounds; ++round) {
+    const std::uint64_t product_0 = multiplier_0 * counter[0];
+    const std::uint64_t product_1 = multiplier_1 * counter[2];
+    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product_1),
+               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product_0)};
+    key[0] += weyl_0;
+    key[1] += weyl_1;
+  }
+  return counter;
+}
+
+}  // namespace tandem

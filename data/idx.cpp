@@ -1,0 +1,170 @@
+#include <tandem/data/idx.h>
+
+#define ZLIB_CONST  // zlib then takes its input as const
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace tandem::data {
+namespace {
+
+// The bytes of the file, decompressed where it is gzip. Every error begins with the file's name.
+class Source {
+ public:
+  explicit Source(const std::filesystem::path& path) : path_(path.string()), buffer_(1 << 16) {
+    // A pipe could keep the program waiting for ever.
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    check(status.type() != std::filesystem::file_type::not_found, "does not exist; correct the path");
+    check(!error, "cannot be examined: ", error.message());
+    check(std::filesystem::is_regular_file(status), "is not a regular file");
+    file_bytes_ = std::filesystem::file_size(path, error);
+    file_.reset(std::fopen(path_.c_str(), "rb"));
+    check(file_ != nullptr, "cannot be opened: ", std::generic_category().message(errno),
+          "; check its permissions");
+    fill();
+    is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
+    if (is_gzip_) {
+      // 16 asks for the gzip format, with its length and CRC checked.
+      check(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK, "cannot be decompressed: out of memory");
+    }
+  }
+  ~Source() {
+    if (is_gzip_) inflateEnd(&stream_);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  template <class... Parts>
+  void check(bool condition, const Parts&... parts) const {
+    TANDEM_CHECK(condition, "IDX file ", path_, ": ", parts...);
+  }
+
+  // No more than this many bytes can come out of the file: what it holds, or the most that deflate can make
+  // of it.
+  std::uint64_t most_bytes() const { return is_gzip_ ? file_bytes_ * 1032 : file_bytes_; }
+
+  // Up to `bytes` bytes; fewer only at the end.
+  std::size_t read(unsigned char* destination, std::size_t bytes) {
+    std::size_t done = 0;
+    while (done < bytes) {
+      const std::size_t got = is_gzip_ ? inflate_some(destination + done, bytes - done)
+                                       : copy_some(destination + done, bytes - done);
+      if (got == 0) break;
+      done += got;
+    }
+    return done;
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::uint64_t file_bytes_ = 0;
+  std::vector<unsigned char> buffer_;
+  const unsigned char* at_ = nullptr;
+  std::size_t available_ = 0;
+  bool is_gzip_ = false;
+  bool is_finished_ = false;
+  z_stream stream_{};
+
+  void fill() {
+    available_ = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
+    check(std::ferror(file_.get()) == 0, "cannot be read: ", std::generic_category().message(errno));
+    at_ = buffer_.data();
+  }
+
+  std::size_t copy_some(unsigned char* destination, std::size_t bytes) {
+    if (available_ == 0) fill();
+    const std::size_t count = std::min(bytes, available_);
+    std::copy_n(at_, count, destination);
+    at_ += count;
+    available_ -= count;
+    return count;
+  }
+
+  std::size_t inflate_some(unsigned char* destination, std::size_t bytes) {
+    constexpr std::size_t largest = 1u << 30;  // zlib counts in 32 bits
+    const std::size_t wanted = std::min(bytes, largest);
+    stream_.next_out = destination;
+    stream_.avail_out = static_cast<uInt>(wanted);
+    while (!is_finished_ && stream_.avail_out == wanted) {
+      if (available_ == 0) fill();
+      check(available_ > 0, "its gzip data ends early; the file is truncated: download or copy it again");
+      stream_.next_in = at_;
+      stream_.avail_in = static_cast<uInt>(available_);
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      at_ = stream_.next_in;
+      available_ = stream_.avail_in;
+      check(result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR, "its gzip data is corrupt (",
+            stream_.msg != nullptr ? stream_.msg : "zlib gives no reason", "): download or copy it again");
+      if (result == Z_STREAM_END) finish();
+    }
+    return wanted - stream_.avail_out;
+  }
+
+  void finish() {
+    is_finished_ = true;
+    if (available_ == 0) fill();
+    check(available_ == 0, "bytes follow the end of its gzip data; it is damaged: download or copy it again");
+  }
+};
+
+std::uint32_t big_endian(const unsigned char* bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
+         bytes[3];
+}
+
+}  // namespace
+
+Array read_idx(const std::filesystem::path& path) {
+  Source source(path);
+  unsigned char magic[4];
+  const std::size_t magic_bytes = source.read(magic, sizeof magic);
+  source.check(magic_bytes == sizeof magic, "holds ", magic_bytes,
+               " bytes, too few for a header; it is truncated: download or copy it again");
+  source.check(magic[0] == 0 && magic[1] == 0, "begins with the bytes ", int{magic[0]}, " ", int{magic[1]},
+               ", expected 0 0; it is not an IDX file: give the folder of the MNIST files");
+  constexpr int unsigned_byte = 8;
+  source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ",
+               unsigned_byte, " (unsigned bytes); it is not a file of MNIST");
+  const int rank = magic[3];
+  source.check(rank >= 1 && rank <= Dims::max_rank, "has ", rank, " dimensions, expected 1 to ",
+               Dims::max_rank);
+
+  Shape shape;
+  std::uint64_t expected = 1;
+  for (int i = 0; i < rank; ++i) {
+    unsigned char size[4];
+    const auto size_bytes = source.read(size, sizeof size);
+    source.check(size_bytes == sizeof size,
+                 "ends within its header; it is truncated: download or copy it again");
+    shape.push_back(big_endian(size));
+    // The largest possible size of one dimension times what fits so far: checked before it can overflow.
+    expected *= big_endian(size);
+    source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape,
+                 ", more than 4 GiB; it is damaged");
+  }
+  source.check(expected <= source.most_bytes(), "announces the shape ", shape, ", ", expected,
+               " bytes, more than can be in it; it is truncated: download or copy it again");
+
+  Array array = Array::empty(shape, DType::u8);
+  const std::size_t found = expected == 0 ? 0 : source.read(array.data<std::uint8_t>(), expected);
+  source.check(found == expected, "announces the shape ", shape, ", ", expected, " bytes, but holds only ",
+               found, "; it is truncated: download or copy it again");
+  unsigned char beyond;
+  source.check(source.read(&beyond, 1) == 0, "holds more than the ", expected, " bytes that its shape ",
+               shape, " announces; it is damaged: download or copy it again");
+  return array;
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,203 @@
+#include <tandem/data/loader.h>
+
+#include <tandem/core/check.h>
+#include <tandem/core/random.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tandem::data {
+namespace {
+
+using Indices = std::span<const std::int64_t>;
+
+// Asks for the samples of a failed batch one by one, to name the one that is at fault.
+[[noreturn]] void fail(const Dataset& dataset, Indices indices, std::int64_t number,
+                       const std::string& reason) {
+  for (const auto index : indices) {
+    try {
+      dataset.get({&index, 1});
+    } catch (const std::exception& error) {
+      detail::fail("loading sample ", index, " (batch ", number, ") failed: ", error.what());
+    }
+  }
+  std::ostringstream list;
+  for (const auto index : indices) list << ' ' << index;
+  detail::fail("loading batch ", number, " failed, though each of its samples loads alone: ", reason,
+               "; samples:", list.str());
+}
+
+Batch load(const Dataset& dataset, Indices indices, std::int64_t number) {
+  try {
+    return dataset.get(indices);
+  } catch (const std::exception& error) {
+    fail(dataset, indices, number, error.what());
+  }
+}
+
+// What the consumer and the workers share. Batch k lives in slot k modulo the number of slots, from when a
+// worker has made it until the consumer takes it. The workers hold it, so that one that is stuck in the
+// dataset can be left behind.
+struct Work {
+  struct Slot {
+    Batch batch;
+    std::exception_ptr error;
+    bool is_ready = false;
+  };
+
+  Work(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options,
+       std::int64_t batches)
+      : dataset(dataset),
+        indices(std::move(indices)),
+        batch_size(options.batch_size),
+        batches(batches),
+        slots(static_cast<std::size_t>(options.workers) * static_cast<std::size_t>(options.prefetch)) {}
+
+  const Dataset& dataset;
+  const std::vector<std::int64_t> indices;
+  const std::int64_t batch_size;
+  const std::int64_t batches;
+
+  std::mutex mutex;  // protects all below
+  std::condition_variable is_ready;
+  std::condition_variable has_room;
+  std::condition_variable has_ended;
+  std::vector<Slot> slots;
+  std::int64_t next_to_make = 0;
+  std::int64_t next_to_take = 0;
+  int running = 0;
+  bool is_stopped = false;
+
+  Slot& slot(std::int64_t number) { return slots[static_cast<std::size_t>(number) % slots.size()]; }
+
+  Indices indices_of(std::int64_t number) const {
+    const auto begin = static_cast<std::size_t>(number * batch_size);
+    return Indices(indices).subspan(begin,
+                                    std::min(static_cast<std::size_t>(batch_size), indices.size() - begin));
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      has_room.wait(lock, [&] {
+        return is_stopped || next_to_make == batches ||
+               next_to_make < next_to_take + static_cast<std::int64_t>(slots.size());
+      });
+      if (is_stopped || next_to_make == batches) break;
+      const std::int64_t number = next_to_make++;
+      lock.unlock();
+      Slot made;
+      try {
+        made.batch = load(dataset, indices_of(number), number);
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      made.is_ready = true;
+      lock.lock();
+      slot(number) = std::move(made);
+      is_ready.notify_one();
+    }
+    --running;
+    has_ended.notify_one();
+  }
+};
+
+}  // namespace
+
+class Loader::Iterator::Epoch {
+ public:
+  Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options,
+        std::int64_t batches)
+      : options_(options), work_(std::make_shared<Work>(dataset, std::move(indices), options, batches)) {
+    for (int i = 0; i < options.workers && i < batches; ++i) {
+      {
+        std::lock_guard lock(work_->mutex);
+        ++work_->running;
+      }
+      threads_.emplace_back([work = work_] { work->run(); });
+    }
+  }
+
+  ~Epoch() {
+    std::unique_lock lock(work_->mutex);
+    work_->is_stopped = true;
+    work_->has_room.notify_all();
+    const bool have_ended = work_->has_ended.wait_for(
+        lock, is_stuck_ ? std::chrono::seconds(0) : options_.timeout, [&] { return work_->running == 0; });
+    lock.unlock();
+    for (auto& thread : threads_) {
+      // A worker that never comes back from the dataset must not hang the program, which is about to fail
+      // anyway.
+      have_ended ? thread.join() : thread.detach();
+    }
+  }
+
+  // False after the last batch.
+  bool next(Batch& batch) {
+    const std::int64_t number = work_->next_to_take;
+    if (number == work_->batches) return false;
+    if (threads_.empty()) {
+      ++work_->next_to_take;
+      batch = load(work_->dataset, work_->indices_of(number), number);
+      return true;
+    }
+    std::unique_lock lock(work_->mutex);
+    auto& slot = work_->slot(number);
+    is_stuck_ = !work_->is_ready.wait_for(lock, options_.timeout, [&] { return slot.is_ready; });
+    TANDEM_CHECK(!is_stuck_, "batch ", number, " has not arrived for ", options_.timeout.count(),
+                 " s; the dataset is stuck in it: check where its files lie, or raise the timeout");
+    const Work::Slot taken = std::exchange(slot, {});
+    ++work_->next_to_take;
+    work_->has_room.notify_all();
+    lock.unlock();
+    if (taken.error) std::rethrow_exception(taken.error);
+    batch = taken.batch;
+    return true;
+  }
+
+ private:
+  const LoaderOptions options_;
+  std::shared_ptr<Work> work_;
+  std::vector<std::thread> threads_;
+  bool is_stuck_ = false;
+};
+
+Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options)
+    : dataset_(dataset), sampler_(sampler), options_(options) {
+  TANDEM_CHECK(options.batch_size >= 1, "Loader: batch_size must be at least 1, got ", options.batch_size);
+  TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ",
+               options.workers);
+  TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
+               options.prefetch);
+}
+
+std::int64_t Loader::size() const {
+  const std::int64_t samples = sampler_.size();
+  return options_.drop_last ? samples / options_.batch_size
+                            : samples / options_.batch_size + (samples % options_.batch_size != 0);
+}
+
+Loader::Iterator Loader::begin() {
+  default_generator().next_u64();
+  return Iterator(std::make_unique<Iterator::Epoch>(dataset_, sampler_.indices(), options_, size()));
+}
+
+Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) {
+  ++*this;
+}
+Loader::Iterator::Iterator(Iterator&&) noexcept = default;
+Loader::Iterator::~Iterator() = default;
+
+Loader::Iterator& Loader::Iterator::operator++() {
+  batch_ = {};  // its memory can serve the next one
+  is_finished_ = !epoch_->next(batch_);
+  return *this;
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,67 @@
+// Loader: a dataset in batches, made ahead by worker threads.
+#pragma once
+
+#include <tandem/data/dataset.h>
+#include <tandem/data/sampler.h>
+
+#include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <memory>
+
+namespace tandem::data {
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;
+  int workers = 0;   // threads; 0: batches are made where they are asked for
+  int prefetch = 2;  // batches made ahead, per worker
+  bool drop_last = false;
+  std::chrono::seconds timeout{300};  // longest wait for a batch from a worker
+};
+
+// One range-for is one epoch:
+//
+//   for (auto& [images, labels] : loader) ...
+//
+// Batches come in the sampler's order whatever the number of workers. Error from the dataset: thrown at the
+// batch it belongs to, with the number of the sample. Leaving the loop early ends the workers. begin() draws
+// one 64-bit number from default_generator(), as PyTorch's DataLoader does, so that random numbers drawn
+// later are the same. The dataset and the sampler must outlive the loader. Not for several threads at once;
+// one epoch at a time.
+class Loader {
+ public:
+  Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
+
+  // Batches per epoch.
+  std::int64_t size() const;
+
+  class Iterator;
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  const Dataset& dataset_;
+  Sampler& sampler_;
+  LoaderOptions options_;
+};
+
+// Owns the running epoch and its threads. The batch it shows stays valid until ++.
+class Loader::Iterator {
+ public:
+  Iterator(Iterator&&) noexcept;
+  ~Iterator();
+  Batch& operator*() { return batch_; }
+  Iterator& operator++();
+  bool operator==(std::default_sentinel_t) const { return is_finished_; }
+
+ private:
+  friend class Loader;
+  class Epoch;
+  explicit Iterator(std::unique_ptr<Epoch> epoch);
+
+  std::unique_ptr<Epoch> epoch_;
+  Batch batch_;
+  bool is_finished_ = false;
+};
+
+}  // namespace tandem::data

@@ -1,0 +1,89 @@
+#include <tandem/data/mnist.h>
+
+#include <tandem/data/idx.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <system_error>
+
+namespace tandem::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_folder(const fs::path& folder) {
+  std::error_code error;
+  const auto status = fs::status(folder, error);
+  TANDEM_CHECK(status.type() != fs::file_type::not_found, "MNIST folder ", folder.string(),
+               " does not exist; give the folder that holds the four MNIST files");
+  TANDEM_CHECK(!error, "MNIST folder ", folder.string(), " cannot be examined: ", error.message());
+  TANDEM_CHECK(fs::is_directory(status), "MNIST folder ", folder.string(), " is a file, expected a folder");
+  fs::directory_iterator(folder, error);
+  TANDEM_CHECK(!error, "MNIST folder ", folder.string(), " cannot be read: ", error.message(),
+               "; check its permissions");
+}
+
+fs::path find_file(const fs::path& folder, const std::string& name) {
+  for (const auto& candidate : {folder / name, folder / (name + ".gz"), folder / "MNIST" / "raw" / name,
+                                folder / "MNIST" / "raw" / (name + ".gz")}) {
+    std::error_code error;
+    if (fs::exists(candidate, error)) return candidate;
+  }
+  detail::fail(
+      "MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
+      ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");
+}
+
+}  // namespace
+
+Mnist::Mnist(const fs::path& folder, Split split) {
+  check_folder(folder);
+  const std::string prefix = split == Split::train ? "train" : "t10k";
+  const auto images_path = find_file(folder, prefix + "-images-idx3-ubyte");
+  const auto labels_path = find_file(folder, prefix + "-labels-idx1-ubyte");
+
+  const Array images = read_idx(images_path);
+  TANDEM_CHECK(images.rank() == 3 && images.dim(1) == height && images.dim(2) == width, "MNIST images ",
+               images_path.string(), " have the shape ", images.shape(), ", expected (N, 28, 28)");
+  labels_ = read_idx(labels_path);
+  TANDEM_CHECK(labels_.rank() == 1, "MNIST labels ", labels_path.string(), " have the shape ",
+               labels_.shape(), ", expected (N)");
+  const std::int64_t count = images.dim(0);
+  TANDEM_CHECK(count == labels_.dim(0), "MNIST: ", images_path.string(), " holds ", count, " images, but ",
+               labels_path.string(), " holds ", labels_.dim(0), " labels; they must be of the same set");
+  TANDEM_CHECK(count > 0, "MNIST: ", images_path.string(), " holds no images");
+  const auto* labels = labels_.data<std::uint8_t>();
+  const auto* bad = std::find_if(labels, labels + count, [](auto label) { return label >= classes; });
+  TANDEM_CHECK(bad == labels + count, "MNIST labels ", labels_path.string(), ": label ", bad - labels, " is ",
+               bad == labels + count ? 0 : int{*bad}, ", expected 0 to ", classes - 1);
+  images_ = Array(images.storage(), {count, 1, height, width}, contiguous_strides({count, 1, height, width}),
+                  images.offset(), DType::u8);
+}
+
+Batch Mnist::get(std::span<const std::int64_t> indices) const {
+  // A division for each of the 256 values, made once: multiplying by 1/255 would differ in the last bit.
+  static const auto scaled = [] {
+    std::array<float, 256> table;
+    for (int value = 0; value < 256; ++value)
+      table[static_cast<std::size_t>(value)] = static_cast<float>(value) / 255.0f;
+    return table;
+  }();
+  constexpr std::int64_t pixels = height * width;
+  const auto count = static_cast<std::int64_t>(indices.size());
+  Batch batch{Array::empty({count, 1, height, width}), Array::empty({count}, DType::i64)};
+  if (count == 0) return batch;
+  const auto* source = images_.data<std::uint8_t>();
+  const auto* labels = labels_.data<std::uint8_t>();
+  auto* image = batch.images.data<float>();
+  auto* label = batch.labels.data<std::int64_t>();
+  for (const auto index : indices) {
+    TANDEM_CHECK(index >= 0 && index < size(), "Mnist: sample ", index, " was asked for, there are ", size());
+    image = std::transform(source + index * pixels, source + (index + 1) * pixels, image,
+                           [](std::uint8_t value) { return scaled[value]; });
+    *label++ = labels[index];
+  }
+  return batch;
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,81 @@
+// Samplers: which samples of a dataset an epoch visits, in which order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tandem::data {
+
+// Not for several threads at once. The sizes are plain integers: a sampler knows nothing of datasets or
+// process groups.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  // The samples of one epoch, in order. Called once per epoch.
+  virtual std::vector<std::int64_t> indices() = 0;
+  // How many there are.
+  virtual std::int64_t size() const = 0;
+};
+
+// 0 .. n-1.
+class SequentialSampler : public Sampler {
+ public:
+  explicit SequentialSampler(std::int64_t dataset_size);
+  std::vector<std::int64_t> indices() override;
+  std::int64_t size() const override { return dataset_size_; }
+
+ private:
+  std::int64_t dataset_size_;
+};
+
+// A new permutation each epoch, seeded with 64 bits from default_generator(): after manual_seed(s), a Loader
+// with this sampler visits samples in the order of PyTorch's DataLoader(shuffle=True).
+class RandomSampler : public Sampler {
+ public:
+  explicit RandomSampler(std::int64_t dataset_size);
+  std::vector<std::int64_t> indices() override;
+  std::int64_t size() const override { return dataset_size_; }
+
+ private:
+  std::int64_t dataset_size_;
+};
+
+struct DistributedSamplerOptions {
+  int rank = 0;
+  int world = 1;
+  bool shuffle = true;
+  std::uint64_t seed = 0;  // equal on all ranks
+  bool drop_last = false;
+};
+
+// Every world-th sample, from `rank` on: torch.utils.data.DistributedSampler to the bit. All ranks get
+// equally many: the list is padded with samples from its beginning, or cut with drop_last.
+class DistributedSampler : public Sampler {
+ public:
+  DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options);
+  // Another order for each epoch, the same on all ranks. To be called before each epoch.
+  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
+  std::vector<std::int64_t> indices() override;
+  std::int64_t size() const override;
+
+ private:
+  std::int64_t dataset_size_;
+  DistributedSamplerOptions options_;
+  std::int64_t epoch_ = 0;
+};
+
+// Every world-th sample, from `rank` on, in order, no padding: each sample is on exactly one rank, so that
+// sums over all ranks (counts, metrics) are exact. Ranks may differ in size by one; a rank may have none.
+class ExactSampler : public Sampler {
+ public:
+  ExactSampler(std::int64_t dataset_size, int rank, int world);
+  std::vector<std::int64_t> indices() override;
+  std::int64_t size() const override;
+
+ private:
+  std::int64_t dataset_size_;
+  int rank_;
+  int world_;
+};
+
+}  // namespace tandem::data

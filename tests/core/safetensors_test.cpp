@@ -1,0 +1,265 @@
+#include <tandem/core/io/safetensors.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+std::string with_length(const std::string& header, const std::string& data = "") {
+  const std::uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+// The error that reading these bytes gives.
+std::string error_from(const std::string& bytes) {
+  TemporaryFolder folder;
+  const auto path = folder / "file.safetensors";
+  write_bytes(path, bytes);
+  const std::string text = testing::error_of([&] { read_safetensors(path); });
+  EXPECT_NE(text.find(path.string()), std::string::npos) << text;
+  return text;
+}
+
+#define EXPECT_BAD(bytes, ...)                                                                   \
+  do {                                                                                           \
+    const std::string text = error_from(bytes);                                                  \
+    for (const std::string part : {__VA_ARGS__}) {                                               \
+      EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;     \
+    }                                                                                            \
+  } while (false)
+
+std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  return R"({"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+}
+
+std::vector<NamedArray> one_of_each() {
+  return {
+      {"f32", Array::from(std::vector<float>{1.5f, -2.0f, 3.0f, 0.0f, 1e-40f, 7.0f}, {2, 3})},
+      {"f64", Array::from(std::vector<double>{1e300, -0.0}, {2})},
+      {"bf16", Array::from(std::vector<bfloat16>{bfloat16(1.5f)}, {1, 1, 1, 1, 1, 1})},
+      {"f16", Array::from(std::vector<float16>{float16(0.1f), float16(65504.0f)}, {2, 1})},
+      {"i64", Array::from(std::vector<std::int64_t>{-5}, {})},
+      {"i32", Array::from(std::vector<std::int32_t>{1, 2, 3}, {3})},
+      {"u8", Array::from(std::vector<std::uint8_t>{0, 255, 7}, {3})},
+      {"bool", [] {
+         Array array = Array::empty({2}, DType::boolean);
+         array.data<bool>()[0] = true;
+         array.data<bool>()[1] = false;
+         return array;
+       }()},
+      {"nothing", Array::empty({3, 0, 2})},
+      {"a \"name\"\n\u00e9", Array::from(std::vector<float>{4.0f}, {1})},
+  };
+}
+
+void expect_equal(const std::vector<NamedArray>& expected, const std::vector<NamedArray>& found) {
+  ASSERT_EQ(expected.size(), found.size());
+  for (const auto& [name, array] : expected) {
+    const auto other = std::find_if(found.begin(), found.end(), [&](auto& candidate) { return candidate.name == name; });
+    ASSERT_NE(other, found.end()) << name;
+    EXPECT_EQ(other->array.dtype(), array.dtype()) << name;
+    ASSERT_EQ(other->array.shape(), array.shape()) << name;
+    if (array.numel() > 0) EXPECT_EQ(std::memcmp(other->array.raw(), array.raw(), array.bytes()), 0) << name;
+  }
+}
+
+TEST(Safetensors, GivesBackWhatWasWritten) {
+  TemporaryFolder folder;
+  const auto arrays = one_of_each();
+  const std::map<std::string, std::string> metadata = {{"epoch", "3"}, {"text", "line\n\"quoted\" \u00fc"}, {"", ""}};
+  write_safetensors(folder / "a", arrays, metadata);
+  const Safetensors read = read_safetensors(folder / "a");
+  expect_equal(arrays, read.arrays);
+  EXPECT_EQ(read.metadata, metadata);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
+}
+
+TEST(Safetensors, NothingIsAFileToo) {
+  TemporaryFolder folder;
+  write_safetensors(folder / "a", {});
+  EXPECT_EQ(read_bytes(folder / "a"), with_length("{}      "));
+  EXPECT_TRUE(read_safetensors(folder / "a").arrays.empty());
+}
+
+// The bytes that Python's safetensors 0.8 gives for the same tensors.
+TEST(Safetensors, WritesTheReferenceWritersBytes) {
+  TemporaryFolder folder;
+  const std::vector<NamedArray> arrays = {
+      {"b", Array::from(std::vector<float>{1.0f}, {1})},
+      {"a", Array::from(std::vector<float>{2.0f, 3.0f}, {1, 2})},
+      {"n", Array::from(std::vector<std::int64_t>{7}, {})},
+      {"u", Array::from(std::vector<std::uint8_t>{9}, {1})},
+      {"h", Array::from(std::vector<float16>{float16(1.0f)}, {1})},
+      {"g", Array::from(std::vector<bfloat16>{bfloat16(1.0f)}, {1})},
+  };
+  write_safetensors(folder / "f", arrays, {{"format", "pt"}});
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"b":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
+      R"("g":{"dtype":"BF16","shape":[1],"data_offsets":[20,22]},"h":{"dtype":"F16","shape":[1],"data_offsets":[22,24]},)"
+      R"("u":{"dtype":"U8","shape":[1],"data_offsets":[24,25]}})";
+  const std::string padding((8 - header.size() % 8) % 8, ' ');
+  const std::string data("\7\0\0\0\0\0\0\0\0\0\0\x40\0\0\x40\x40\0\0\x80\x3f\x80\x3f\0\x3c\x09", 25);
+  EXPECT_EQ(read_bytes(folder / "f"), with_length(header + padding, data));
+}
+
+TEST(Safetensors, WritesViewsRowMajor) {
+  TemporaryFolder folder;
+  const Array base = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const std::vector<NamedArray> arrays = {{"transposed", base.transpose(0, 1)}, {"column", base.select(1, 1)}};
+  write_safetensors(folder / "a", arrays);
+  expect_equal({{"transposed", Array::from(std::vector<float>{1, 4, 2, 5, 3, 6}, {3, 2})},
+                {"column", Array::from(std::vector<float>{2, 5}, {2})}},
+               read_safetensors(folder / "a").arrays);
+}
+
+TEST(Safetensors, RefusesToWriteWhatIsNotAllowed) {
+  TemporaryFolder folder;
+  const auto path = folder / "a";
+  const Array array = Array::from(std::vector<float>{1}, {1});
+  const auto write = [&](std::vector<NamedArray> arrays) { write_safetensors(path, arrays); };
+  EXPECT_ERROR(write({{"x", array}, {"x", array}}), path.string(), "two arrays are named \"x\"");
+  EXPECT_ERROR(write({{"__metadata__", array}}), "reserves");
+  EXPECT_ERROR(write({{"x", Array()}}), "\"x\" is undefined");
+  EXPECT_ERROR(write({{"\xff", array}}), path.string(), "not valid UTF-8");
+  EXPECT_ERROR(write_safetensors(folder / "missing" / "a", {}), "create the folder first");
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Safetensors, MissingFileAndFolder) {
+  TemporaryFolder folder;
+  EXPECT_ERROR(read_safetensors(folder / "none"), (folder / "none").string(), "No such file");
+  EXPECT_ERROR(read_safetensors(folder.path()), folder.path().string(), "not a regular file");
+}
+
+TEST(Safetensors, BadHeaders) {
+  EXPECT_BAD("", "holds 0 bytes");
+  EXPECT_BAD("1234567", "holds 7 bytes");
+  EXPECT_BAD(with_length(""), "must begin with '{'");
+  EXPECT_BAD(with_length("{}").substr(0, 9), "announces a header of 2 bytes", "only 1");
+  EXPECT_BAD(std::string("\1\xe1\xf5\5\0\0\0\0", 8), "announces a header of 100000001 bytes", "at most 100000000");
+  EXPECT_BAD(std::string(8, '\xff') + "{}", "announces a header of 18446744073709551615 bytes");
+  EXPECT_BAD(with_length(" {}"), "must begin with '{'");
+  EXPECT_BAD(with_length("[]"), "must begin with '{'");
+  EXPECT_BAD(with_length("{"), "not JSON");
+  EXPECT_BAD(with_length("{}x"), "not JSON");
+  EXPECT_BAD(with_length(std::string("{}\0x", 4)), "NUL");
+  EXPECT_BAD(with_length("{\"\xff\":{}}"), "not JSON");
+  EXPECT_BAD(with_length(R"({"x":)" + std::string(100000, '[')), "nested deeper");
+  EXPECT_BAD(with_length(R"({"x":{"y":{"z":{}}}})"), "nested deeper");
+}
+
+TEST(Safetensors, BadEntries) {
+  const std::string four(4, 'x');
+  const auto file = [&](const std::string& value) { return with_length(R"({"w":)" + value + "}", four); };
+  EXPECT_BAD(file("1"), "\"w\" must be a JSON object, found number");
+  EXPECT_BAD(file("{}"), "\"w\" has no \"dtype\"");
+  EXPECT_BAD(file(R"({"dtype":1,"shape":[1],"data_offsets":[0,4]})"), "dtype must be a string");
+  EXPECT_BAD(file(R"({"dtype":"F32","data_offsets":[0,4]})"), "has no \"shape\"");
+  EXPECT_BAD(file(R"({"dtype":"F32","shape":[1]})"), "has no \"data_offsets\"");
+  EXPECT_BAD(file(entry("F8_E4M3", "[4]", "[0,4]")), "dtype \"F8_E4M3\"", "readable are");
+  EXPECT_BAD(file(entry("f32", "[1]", "[0,4]")), "dtype \"f32\"");
+  EXPECT_BAD(file(entry("F32", "1", "[0,4]")), "shape must be a list");
+  EXPECT_BAD(file(entry("F32", "[-1]", "[0,4]")), "shape holds -1");
+  EXPECT_BAD(file(entry("F32", "[1.0]", "[0,4]")), "shape holds 1.0");
+  EXPECT_BAD(file(entry("F32", "[\"1\"]", "[0,4]")), "shape holds \"1\"");
+  EXPECT_BAD(file(entry("F32", "[99999999999999999999]", "[0,4]")), "shape holds");
+  EXPECT_BAD(file(entry("F32", "[9223372036854775808]", "[0,4]")), "shape holds 9223372036854775808");
+  EXPECT_BAD(file(entry("F32", "[4611686018427387904,2]", "[0,4]")), "does not fit in 64 bits");
+  EXPECT_BAD(file(entry("F32", "[4294967296,4294967296]", "[0,4]")), "does not fit in 64 bits");
+  EXPECT_BAD(file(entry("F32", "[1,1,1,1,1,1,1]", "[0,4]")), "7 dimensions, at most 6");
+  EXPECT_BAD(file(entry("F32", "[2]", "[0,4]")), "make 8 bytes", "span 4");
+  EXPECT_BAD(file(entry("F32", "[1]", "[0]")), "data_offsets must be two whole numbers");
+  EXPECT_BAD(file(entry("F32", "[1]", "[-4,0]")), "data_offsets must be two whole numbers");
+  EXPECT_BAD(file(entry("F32", "[1]", "[4,0]")), "end before they begin");
+  EXPECT_BAD(file(entry("F32", "[1]", "[18446744073709551612,18446744073709551616]")), "data_offsets must be two");
+  EXPECT_BAD(file(entry("BOOL", "[4]", "[0,4]")), "element 0 of a BOOL tensor must be 0 or 1, is 120");
+  EXPECT_BAD(with_length(R"({"__metadata__":{"a":1}})"), "metadata \"a\" must be a string");
+  EXPECT_BAD(with_length(R"({"__metadata__":"a"})"), "\"__metadata__\" must be a JSON object");
+}
+
+TEST(Safetensors, DuplicateKeys) {
+  const std::string one = entry("U8", "[1]", "[0,1]");
+  const std::string two = entry("U8", "[1]", "[1,2]");
+  EXPECT_BAD(with_length(R"({"w":)" + one + R"(,"w":)" + two + "}", "xx"), "\"w\" appears twice");
+  EXPECT_BAD(with_length(R"({"w":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"),
+             "\"dtype\" appears twice");
+  EXPECT_BAD(with_length(R"({"__metadata__":{"a":"1","a":"2"}})"), "\"a\" appears twice");
+}
+
+TEST(Safetensors, BadLayouts) {
+  const auto pair = [&](const std::string& a, const std::string& b, const std::string& data) {
+    return with_length(R"({"a":)" + entry("U8", "[2]", a) + R"(,"b":)" + entry("U8", "[2]", b) + "}", data);
+  };
+  EXPECT_BAD(pair("[0,2]", "[3,5]", "xxxxx"), "\"b\" begins at byte 3", "expected 2", "hole");
+  EXPECT_BAD(pair("[1,3]", "[3,5]", "xxxxx"), "\"a\" begins at byte 1", "expected 0", "hole");
+  EXPECT_BAD(pair("[0,2]", "[1,3]", "xxx"), "\"b\" begins at byte 1", "overlap");
+  EXPECT_BAD(pair("[0,2]", "[0,2]", "xx"), "begins at byte 0", "overlap");
+  EXPECT_BAD(pair("[0,2]", "[2,4]", "xxx"), "describes 4 bytes", "but 3 follow", "truncated");
+  EXPECT_BAD(pair("[0,2]", "[2,4]", "xxxxx"), "describes 4 bytes", "but 5 follow", "belong to no tensor");
+  EXPECT_BAD(pair("[0,2]", "[9223372036854775806,9223372036854775808]", "xx"), "hole");
+}
+
+TEST(Safetensors, ReadsWhatOthersMayWrite) {
+  TemporaryFolder folder;
+  // Order in the header is not order in the data; blanks; zero-size tensors anywhere between; no padding.
+  write_bytes(folder / "a", with_length(R"({ "b":)" + entry("U8", "[2]", "[1,3]") + R"(, "a":)" + entry("U8", "[]", "[0,1]") +
+                                            R"(,"z":)" + entry("F32", "[0]", "[1,1]") + "} \n",
+                                        "xyz"));
+  const auto arrays = read_safetensors(folder / "a").arrays;
+  ASSERT_EQ(arrays.size(), 3u);
+  EXPECT_EQ(arrays[0].name, "a");
+  EXPECT_EQ(arrays[0].array.rank(), 0);
+  EXPECT_EQ(*arrays[0].array.data<std::uint8_t>(), 'x');
+  EXPECT_EQ(arrays[1].name, "z");
+  EXPECT_EQ(arrays[2].array.data<std::uint8_t>()[1], 'z');
+}
+
+// Whatever happens to a file: an Error, or arrays. Never a crash, never memory without bound.
+TEST(Safetensors, DamagedAtEveryByte) {
+  TemporaryFolder folder;
+  const auto path = folder / "a";
+  const std::vector<NamedArray> arrays = {{"w", Array::from(std::vector<float>{1, 2}, {2, 1})},
+                                          {"n", Array::from(std::vector<std::int64_t>{3}, {})}};
+  write_safetensors(path, arrays, {{"k", "v"}});
+  const std::string whole = read_bytes(path);
+  int refused = 0;
+  const auto read = [&](const std::string& bytes) {
+    write_bytes(path, bytes);
+    try {
+      for (const auto& [name, array] : read_safetensors(path).arrays) {
+        EXPECT_LE(array.bytes(), bytes.size());
+        EXPECT_EQ(array.is_contiguous(), true);
+      }
+      return true;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
+      ++refused;
+      return false;
+    }
+  };
+  EXPECT_TRUE(read(whole));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_FALSE(read(whole.substr(0, i))) << "cut at " << i;
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      read(damaged);
+    }
+  }
+  EXPECT_FALSE(read(whole + "x"));
+  EXPECT_GT(refused, static_cast<int>(whole.size()));
+}
+
+}  // namespace
+}  // namespace tandem

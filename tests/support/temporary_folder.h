@@ -1,0 +1,81 @@
+// A folder of its own for one test, removed with everything in it.
+#pragma once
+
+#include <tandem/core/check.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tandem::testing {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tandem-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot create " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  // Names of the entries, hidden ones included.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  ASSERT_TRUE(file.good()) << path;
+}
+
+inline std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The text of the Error that `action` throws; a failure of the test, and "", where it throws none.
+template <class Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "expected an error, there was none";
+  return "";
+}
+
+}  // namespace tandem::testing
+
+// EXPECT_ERROR(statement, "part", ...): the statement throws an error whose text holds every part.
+#define EXPECT_ERROR(statement, ...)                                                       \
+  do {                                                                                     \
+    const std::string expect_error_text = ::tandem::testing::error_of([&] { statement; }); \
+    for (const std::string expect_error_part : {__VA_ARGS__}) {                            \
+      EXPECT_NE(expect_error_text.find(expect_error_part), std::string::npos)              \
+          << "no \"" << expect_error_part << "\" in: " << expect_error_text;               \
+    }                                                                                      \
+  } while (false)
