@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -82,6 +83,12 @@ class Tensor {
 
  private:
   std::shared_ptr<autograd::TensorState> state_;
+};
+
+// A parameter with its dotted path from the root of its model: "layer1.0.weight".
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
 };
 
 // Runs `callback` on this thread when the backward pass that is running ends (before backward() returns). An exception

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
+#include <tandem/core/named_array.h>
 
 #include <memory>
 #include <string>
@@ -9,15 +10,6 @@
 #include <vector>
 
 namespace tandem::nn {
-
-struct NamedTensor {
-  std::string name;  // dotted path from the root: "layer1.0.weight"
-  Tensor tensor;
-};
-struct NamedArray {
-  std::string name;
-  Array array;
-};
 
 // Derive, add children and parameters where the members are declared, and define forward:
 //

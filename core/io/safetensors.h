@@ -3,7 +3,7 @@
 // enforces them.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/named_array.h>
 
 #include <filesystem>
 #include <map>
@@ -12,11 +12,6 @@
 #include <vector>
 
 namespace tandem {
-
-struct NamedArray {
-  std::string name;
-  Array array;
-};
 
 struct Safetensors {
   std::vector<NamedArray> arrays;               // in the order of their bytes in the file

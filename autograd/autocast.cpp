@@ -1,0 +1,27 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/ops.h>
+
+#include <utility>
+
+namespace tandem {
+
+namespace {
+thread_local std::optional<DType> low_dtype;
+}
+
+Autocast::Autocast(DType dtype) : before_(low_dtype) {
+  TANDEM_CHECK(is_floating(dtype) && dtype != DType::f64, "Autocast: dtype must be f32, bf16 or f16, got ", dtype);
+  low_dtype = dtype == DType::f32 ? std::nullopt : std::optional(dtype);
+}
+Autocast::~Autocast() { low_dtype = before_; }
+
+Tensor autocast_low(const Tensor& x) {
+  const bool lowers = low_dtype && is_floating(x.dtype()) && x.dtype() != DType::f64;
+  return lowers ? cast(x, *low_dtype) : x;
+}
+
+Tensor autocast_f32(const Tensor& x) {
+  return low_dtype && is_floating(x.dtype()) && x.dtype() != DType::f64 ? cast(x, DType::f32) : x;
+}
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+// Autocast: mixed precision. While one lives, the operations that gain from it compute in a 16-bit type.
+//
+// What each operation does (PyTorch's table):
+//   conv2d, linear, matmul                         compute in the lower type
+//   cross_entropy, log_softmax, softmax, exp, log  compute in f32
+//   everything else                                computes in the type of its inputs, mixed inputs in the widest
+// Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
+#pragma once
+
+#include <tandem/autograd/tensor.h>
+
+#include <optional>
+
+namespace tandem {
+
+class Autocast {
+ public:
+  explicit Autocast(DType dtype);  // bf16 or f16; f32: no autocast, so that a program needs no branch
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  std::optional<DType> before_;
+};
+
+// x as an operation of the first or of the second row of the table wants it on this thread, now.
+Tensor autocast_low(const Tensor& x);
+Tensor autocast_f32(const Tensor& x);
+
+}  // namespace tandem

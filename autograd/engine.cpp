@@ -1,0 +1,137 @@
+// The backward engine: the chain rule over the recorded graph, without recursion.
+//
+// An operation runs when every operation that used its result has run, the latest made first. A leaf's gradient is final
+// when the last operation that used it has run; its hooks fire at that moment, so that communication can begin while the
+// rest of the backward pass goes on.
+#include <tandem/autograd/graph.h>
+#include <tandem/core/ops.h>
+
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+namespace tandem {
+
+using autograd::Edge;
+using autograd::Gradients;
+using autograd::Node;
+using autograd::TensorState;
+
+namespace {
+
+class BackwardPass;
+thread_local BackwardPass* running = nullptr;
+
+class BackwardPass {
+ public:
+  BackwardPass(bool retain_graph) : retain_graph_(retain_graph), outer_(std::exchange(running, this)) {}
+  ~BackwardPass() { running = outer_; }
+
+  void run(const Edge& root, Array gradient) {
+    count_uses(root);
+    deliver(root, std::move(gradient));
+    while (!ready_.empty()) {
+      const auto node = ready_.top();
+      ready_.pop();
+      run_node(*node);
+    }
+    // By index: a callback may register another.
+    for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
+  }
+
+  void add_callback(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
+
+ private:
+  struct Pending {
+    std::int64_t uses = 0;  // gradients that are still to come
+    Array gradient;
+    bool is_ours = false;   // gradient may be added to in place
+  };
+  struct LaterMade {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+  };
+
+  void count_uses(const Edge& root) {
+    std::vector<const Edge*> stack{&root};
+    while (!stack.empty()) {
+      const Edge& edge = *stack.back();
+      stack.pop_back();
+      if (edge.leaf) ++leaves_[edge.leaf.get()];
+      if (!edge.node) continue;
+      if (++pending_[edge.node.get()].uses > 1) continue;  // seen before: its inputs are counted
+      TANDEM_CHECK(edge.node->backward, "backward: the graph behind ", edge.node->operation,
+                   " has been freed by an earlier backward(); pass {.retain_graph = true} to that one");
+      for (const Edge& input : edge.node->edges) stack.push_back(&input);
+    }
+  }
+
+  // Brings one gradient (undefined: zero) to where an edge points.
+  void deliver(const Edge& edge, Array gradient) {
+    if (edge.leaf) {
+      if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
+      if (--leaves_[edge.leaf.get()] == 0)
+        for (const auto& hook : edge.leaf->grad_ready_hooks) hook();
+    } else if (edge.node) {
+      Pending& pending = pending_[edge.node.get()];
+      if (gradient.defined()) {
+        TANDEM_CHECK(gradient.shape() == edge.node->shape, "backward: the gradient of ", edge.node->operation, " has shape ",
+                     gradient.shape(), ", its output ", edge.node->shape);
+        if (!pending.gradient.defined()) {
+          pending.gradient = std::move(gradient);
+        } else if (pending.is_ours) {
+          ops::add_(pending.gradient, gradient);
+        } else {
+          pending.gradient = ops::zip(functors::Add{}, pending.gradient, gradient);
+          pending.is_ours = true;
+        }
+      }
+      if (--pending.uses == 0) ready_.push(edge.node);
+    }
+  }
+
+  void run_node(Node& node) {
+    const Array gradient = std::move(pending_[&node].gradient);
+    Gradients gradients(node.edges.size());
+    if (gradient.defined()) {
+      gradients = node.backward(gradient.to(node.dtype), node.needs);
+      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
+                   " gradients for ", node.edges.size(), " inputs");
+    }
+    if (!retain_graph_) node.backward = nullptr;
+    // Leaves first: their gradients may be what others wait for.
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (node.edges[i].leaf) deliver(node.edges[i], std::move(gradients[i]));
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
+  }
+
+  const bool retain_graph_;
+  BackwardPass* const outer_;
+  std::unordered_map<const Node*, Pending> pending_;
+  std::unordered_map<const TensorState*, std::int64_t> leaves_;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, LaterMade> ready_;
+  std::vector<std::function<void()>> callbacks_;
+};
+
+}  // namespace
+
+void Tensor::backward(const BackwardOptions& options) const {
+  TANDEM_CHECK(requires_grad(), "backward: nothing here requires a gradient (was it computed under NoGrad, or from inputs "
+                                "without requires_grad?)");
+  Array gradient = options.gradient;
+  if (!gradient.defined()) {
+    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(), " has more than one element; pass {.gradient = ...}");
+    gradient = ops::full(shape(), 1, dtype(), device());
+  }
+  TANDEM_CHECK(gradient.shape() == shape(), "backward: gradient has shape ", gradient.shape(), ", the tensor ", shape());
+  const NoGrad no_grad;
+  const Edge root = is_leaf() ? Edge{nullptr, state_} : Edge{state_->node, nullptr};
+  BackwardPass(options.retain_graph).run(root, std::move(gradient));
+}
+
+void after_backward(std::function<void()> callback) {
+  TANDEM_CHECK(running, "after_backward: no backward pass is running on this thread");
+  running->add_callback(std::move(callback));
+}
+
+}  // namespace tandem

@@ -1,0 +1,53 @@
+// How a differentiable operation is written: compute the value, then say in a closure what the gradients of the inputs are.
+//
+//   Tensor square(const Tensor& x) {
+//     const Saved in("square", x.value());
+//     return record("square", {x}, ops::zip(functors::Mul{}, x.value(), x.value()),
+//                   [in](const Array& grad, Needs) -> Gradients {
+//                     return {ops::zip(functors::Mul{}, grad, ops::map(functors::Affine{2, 0}, in))};
+//                   });
+//   }
+//
+// Closures hold Arrays, never Tensors: so no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells whether
+// the two halves agree.
+#pragma once
+
+#include <tandem/autograd/tensor.h>
+
+namespace tandem::autograd {
+
+// Which inputs need a gradient: needs[i] for input i. Computing the others is optional.
+class Needs {
+ public:
+  bool operator[](int input) const { return bits_ >> input & 1u; }
+  void set(int input) { bits_ |= 1u << input; }
+  bool any() const { return bits_ != 0; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+// One gradient per input, of the input's shape; undefined where it is not needed or is zero.
+using Gradients = std::vector<Array>;
+using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>;
+
+// An Array that backward will need. Using it after somebody has written over it in place is an Error that names both
+// operations, instead of a wrong gradient.
+class Saved {
+ public:
+  Saved() = default;
+  Saved(const char* operation, Array array)
+      : operation_(operation), array_(std::move(array)), version_(array_.storage()->version()) {}
+  const Array& get() const;
+  operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
+
+ private:
+  const char* operation_ = "";
+  Array array_;
+  std::uint64_t version_ = 0;
+};
+
+// The result of an operation: `value`, with `backward` as its history when gradients are enabled and an input needs one.
+Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward);
+
+}  // namespace tandem::autograd

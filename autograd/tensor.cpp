@@ -1,0 +1,152 @@
+#include <tandem/autograd/graph.h>
+#include <tandem/core/ops.h>
+
+namespace tandem {
+
+using autograd::TensorState;
+
+namespace {
+thread_local bool grad_is_enabled = true;
+}
+
+bool grad_enabled() { return grad_is_enabled; }
+NoGrad::NoGrad() : before_(grad_is_enabled) { grad_is_enabled = false; }
+NoGrad::~NoGrad() { grad_is_enabled = before_; }
+
+Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<TensorState>()) {
+  state_->value = std::move(value);
+  if (requires_grad) set_requires_grad(true);
+}
+
+const Array& Tensor::value() const {
+  TANDEM_CHECK(defined(), "this Tensor is undefined: assign one to it first");
+  return state_->value;
+}
+
+bool Tensor::requires_grad() const { return state_->requires_grad; }
+bool Tensor::is_leaf() const { return state_->node == nullptr; }
+
+void Tensor::set_requires_grad(bool requires_grad) {
+  TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can be told; use detach() to get one");
+  TANDEM_CHECK(!requires_grad || is_floating(dtype()), "only floating tensors can require a gradient, this one is ", dtype());
+  state_->requires_grad = requires_grad;
+}
+
+Array Tensor::grad() const { return state_->has_grad ? state_->grad : Array(); }
+
+void Tensor::zero_grad() { state_->has_grad = false; }
+
+void Tensor::set_grad(Array grad) {
+  zero_grad();
+  if (!grad.defined()) return;
+  TANDEM_CHECK(grad.shape() == shape(), "set_grad: gradient has shape ", grad.shape(), ", the tensor ", shape());
+  state_->accumulate(std::move(grad));
+}
+
+void Tensor::set_grad_buffer(Array buffer) {
+  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype(), "set_grad_buffer: buffer is ", buffer.shape(), ' ',
+               buffer.dtype(), ", the tensor ", shape(), ' ', dtype());
+  if (state_->has_grad) buffer.copy_from(state_->grad);
+  state_->grad = std::move(buffer);
+  state_->grad_is_fixed = true;
+}
+
+void Tensor::set_value(Array value) {
+  TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");
+  TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype(), "set_value: value is ", value.shape(), ' ', value.dtype(),
+               ", the tensor ", shape(), ' ', dtype());
+  state_->value = std::move(value);
+}
+
+Tensor Tensor::detach() const { return Tensor(value()); }
+
+HookHandle Tensor::on_grad_ready(std::function<void()> hook) const {
+  TANDEM_CHECK(is_leaf() && requires_grad(), "on_grad_ready: only a leaf that requires a gradient has one");
+  auto& hooks = state_->grad_ready_hooks;
+  hooks.push_back(std::move(hook));
+  return HookHandle([weak = std::weak_ptr(state_), at = std::prev(hooks.end())] {
+    if (const auto state = weak.lock()) state->grad_ready_hooks.erase(at);
+  });
+}
+
+namespace autograd {
+
+void TensorState::accumulate(Array gradient) {
+  if (has_grad) {
+    ops::add_(grad, gradient);
+  } else if (grad_is_fixed) {
+    grad.copy_from(gradient);
+  } else {
+    // Keep the array itself where nobody else sees its memory; a sum's gradient, say, may be one number repeated.
+    const bool ours = gradient.storage().use_count() == 1 && gradient.is_contiguous() && gradient.dtype() == value.dtype();
+    if (ours) {
+      grad = std::move(gradient);
+    } else {
+      grad = Array::empty(value.shape(), value.dtype(), value.device());
+      grad.copy_from(gradient);
+    }
+  }
+  has_grad = true;
+}
+
+// A long chain must not be released by recursion: nodes that lose their last owner wait here for their turn.
+Node::~Node() {
+  thread_local std::vector<std::shared_ptr<Node>>* waiting = nullptr;
+  if (waiting) {
+    for (auto& edge : edges)
+      if (edge.node) waiting->push_back(std::move(edge.node));
+    return;
+  }
+  std::vector<std::shared_ptr<Node>> mine;
+  waiting = &mine;
+  for (auto& edge : edges)
+    if (edge.node) mine.push_back(std::move(edge.node));
+  while (!mine.empty()) {
+    const auto next = std::move(mine.back());
+    mine.pop_back();
+  }
+  waiting = nullptr;
+}
+
+const Array& Saved::get() const {
+  TANDEM_CHECK(array_.storage()->version() == version_, operation_, ": a value of shape ", array_.shape(),
+               " that its backward pass needs was changed in place by ", array_.storage()->last_writer(),
+               " after the forward pass; run backward() first, or change a clone()");
+  return array_;
+}
+
+Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward) {
+  Needs needs;
+  int i = 0;
+  for (const Tensor& input : inputs) {
+    if (grad_is_enabled && input.defined() && input.requires_grad()) needs.set(i);
+    ++i;
+  }
+  auto state = std::make_shared<TensorState>();
+  if (needs.any()) {
+    thread_local std::uint64_t next_sequence = 0;
+    auto node = std::make_shared<Node>();
+    node->operation = operation;
+    node->sequence = next_sequence++;
+    node->backward = std::move(backward);
+    node->needs = needs;
+    node->shape = value.shape();
+    node->dtype = value.dtype();
+    node->edges.reserve(inputs.size());
+    for (const Tensor& input : inputs) {
+      Edge edge;
+      if (input.defined() && input.requires_grad()) {
+        if (input.is_leaf()) edge.leaf = input.state();
+        else edge.node = input.state()->node;
+      }
+      node->edges.push_back(std::move(edge));
+    }
+    state->node = std::move(node);
+    state->requires_grad = true;
+  }
+  state->value = std::move(value);
+  return Tensor(std::move(state));
+}
+
+}  // namespace autograd
+}  // namespace tandem

@@ -1,0 +1,24 @@
+#include <tandem/core/ops.h>
+#include <tandem/nn/batch_norm.h>
+
+namespace tandem::nn {
+
+BatchNorm2d::BatchNorm2d(std::int64_t channels, const BatchNormOptions& options) : options_(options) {
+  TANDEM_CHECK(channels > 0, "BatchNorm2d: channels must be positive, got ", channels);
+  weight = add_parameter("weight", ops::ones({channels}));
+  bias = add_parameter("bias", ops::zeros({channels}));
+  running_mean = add_buffer("running_mean", ops::zeros({channels}));
+  running_var = add_buffer("running_var", ops::ones({channels}));
+  num_batches_tracked = add_buffer("num_batches_tracked", ops::zeros({}, DType::i64));
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
+  BatchNormState state{running_mean.value(), running_var.value(), is_training(), options_.momentum, options_.eps};
+  if (is_training()) {
+    Array count = num_batches_tracked.value();
+    ops::add_(count, ops::scalar(1, DType::i64));
+  }
+  return batch_norm(x, weight, bias, state, fusion);
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <tandem/autograd/ops.h>
+#include <tandem/nn/module.h>
+
+namespace tandem::nn {
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+};
+
+// Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running ones;
+// by the running ones in evaluation. weight and bias (C).
+class BatchNorm2d : public Module {
+ public:
+  explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {});
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow.
+  Tensor forward(const Tensor& x, BatchNormFusion fusion);
+
+  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+
+ private:
+  BatchNormOptions options_;
+};
+
+}  // namespace tandem::nn
