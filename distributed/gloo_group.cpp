@@ -110,10 +110,11 @@ std::string seconds_text(Milliseconds time) {
 
 class GlooGroup : public ProcessGroup {
  public:
-  GlooGroup(Store& store, const GlooOptions& options) : options_(options) {
+  GlooGroup(std::shared_ptr<Store> store, const GlooOptions& options)
+      : options_(options), store_(std::move(store)) {
     const BlockSigpipe block;
-    const auto peers = meet(store);
-    context_ = connect(store, peers);
+    const auto peers = meet();
+    context_ = connect(peers);
     thread_ = std::thread([this] { run(); });
   }
 
@@ -224,22 +225,22 @@ class GlooGroup : public ProcessGroup {
   };
 
   // Tells the store who this rank is and reads who the others are.
-  std::vector<Peer> meet(Store& store) {
+  std::vector<Peer> meet() {
     const auto key = [](int r) { return "peer/" + std::to_string(r); };
-    store.set(key(rank()), host_name() + "\n" + std::to_string(getpid()) + "\n" + loopback_identity());
+    store_->set(key(rank()), host_name() + "\n" + std::to_string(getpid()) + "\n" + loopback_identity());
     std::vector<Peer> peers;
     const auto deadline = Clock::now() + options_.timeout;
     for (int r = 0; r < size(); ++r) {
       const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
       try {
-        store.wait({key(r)}, std::max(left, Milliseconds(1)));
+        store_->wait({key(r)}, std::max(left, Milliseconds(1)));
       } catch (const Error& error) {
         detail::fail(
             "rank ", rank(), " of ", size(), " waited ", seconds_text(options_.timeout), " for rank ", r,
             " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
             error.what(), ")");
       }
-      std::istringstream text(store.get(key(r)));
+      std::istringstream text(store_->get(key(r)));
       Peer peer;
       std::getline(text, peer.host);
       std::getline(text, peer.pid);
@@ -250,7 +251,7 @@ class GlooGroup : public ProcessGroup {
     return peers;
   }
 
-  std::shared_ptr<gloo::Context> connect(Store& store, const std::vector<Peer>& peers) {
+  std::shared_ptr<gloo::Context> connect(const std::vector<Peer>& peers) {
     bool one_host = true;
     for (const auto& peer : peers) one_host = one_host && peer.loopback == peers[0].loopback;
     const std::string address =
@@ -260,7 +261,7 @@ class GlooGroup : public ProcessGroup {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank(), size());
       // While connecting, Gloo waits five times the context's timeout for each peer.
       context->setTimeout(std::max(options_.timeout / 5, Milliseconds(1)));
-      StoreAdapter adapter(store, options_.timeout);
+      StoreAdapter adapter(*store_, options_.timeout);
       context->connectFullMesh(adapter, device);
       context->setTimeout(options_.timeout);
       return context;
@@ -317,7 +318,7 @@ class GlooGroup : public ProcessGroup {
         try {
           operation.run();
         } catch (const std::exception& exception) {
-          error = explain(operation.what, exception);
+          error = first_cause(explain(operation.what, exception));
         }
         lock.lock();
         busy_ = false;
@@ -360,6 +361,16 @@ class GlooGroup : public ProcessGroup {
       }
     }
     return what + " failed: " + text;
+  }
+
+  // A rank that fails leaves, and the others see it go: the store tells them why it went. `mine` where it is the first, or
+  // where the store is gone as well.
+  std::string first_cause(const std::string& mine) {
+    try {
+      return store_->compare_set("failure", "", mine);
+    } catch (const Error&) {
+      return mine;
+    }
   }
 
   std::string all_peers() const {
@@ -437,14 +448,10 @@ class GlooGroup : public ProcessGroup {
   static void set_elements(GlooOptionsType& gloo_options, const Array& flat) {
     const auto n = static_cast<std::size_t>(flat.numel());
     switch (size_of(flat.dtype())) {
-      case 1:
-        return gloo_options.setOutput(static_cast<std::uint8_t*>(flat.raw()), n);
-      case 2:
-        return gloo_options.setOutput(static_cast<std::uint16_t*>(flat.raw()), n);
-      case 4:
-        return gloo_options.setOutput(static_cast<std::uint32_t*>(flat.raw()), n);
-      default:
-        return gloo_options.setOutput(static_cast<std::uint64_t*>(flat.raw()), n);
+      case 1: return gloo_options.setOutput(static_cast<std::uint8_t*>(flat.raw()), n);
+      case 2: return gloo_options.setOutput(static_cast<std::uint16_t*>(flat.raw()), n);
+      case 4: return gloo_options.setOutput(static_cast<std::uint32_t*>(flat.raw()), n);
+      default: return gloo_options.setOutput(static_cast<std::uint64_t*>(flat.raw()), n);
     }
   }
 
@@ -461,7 +468,8 @@ class GlooGroup : public ProcessGroup {
   static constexpr std::uint64_t probe_slot = 0x7full << 56;
 
   const GlooOptions options_;
-  std::vector<std::string> names_;  // by rank, for errors
+  const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
+  std::vector<std::string> names_;      // by rank, for errors
   std::shared_ptr<gloo::Context> context_;
   std::uint64_t started_ = 0;  // operations; only the thread that starts them
   std::vector<char> staging_;  // what the peers sent; only the communication thread
@@ -478,11 +486,11 @@ class GlooGroup : public ProcessGroup {
 
 }  // namespace
 
-std::shared_ptr<ProcessGroup> gloo_group(Store& store, const GlooOptions& options) {
+std::shared_ptr<ProcessGroup> gloo_group(std::shared_ptr<Store> store, const GlooOptions& options) {
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > Milliseconds::zero(), "a process group needs a timeout above 0");
-  return std::make_shared<GlooGroup>(store, options);
+  return std::make_shared<GlooGroup>(std::move(store), options);
 }
 
 }  // namespace tandem::distributed

@@ -21,8 +21,8 @@ struct GlooOptions {
 };
 
 // Connects every rank to every other; returns when all are there. `store` must hold no key of an earlier
-// group (use a prefix_store); it is used only here. One thread of the group runs its operations in the order
+// group (use a prefix_store). One thread of the group runs its operations in the order
 // in which they were started. Destroying the group breaks off what is still running.
-std::shared_ptr<ProcessGroup> gloo_group(Store& store, const GlooOptions& options);
+std::shared_ptr<ProcessGroup> gloo_group(std::shared_ptr<Store> store, const GlooOptions& options);
 
 }  // namespace tandem::distributed

@@ -26,8 +26,9 @@ inline std::vector<std::exception_ptr> run_ranks_catching(
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        distributed::TcpStore store({.port = server.port(), .timeout = timeout});
-        body(distributed::gloo_group(store, {.rank = rank, .size = size, .timeout = timeout}));
+        const distributed::TcpStore::Options options{.port = server.port(), .timeout = timeout};
+        body(distributed::gloo_group(std::make_shared<distributed::TcpStore>(options),
+                                     {.rank = rank, .size = size, .timeout = timeout}));
       } catch (...) {
         results[rank] = std::current_exception();
       }
