@@ -37,7 +37,8 @@ Environment environment_for(const std::string& method) {
   // The launcher serves its own address only; at another one rank 0 does.
   const char* address = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
-  if (!address || !port || endpoint.host != address || endpoint.port != port) environment.uses_agent_store = false;
+  if (!address || !port || endpoint.host != address || endpoint.port != port)
+    environment.uses_agent_store = false;
   return environment;
 }
 

@@ -22,5 +22,4 @@ struct InitOptions {
 // Error when the launcher's variables or the options make no sense, or when the others don't come in time.
 std::shared_ptr<ProcessGroup> init(const InitOptions& options = {});
 
-
 }  // namespace tandem::distributed

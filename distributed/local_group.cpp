@@ -41,8 +41,6 @@ class LocalGroup : public ProcessGroup {
 
 }  // namespace
 
-std::shared_ptr<ProcessGroup> local_group() {
-  return std::make_shared<LocalGroup>();
-}
+std::shared_ptr<ProcessGroup> local_group() { return std::make_shared<LocalGroup>(); }
 
 }  // namespace tandem::distributed

@@ -69,10 +69,8 @@ std::string address_in(const std::string& network) {
   const std::string base = network.substr(0, slash);
   unsigned char bytes[16];
   std::size_t size = 0;
-  if (inet_pton(AF_INET, base.c_str(), bytes) == 1)
-    size = 4;
-  else if (inet_pton(AF_INET6, base.c_str(), bytes) == 1)
-    size = 16;
+  if (inet_pton(AF_INET, base.c_str(), bytes) == 1) size = 4;
+  else if (inet_pton(AF_INET6, base.c_str(), bytes) == 1) size = 16;
   int prefix = -1;
   const char* end = network.data() + network.size();
   const auto parsed = std::from_chars(network.data() + slash + 1, end, prefix);

@@ -57,14 +57,10 @@ Reduction reduction(DType dtype, ReduceOp op) {
     using T = decltype(zero);
     switch (op) {
       case ReduceOp::sum:
-      case ReduceOp::mean:
-        return &reduce<T, Sum>;
-      case ReduceOp::product:
-        return &reduce<T, Product>;
-      case ReduceOp::min:
-        return &reduce<T, Min>;
-      case ReduceOp::max:
-        return &reduce<T, Max>;
+      case ReduceOp::mean: return &reduce<T, Sum>;
+      case ReduceOp::product: return &reduce<T, Product>;
+      case ReduceOp::min: return &reduce<T, Min>;
+      case ReduceOp::max: return &reduce<T, Max>;
     }
     detail::fail("invalid reduction ", static_cast<int>(op));
   });
