@@ -22,4 +22,7 @@ struct InitOptions {
 // Error when the launcher's variables or the options make no sense, or when the others don't come in time.
 std::shared_ptr<ProcessGroup> init(const InitOptions& options = {});
 
+// Error unless `method` is one that InitOptions names.
+void check_init_method(const std::string& method);
+
 }  // namespace tandem::distributed
