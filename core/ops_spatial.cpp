@@ -28,6 +28,10 @@ void check_image(const Array& x, const char* operation) {
 
 DType statistics_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
+BatchNormAffine dense(const BatchNormAffine& a) {
+  return {a.mean.contiguous(), a.invstd.contiguous(), a.weight.contiguous(), a.bias.contiguous()};
+}
+
 }  // namespace
 
 Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window) {
@@ -101,7 +105,7 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
     out.index = Array::empty_channels_last(shape, DType::u8, x.device());
   }
   out.y = Array::empty_channels_last(shape, x.dtype(), x.device());
-  backend(x.device()).batch_norm_apply(x.channels_last(), affine, fusion, out.y, out.selected, out.index);
+  backend(x.device()).batch_norm_apply(x.channels_last(), dense(affine), fusion, out.y, out.selected, out.index);
   return out;
 }
 
@@ -110,15 +114,16 @@ BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affi
   const Shape channels{x.dim(1)};
   BatchNormSums sums{Array::empty(channels, statistics_dtype(x), x.device()),
                      Array::empty(channels, statistics_dtype(x), x.device())};
-  backend(x.device()).batch_norm_grad_reduce(x.channels_last(), affine, fusion, grad_y.channels_last(), sums.dy, sums.dy_xhat);
+  backend(x.device()).batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy,
+                                             sums.dy_xhat);
   return sums;
 }
 
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
                             const Array& index, const BatchNormSums& means) {
   Array grad_x = Array::empty_channels_last(x.shape(), x.dtype(), x.device());
-  backend(x.device()).batch_norm_grad_input(x.channels_last(), affine, fusion, grad_y.channels_last(), index, means.dy, means.dy_xhat,
-                                            grad_x);
+  backend(x.device()).batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
+                                            means.dy, means.dy_xhat, grad_x);
   return grad_x;
 }
 

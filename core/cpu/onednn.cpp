@@ -112,15 +112,21 @@ memory::data_type type_of(const Array& a) {
 
 memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end()}; }
 
-// Channels-last memory, under the name by which oneDNN's fastest kernels know it: with one channel it is also NCHW, and
-// with exactly one vector of channels it is also the blocked layout.
-memory::desc image_desc(const Array& a) {
-  static const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
-  Tag tag = Tag::nhwc;
-  if (a.dim(1) == 1) tag = Tag::nchw;
-  else if (avx512 && a.dim(1) == 16) tag = Tag::nChw16c;
-  return {dims_of(a), type_of(a), tag};
-}
+// How a convolution's two images are described. oneDNN's fastest kernels are those for its blocked layout, and with one
+// channel or exactly one vector of channels that is the same memory as channels last. All images of a convolution must be
+// described in one way: for a mixture oneDNN has only its slow reference code.
+struct ImageLayout {
+  bool blocked;
+  ImageLayout(const Array& a, const Array& b) {
+    static const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+    const auto fits = [](const Array& image) { return image.dim(1) == 1 || image.dim(1) == 16; };
+    blocked = avx512 && fits(a) && fits(b);
+  }
+  memory::desc operator()(const Array& a) const {
+    const Tag tag = !blocked ? Tag::nhwc : a.dim(1) == 1 ? Tag::nchw : Tag::nChw16c;
+    return {dims_of(a), type_of(a), tag};
+  }
+};
 memory::desc weight_desc(const Array& a) { return {dims_of(a), type_of(a), Tag::oihw}; }
 memory::desc bias_desc(const std::optional<Array>& a) {
   return a ? memory::desc(dims_of(*a), memory::data_type::f32, Tag::a) : memory::desc();
@@ -159,6 +165,7 @@ auto forward_desc(const memory::desc& x, const memory::desc& weight, const memor
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window, const Array& y) {
   if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32)) return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
+    const ImageLayout image_desc(x, y);
     const auto desc = forward_desc(image_desc(x), any_layout(weight, type_of(x)), bias_desc(bias), image_desc(y),
                                    Geometry(window));
     p.set_primitive(dnnl::convolution_forward(desc));
@@ -175,7 +182,10 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
 
 bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
   if (!supported(grad_y.dtype()) || !supported(weight.dtype())) return false;
+  // The bf16 1 x 1 kernel of oneDNN 2.6 gives wrong numbers for an odd number of output channels.
+  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) % 2 != 0) return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
+    const ImageLayout image_desc(grad_x, grad_y);
     const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_layout(weight, type_of(grad_y));
     const Geometry g(window);
     const auto forward = forward_desc(x, w, {}, y, g);
@@ -202,6 +212,7 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
   if (!supported(x.dtype()) || x.dtype() != grad_y.dtype() || !supported(grad_weight.dtype())) return false;
   if (grad_bias && grad_bias->dtype() != DType::f32) return false;
   Plan* plan = plan_for(conv_key(2, x, grad_weight, grad_bias.has_value(), window, grad_y), [&](Plan& p) {
+    const ImageLayout image_desc(x, grad_y);
     const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
     const auto w = any_layout(grad_weight, memory::data_type::f32);  // 16-bit inputs, sums and result in f32
     const Geometry g(window);

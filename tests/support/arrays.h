@@ -1,0 +1,84 @@
+// Making arrays for tests, and comparing them.
+#pragma once
+
+#include <tandem/core/array.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tandem::testing {
+
+inline Array array_of(const std::vector<float>& values, const Shape& shape) { return Array::from(values, shape); }
+inline Array array_of(const std::vector<float>& values) {
+  return Array::from(values, {static_cast<std::int64_t>(values.size())});
+}
+
+// 0, 1, 2, ... in row-major order.
+inline Array counting(const Shape& shape, DType dtype = DType::f32) {
+  std::vector<double> values(static_cast<std::size_t>(shape.product()));
+  std::iota(values.begin(), values.end(), 0.0);
+  return Array::from(values, shape).to(dtype);
+}
+
+// The same numbers as a view without any two neighbours adjacent in memory: every dimension sliced out of a larger one, in
+// reverse order, and NaN (or 255) everywhere around.
+inline Array strided(const Array& array) {
+  Shape larger;
+  Dims reversed;
+  for (int i = array.rank() - 1; i >= 0; --i) {
+    larger.push_back(array.shape()[i] + 2);
+    reversed.push_back(i);
+  }
+  larger.push_back(3);
+  Array view = Array::empty(larger, array.dtype());
+  view.fill(is_floating(array.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 255);
+  for (int i = 0; i < array.rank(); ++i) view = view.slice(i, 1, larger[i] - 1);
+  view = view.select(-1, 1).permute(reversed);
+  view.copy_from(array);
+  return view;
+}
+
+inline double machine_epsilon(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-52;
+    case DType::f32: return 0x1p-23;
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    default: return 0;
+  }
+}
+
+// Same shape, and no element further from the expected one than `tolerance` times the largest expected magnitude.
+inline void expect_close(const Array& expected, const Array& found, double tolerance, const std::string& what) {
+  ASSERT_TRUE(found.defined()) << what << " is undefined";
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  const auto want = expected.to_vector<double>(), have = found.to_vector<double>();
+  double scale = 1e-3;
+  for (const double v : want)
+    if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const bool close = std::isfinite(want[i]) ? std::abs(have[i] - want[i]) <= tolerance * scale
+                                              : have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]));
+    ASSERT_TRUE(close) << what << ", element " << i << ": " << have[i] << ", expected " << want[i] << " within "
+                       << tolerance * scale;
+  }
+}
+
+// Same shape, dtype and bits.
+inline void expect_same(const Array& expected, const Array& found, const std::string& what) {
+  ASSERT_TRUE(found.defined()) << what << " is undefined";
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  ASSERT_EQ(found.dtype(), expected.dtype()) << what;
+  if (expected.numel() == 0) return;
+  EXPECT_EQ(std::memcmp(expected.contiguous().raw(), found.contiguous().raw(), expected.bytes()), 0)
+      << what << ": " << found << ", expected " << expected;
+}
+
+}  // namespace tandem::testing
