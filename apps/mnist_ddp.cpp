@@ -20,7 +20,7 @@ std::string find_data(const std::string& data, bool quiet) {
   const auto say = [quiet](const std::string& line) {
     if (!quiet && !line.empty()) std::cerr << line << std::endl;
   };
-  const auto found = data::find_mnist({.data = data, .mirrors = {}, .report = say});
+  const auto found = data::find_mnist({.data = data, .report = say});
   say(found.notice);
   return found.folder.string();
 }
@@ -32,7 +32,8 @@ double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader&
   ddp.eval();
   double right = 0, all = 0;
   for (auto& [image, label] : images) {
-    right += ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label)).item();
+    right +=
+        ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label)).item();
     all += static_cast<double>(label.numel());
   }
   ddp.train();
@@ -42,7 +43,8 @@ double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader&
 }
 
 int main(int argc, char** argv) {
-  TrainingOptions options("mnist_ddp", "Trains a small convolutional network on MNIST, on one process or several.");
+  TrainingOptions options("mnist_ddp",
+                          "Trains a small convolutional network on MNIST, on one process or several.");
   options.epochs = 5;
   options.batch_size = 100;
   std::string data;
@@ -55,12 +57,14 @@ int main(int argc, char** argv) {
   return options.run(argc, argv, [&] {
     const auto group = init(options.init_options());
     const int rank = group->rank(), world = group->size();
-    const auto folder = once_per_host(*group, options.local_rank, [&] { return find_data(data, options.quiet); });
+    const auto folder =
+        once_per_host(*group, options.local_rank, [&] { return find_data(data, options.quiet); });
     const auto [images, tests] = run_together(*group, [&] {
       return std::pair(data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test));
     });
     data::DistributedSampler sampler(images.size(), {.rank = rank, .world = world, .seed = options.seed});
-    data::Loader loader(images, sampler, {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers)});
+    data::Loader loader(images, sampler,
+                        {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers)});
     data::ExactSampler test_sampler(tests.size(), rank, world);
     data::Loader test_loader(tests, test_sampler, {.batch_size = 500});
 

@@ -38,7 +38,8 @@ void save_checkpoint(const std::filesystem::path& folder, const TrainingState& s
 
 // The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).
 // Damaged ones are left out, and `warn` is told. Error when all are damaged, or the newest valid one is of another program.
-std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder,
+                                                     const std::string& program,
                                                      const std::function<void(const std::string&)>& warn);
 
 // Error, with the reason, for a file that is no checkpoint or a damaged one.

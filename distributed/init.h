@@ -15,7 +15,7 @@ struct InitOptions {
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT) or "tcp://HOST:PORT" (rank 0 listens there).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
-  std::string interface;                                          // see GlooOptions
+  std::string interface {};                                       // see GlooOptions
 };
 
 // The group of all ranks of this job, connected. Collective. A process that no launcher started is a job of one.

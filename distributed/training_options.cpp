@@ -82,14 +82,18 @@ class TrainingOptions::Parser {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
-  void option(const std::string& group, const std::string& name, const std::string& type, const std::string& help,
-              std::function<void(const std::string&)> set) {
+  void option(const std::string& group, const std::string& name, const std::string& type,
+              const std::string& help, std::function<void(const std::string&)> set) {
     const auto callback = [set = std::move(set)](const std::string& text) { set(text); };
-    app_.add_option_function<std::string>(name, callback, help)->group(group)->type_name(type)->allow_extra_args(false);
+    app_.add_option_function<std::string>(name, callback, help)
+        ->group(group)
+        ->type_name(type)
+        ->allow_extra_args(false);
   }
 
   template <class T>
-  void number(const std::string& group, const std::string& name, T& value, const std::string& help, OptionRange range) {
+  void number(const std::string& group, const std::string& name, T& value, const std::string& help,
+              OptionRange range) {
     option(group, name, std::is_integral_v<T> ? "N" : "X", help,
            [&value, name, range](const std::string& text) { value = parse_number<T>(name, text, range); });
   }
@@ -150,20 +154,24 @@ void TrainingOptions::add(const std::string& name, std::string& value, const std
   parser_->text(program_, name, "TEXT", value, help);
 }
 
-void TrainingOptions::add(const std::string& name, double& value, const std::string& help, OptionRange range) {
+void TrainingOptions::add(const std::string& name, double& value, const std::string& help,
+                          OptionRange range) {
   parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
 }
 
-void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range) {
+void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help,
+                          OptionRange range) {
   parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
 }
 
 void TrainingOptions::add_shared_options() {
   Parser& p = *parser_;
-  p.choice(shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
-           "where to compute (auto)");
-  p.choice(shared, "--backend", {"auto", "gloo"}, [this](const std::string& v) { backend = v; },
-           "how the processes communicate (auto)");
+  p.choice(
+      shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
+      "where to compute (auto)");
+  p.choice(
+      shared, "--backend", {"auto", "gloo"}, [this](const std::string& v) { backend = v; },
+      "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env:// or tcp://HOST:PORT (env://)",
            [this](const std::string& v) {
              try {
@@ -173,7 +181,8 @@ void TrainingOptions::add_shared_options() {
              }
            });
   p.number(shared, "--local-rank", local_rank, "for old launchers; LOCAL_RANK wins", {.min = 0, .max = 1e6});
-  p.number(shared, "--timeout", timeout, "longest wait for another process, in seconds (300)", {.min = 0.001, .max = 1e7});
+  p.number(shared, "--timeout", timeout, "longest wait for another process, in seconds (300)",
+           {.min = 0.001, .max = 1e7});
   p.option(shared, "--interface", "NAME|CIDR", "network interface (chosen)", [this](const std::string& v) {
     try {
       local_address(interface = v);
@@ -183,19 +192,26 @@ void TrainingOptions::add_shared_options() {
   });
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine");
-  p.choice(shared, "--dtype", {"f32", "bf16"},
-           [this](const std::string& v) { dtype = v == "bf16" ? DType::bf16 : DType::f32; },
-           "compute type; weights stay f32 (f32)");
-  p.number(shared, "--threads", threads, "per process (cores / processes on this host)", {.min = 1, .max = 4096});
-  p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")", {.min = 0, .max = 4096});
-  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
+  p.choice(
+      shared, "--dtype", {"f32", "bf16"},
+      [this](const std::string& v) { dtype = v == "bf16" ? DType::bf16 : DType::f32; },
+      "compute type; weights stay f32 (f32)");
+  p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
+           {.min = 1, .max = 4096});
+  p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
+           {.min = 0, .max = 4096});
+  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")",
+           {.min = 0, .max = 1e9});
   p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
            {.min = 1, .max = 1e9});
-  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)", {.min = 1, .max = 1e15});
-  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)", {.min = 1e-6, .max = 1e6});
+  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
+           {.min = 1e-6, .max = 1e6});
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
-  p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)", {.min = 1, .max = 1e15});
+  p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",
+           {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
   p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
@@ -214,7 +230,8 @@ void TrainingOptions::check_together() const {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
     }
   }
-  if (log_every > 0 && metrics.empty()) throw UsageError("--log-every: needs --metrics FILE, where the lines go");
+  if (log_every > 0 && metrics.empty())
+    throw UsageError("--log-every: needs --metrics FILE, where the lines go");
   const std::string suffix = ".safetensors";
   if (!save.empty() && (save.size() <= suffix.size() || save.substr(save.size() - suffix.size()) != suffix)) {
     throw UsageError("--save " + save + ": expected a file name that ends in .safetensors");
@@ -283,7 +300,8 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
   }
 }
 
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank, const std::function<std::string()>& f) {
+std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
+                          const std::function<std::string()>& f) {
   const auto mine = run_together(group, [&] { return local_rank == 0 ? f() : std::string(); });
   const auto all = group.all_gather_strings(mine, "result");
   // Launchers number the processes of a host one after the other.

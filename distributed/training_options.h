@@ -71,8 +71,8 @@ class TrainingOptions {
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
   bool resume = false;
-  std::string save;     // a file; empty: none
-  std::string metrics;  // a file; empty: none
+  std::string save;            // a file; empty: none
+  std::string metrics;         // a file; empty: none
   std::int64_t log_every = 0;  // steps; 0: no step lines
   bool quiet = false;
 
@@ -96,8 +96,7 @@ class TrainingOptions {
 // so that a rank that can't read its data ends the job at once. Collective.
 void run_together(ProcessGroup& group, const std::function<void()>& f);
 template <class F>
-  requires(!std::is_void_v<std::invoke_result_t<F>>)
-auto run_together(ProcessGroup& group, F f) {
+requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGroup& group, F f) {
   std::optional<std::invoke_result_t<F>> result;
   run_together(group, std::function<void()>([&] { result.emplace(f()); }));
   return std::move(*result);
@@ -105,6 +104,7 @@ auto run_together(ProcessGroup& group, F f) {
 
 // The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
 // do for all, such as downloading. Errors as run_together's. Collective.
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank, const std::function<std::string()>& f);
+std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
+                          const std::function<std::string()>& f);
 
 }  // namespace tandem::distributed

@@ -19,7 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string minutes_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
@@ -45,7 +47,8 @@ class MetricsFile {
     if (path.empty()) return;
     path_ = path;
     file_.open(path, std::ios::app);
-    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": does its folder exist, and may you write there?");
+    TANDEM_CHECK(file_, "can't write the metrics file ", path,
+                 ": does its folder exist, and may you write there?");
   }
   void write(const Json& line) {
     if (path_.empty()) return;
@@ -70,12 +73,13 @@ class TrainingRun::Implementation {
         optimizer_(optimizer),
         loader_(loader),
         console_(group_->rank() == 0 && !options.quiet) {
-    console_.note(fmt::format("{}: {} process{} ({}), {}, {}, {} thread{} and {} loader worker{} each, batch {}, {} "
-                              "steps an epoch",
-                              options.program(), group_->size(), group_->size() == 1 ? "" : "es", group_->backend(),
-                              options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype), options.threads,
-                              options.threads == 1 ? "" : "s", options.workers, options.workers == 1 ? "" : "s",
-                              options.batch_size, loader.size()));
+    console_.note(
+        fmt::format("{}: {} process{} ({}), {}, {}, {} thread{} and {} loader worker{} each, batch {}, {} "
+                    "steps an epoch",
+                    options.program(), group_->size(), group_->size() == 1 ? "" : "es", group_->backend(),
+                    options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype), options.threads,
+                    options.threads == 1 ? "" : "s", options.workers, options.workers == 1 ? "" : "s",
+                    options.batch_size, loader.size()));
     run_together(*group_, [this] { open_outputs(); });
     if (options.resume) resume();
   }
@@ -101,7 +105,8 @@ class TrainingRun::Implementation {
     epoch_seconds_ = seconds_since(epoch_start_);
     if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(loss);
     if (console_.wants_progress()) show_progress(loss);
-    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete()) save();
+    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete())
+      save();
     return state_.step < options_.max_steps;
   }
 
@@ -111,11 +116,14 @@ class TrainingRun::Implementation {
     const double rate = images_since(epoch_begin_) / std::max(epoch_seconds_, 1e-9);
     const std::string figures = shown(metrics);
     console_.line(fmt::format("Total loss: {}", total.item()));
-    console_.line(fmt::format("Epoch {}/{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs, figures,
-                              figures.empty() ? "" : ", ", rate, epoch_seconds_));
-    Json line = {{"kind", "epoch"},         {"epoch", epoch_},
-                 {"total_loss", total.item()}, {"images_per_second", rate},
-                 {"epoch_seconds", epoch_seconds_}, {"world_size", group_->size()},
+    console_.line(fmt::format("Epoch {}/{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs,
+                              figures, figures.empty() ? "" : ", ", rate, epoch_seconds_));
+    Json line = {{"kind", "epoch"},
+                 {"epoch", epoch_},
+                 {"total_loss", total.item()},
+                 {"images_per_second", rate},
+                 {"epoch_seconds", epoch_seconds_},
+                 {"world_size", group_->size()},
                  {"batch_size", options_.batch_size}};
     for (const auto& [name, value] : metrics) line[name] = value;
     metrics_.write(line);
@@ -171,8 +179,9 @@ class TrainingRun::Implementation {
   void resume() {
     const auto find = [this]() -> std::string {
       if (group_->rank() != 0) return "";
-      const auto path = find_checkpoint(options_.checkpoint, options_.program(),
-                                        [this](const std::string& warning) { console_.note("warning: " + warning); });
+      const auto path =
+          find_checkpoint(options_.checkpoint, options_.program(),
+                          [this](const std::string& warning) { console_.note("warning: " + warning); });
       return path ? path->string() : "";
     };
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
@@ -186,7 +195,8 @@ class TrainingRun::Implementation {
     auto saved = read_checkpoint(path);
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
-    check_same("number of processes", saved.position, saved.world_size, static_cast<std::int64_t>(group_->size()));
+    check_same("number of processes", saved.position, saved.world_size,
+               static_cast<std::int64_t>(group_->size()));
     try {
       model_.load_state_dict(saved.model);
       optimizer_.load_state_dict(saved.optimizer);
@@ -204,9 +214,10 @@ class TrainingRun::Implementation {
   template <class T>
   void check_same(const char* what, std::int64_t position, T saved, T given) {
     if (saved == given) return;
-    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ", saved,
-                 ", this is ", given, ": go on with the same, or from the end of an epoch");
-    console_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what, saved, given));
+    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ",
+                 saved, ", this is ", given, ": go on with the same, or from the end of an epoch");
+    console_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what,
+                              saved, given));
   }
 
   void save() {
@@ -243,8 +254,8 @@ class TrainingRun::Implementation {
   void show_progress(const Tensor& loss) {
     const double left = epoch_seconds_ / static_cast<double>(state_.position - epoch_begin_) *
                         static_cast<double>(loader_.size() - state_.position);
-    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {:.0f} images/s  {} left", epoch_ + 1,
-                                  options_.epochs, state_.position, loader_.size(), loss.item(),
+    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {:.0f} images/s  {} left",
+                                  epoch_ + 1, options_.epochs, state_.position, loader_.size(), loss.item(),
                                   images_since(epoch_begin_) / epoch_seconds_, minutes_text(left)));
   }
 
@@ -256,20 +267,21 @@ class TrainingRun::Implementation {
   Console console_;
   MetricsFile metrics_;
 
-  TrainingState state_;       // without arrays
-  std::int64_t epoch_ = 0;    // the one that runs
-  double total_before_ = 0;   // this rank's losses of this epoch, from before it was resumed
-  Array total_loss_ = ops::scalar(0);     // this rank's losses of this epoch
-  std::int64_t epoch_begin_ = 0;          // the batch at which this process entered the epoch
+  TrainingState state_;                // without arrays
+  std::int64_t epoch_ = 0;             // the one that runs
+  double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
+  Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch
+  std::int64_t epoch_begin_ = 0;       // the batch at which this process entered the epoch
   Clock::time_point epoch_start_;
-  double epoch_seconds_ = 0;              // from then to the last step
-  std::int64_t line_begin_ = 0;           // the same since the last step line
+  double epoch_seconds_ = 0;     // from then to the last step
+  std::int64_t line_begin_ = 0;  // the same since the last step line
   Clock::time_point line_start_;
 };
 
-TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
-                         optim::Optimizer& optimizer, data::Loader& loader)
-    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader)) {}
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader)
+    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader)) {
+}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }

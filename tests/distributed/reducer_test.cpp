@@ -11,8 +11,8 @@
 namespace tandem::distributed {
 namespace {
 
-using tests::Group;
-using tests::run_ranks;
+using testing::Group;
+using testing::run_ranks;
 
 using Layout = std::vector<std::vector<std::size_t>>;
 
