@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -24,10 +25,15 @@ struct UsageError : Error {
   using Error::Error;
 };
 
+// This rank has nothing wrong, another one has, and says so itself.
+struct PeerFailure : Error {
+  using Error::Error;
+};
+
 template <class T>
 std::string allowed(OptionRange range) {
   std::ostringstream text;
-  text << (std::is_integral_v<T> ? "a whole number" : "a number");
+  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
   const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
   if (has_min && has_max) text << " from " << range.min << " to " << range.max;
   else if (has_min) text << " of at least " << range.min;
@@ -132,6 +138,9 @@ class TrainingOptions::Parser {
       return false;
     } catch (const CLI::ExtrasError&) {
       throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string text = error.what();
+      throw UsageError(text.substr(0, text.find(':')) + ": expected a value behind it");
     } catch (const CLI::ParseError& error) {
       throw UsageError(error.what());
     }
@@ -267,6 +276,11 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (is_rank_0) std::cerr << program_ << ": " << error.what() << std::endl;
     report_failure(error.what());
     return 2;
+  } catch (const PeerFailure& error) {
+    // Under a launcher one message is enough: that of the rank that failed.
+    if (!std::getenv("TORCHELASTIC_RUN_ID")) std::cerr << speaker << error.what() << std::endl;
+    report_failure(error.what());
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << speaker << error.what() << std::endl;
     report_failure(error.what());
@@ -294,9 +308,10 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
     message = std::string("!") + error.what();
   }
   const auto messages = group.all_gather_strings(message, "outcome");
-  if (mine) std::rethrow_exception(mine);
-  for (std::size_t r = 0; r < messages.size(); ++r) {
-    if (!messages[r].empty()) detail::fail("rank ", r, " failed: ", messages[r].substr(1));
+  for (int r = 0; r < group.size(); ++r) {
+    if (messages[r].empty()) continue;
+    if (r == group.rank()) std::rethrow_exception(mine);
+    throw PeerFailure("rank " + std::to_string(r) + " failed: " + messages[r].substr(1));
   }
 }
 

@@ -92,7 +92,7 @@ class TrainingOptions {
   void apply_threads(const Environment& environment);
 };
 
-// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with that one's reason,
+// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the first,
 // so that a rank that can't read its data ends the job at once. Collective.
 void run_together(ProcessGroup& group, const std::function<void()>& f);
 template <class F>
