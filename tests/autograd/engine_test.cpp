@@ -198,9 +198,7 @@ TEST(Engine, NoGradRecordsNothing) {
   EXPECT_TRUE(grad_enabled());
   {
     const NoGrad outer;
-    {
-      const NoGrad inner;
-    }
+    { const NoGrad inner; }
     EXPECT_FALSE(grad_enabled());
     const Tensor y = x * x;
     EXPECT_FALSE(y.requires_grad());
@@ -242,10 +240,11 @@ Names order_of_hooks(bool weight_first) {
     weights.push_back(w);
     x = weight_first ? mul(w, x) : mul(x, w);
     // Its closure runs when everything above it is done.
-    x = autograd::record("marker", {x}, x.value(), [&order, i](const Array& grad, autograd::Needs) -> autograd::Gradients {
-      order.push_back("above " + std::to_string(i));
-      return {grad};
-    });
+    x = autograd::record("marker", {x}, x.value(),
+                         [&order, i](const Array& grad, autograd::Needs) -> autograd::Gradients {
+                           order.push_back("above " + std::to_string(i));
+                           return {grad};
+                         });
   }
   sum(x).backward();
   return order;
@@ -261,10 +260,11 @@ TEST(Engine, AHookOfASharedParameterWaitsForItsLastUse) {
   const Tensor w = leaf({2}), x = leaf({3});
   Names order;
   w.on_grad_ready([&] { order.push_back("w"); });
-  const Tensor first = autograd::record("marker", {x}, x.value(), [&](const Array& grad, autograd::Needs) -> autograd::Gradients {
-    order.push_back("start");
-    return {grad};
-  });
+  const Tensor first = autograd::record("marker", {x}, x.value(),
+                                        [&](const Array& grad, autograd::Needs) -> autograd::Gradients {
+                                          order.push_back("start");
+                                          return {grad};
+                                        });
   sum(first * w * w).backward();
   EXPECT_EQ(order, (Names{"w", "start"}));
   EXPECT_EQ(grad_of(w), (std::vector<float>{12}));
@@ -368,9 +368,9 @@ TEST(Engine, AThrowingHookOrClosureLeavesTheEngineUsable) {
   HookHandle handle = x.on_grad_ready([] { throw std::runtime_error("hook"); });
   EXPECT_THROW(sum(x * x).backward(), std::runtime_error);
   handle.remove();
-  const Tensor broken = autograd::record("broken", {x}, x.value(), [](const Array&, autograd::Needs) -> autograd::Gradients {
-    throw std::runtime_error("closure");
-  });
+  const Tensor broken = autograd::record(
+      "broken", {x}, x.value(),
+      [](const Array&, autograd::Needs) -> autograd::Gradients { throw std::runtime_error("closure"); });
   EXPECT_THROW(sum(broken).backward(), std::runtime_error);
   EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
   EXPECT_TRUE(grad_enabled());
@@ -383,15 +383,16 @@ TEST(Engine, WrongGradientsFromAClosureAreNamed) {
   const auto operation = [](autograd::Gradients gradients) {
     const Tensor x = leaf({1, 2});
     const Tensor inner = x * 2;
-    return sum(autograd::record("wrong", {inner}, inner.value(), [gradients](const Array&, autograd::Needs) { return gradients; }));
+    return sum(autograd::record("wrong", {inner}, inner.value(),
+                                [gradients](const Array&, autograd::Needs) { return gradients; }));
   };
   EXPECT_ERROR(operation({}).backward(), "wrong", "0", "1");
   EXPECT_ERROR(operation({ops::zeros({3})}).backward(), "wrong", "(3)", "(2)");
   // The same where the gradient goes straight to a leaf.
   const Tensor x = leaf({1, 2});
-  const Tensor y = autograd::record("wrong", {x}, x.value(), [](const Array&, autograd::Needs) -> autograd::Gradients {
-    return {ops::zeros({3})};
-  });
+  const Tensor y = autograd::record(
+      "wrong", {x}, x.value(),
+      [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
   EXPECT_ERROR(sum(y).backward(), "wrong", "(3)", "(2)");
 }
 
@@ -428,7 +429,8 @@ TEST(Engine, InPlaceChangesOfSavedValuesAreNamed) {
 }
 
 TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
-  using Make = std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
+  using Make =
+      std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
   struct Form {
     const char* name;
     Shape shape;
@@ -437,13 +439,29 @@ TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
   BatchNormState state{ops::zeros({2}), ops::ones({2})};
   const std::vector<Form> forms = {
       {"conv2d", {3, 2, 1, 1}, [](const Tensor& x, const Array& a) { return conv2d(x, Tensor(a), {}, {1}); }},
-      {"conv2d", {1, 2, 2, 2}, [](const Tensor& x, const Array& a) { return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}), {}, {1}); }},
-      {"linear", {3, 8}, [](const Tensor& x, const Array& a) { return linear(flatten(x, 1), Tensor(a), {}); }},
+      {"conv2d",
+       {1, 2, 2, 2},
+       [](const Tensor& x, const Array& a) {
+         return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}), {}, {1});
+       }},
+      {"linear",
+       {3, 8},
+       [](const Tensor& x, const Array& a) { return linear(flatten(x, 1), Tensor(a), {}); }},
       {"matmul", {8, 3}, [](const Tensor& x, const Array& a) { return matmul(flatten(x, 1), Tensor(a)); }},
       {"div", {1, 2, 2, 2}, [](const Tensor& x, const Array& a) { return div(x, Tensor(a)); }},
-      {"batch_norm", {2}, [&](const Tensor& x, const Array& a) { return batch_norm(x, Tensor(a), Tensor(ops::ones({2})), state); }},
-      {"batch_norm", {2}, [&](const Tensor& x, const Array& a) { return batch_norm(x, Tensor(ops::ones({2})), Tensor(a), state); }},
-      {"cross_entropy", {1}, [](const Tensor& x, const Array& a) { return cross_entropy(flatten(x, 1), a.to(DType::i64)); }},
+      {"batch_norm",
+       {2},
+       [&](const Tensor& x, const Array& a) {
+         return batch_norm(x, Tensor(a), Tensor(ops::ones({2})), state);
+       }},
+      {"batch_norm",
+       {2},
+       [&](const Tensor& x, const Array& a) {
+         return batch_norm(x, Tensor(ops::ones({2})), Tensor(a), state);
+       }},
+      {"cross_entropy",
+       {1},
+       [](const Tensor& x, const Array& a) { return cross_entropy(flatten(x, 1), a.to(DType::i64)); }},
   };
   for (const Form& form : forms) {
     const Tensor x(testing::counting({1, 2, 2, 2}), true);
@@ -495,8 +513,8 @@ TEST(Engine, GraphsDoNotKeepThemselvesAlive) {
     watch = x.state();
     const Tensor w(testing::counting({3, 2, 3, 3}), true);
     BatchNormState state{ops::zeros({3}), ops::ones({3})};
-    const Tensor y = batch_norm(conv2d(x, w, {}, {3, 1, 1, 1}), Tensor(ops::ones({3}), true), Tensor(ops::zeros({3}), true),
-                                state, {.relu = true, .max_pool_2x2 = true});
+    const Tensor y = batch_norm(conv2d(x, w, {}, {3, 1, 1, 1}), Tensor(ops::ones({3}), true),
+                                Tensor(ops::zeros({3}), true), state, {.relu = true, .max_pool_2x2 = true});
     const Tensor loss = cross_entropy(flatten(y, 1), ops::zeros({1}, DType::i64));
   }
   EXPECT_TRUE(watch.expired());
@@ -521,7 +539,8 @@ TEST(Engine, ThreadsDifferentiateGraphsOfTheirOwn) {
     });
   for (auto& thread : threads) thread.join();
   for (int t = 0; t < count; ++t)
-    for (std::size_t i = 0; i < gradients[t].size(); ++i) EXPECT_EQ(gradients[t][i], (t + 1) * gradients[0][i]) << t;
+    for (std::size_t i = 0; i < gradients[t].size(); ++i)
+      EXPECT_EQ(gradients[t][i], (t + 1) * gradients[0][i]) << t;
 }
 
 TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
@@ -531,7 +550,8 @@ TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
   const Array target = ops::zeros({20}, DType::i64);
   const auto step = [&](int number) {
     const Tensor x(ops::full({20, 1, 28, 28}, number));
-    Tensor y = batch_norm(conv2d(x, w1, {}, {5, 1, 2, 1}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
+    Tensor y =
+        batch_norm(conv2d(x, w1, {}, {5, 1, 2, 1}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
     y = linear(flatten(y, 1), w2, b2);
     for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) t->zero_grad();
     cross_entropy(y, target).backward();
