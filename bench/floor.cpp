@@ -227,17 +227,19 @@ class Step {
     const auto desc = describe_backward<dnnl::batch_normalization_backward>(
         engine_, norm.forward, prop_kind::backward, data, data, 1e-5F, norm_flags_);
 #endif
-    add(name + " backward", desc, dnnl::batch_normalization_backward(desc),
-        {{DNNL_ARG_SRC, norm.src},
-         {DNNL_ARG_MEAN, norm.mean},
-         {DNNL_ARG_VARIANCE, norm.variance},
-         {DNNL_ARG_SCALE, norm.scale},
-         {DNNL_ARG_SHIFT, norm.shift},
-         {DNNL_ARG_WORKSPACE, norm.workspace},
-         {DNNL_ARG_DIFF_DST, filled(data)},
-         {DNNL_ARG_DIFF_SRC, filled(data)},
-         {DNNL_ARG_DIFF_SCALE, filled(norm.scale.get_desc())},
-         {DNNL_ARG_DIFF_SHIFT, filled(norm.shift.get_desc())}});
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, norm.src},
+                                              {DNNL_ARG_MEAN, norm.mean},
+                                              {DNNL_ARG_VARIANCE, norm.variance},
+                                              {DNNL_ARG_SCALE, norm.scale},
+                                              {DNNL_ARG_WORKSPACE, norm.workspace},
+                                              {DNNL_ARG_DIFF_DST, filled(data)},
+                                              {DNNL_ARG_DIFF_SRC, filled(data)},
+                                              {DNNL_ARG_DIFF_SCALE, filled(norm.scale.get_desc())},
+                                              {DNNL_ARG_DIFF_SHIFT, filled(norm.shift.get_desc())}};
+#if DNNL_VERSION_MAJOR < 3
+    arguments.emplace(DNNL_ARG_SHIFT, norm.shift);
+#endif
+    add(name + " backward", desc, dnnl::batch_normalization_backward(desc), std::move(arguments));
   }
 
   // Kernel 2, stride 2.

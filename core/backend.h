@@ -103,7 +103,7 @@ class Backend {
   // Per channel: mean (C) and m2 (C), the sum of squared deviations from it.
   virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) = 0;
   // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
-  // `index` (u8) its place in the window.
+  // `index` (u8) its place in the window, 255 where ReLU stopped it.
   virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
                                 const Array& selected, const Array& index) = 0;
   // sum_dy (C): sum of gradients that arrive at the normalised value; sum_dy_xhat (C): the same times (x - mean) * invstd.

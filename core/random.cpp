@@ -89,9 +89,7 @@ Generator& default_generator() {
   return generator;
 }
 
-void manual_seed(std::uint64_t seed) {
-  default_generator().manual_seed(seed);
-}
+void manual_seed(std::uint64_t seed) { default_generator().manual_seed(seed); }
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   constexpr std::uint64_t multiplier_0 = 0xD2511F53;

@@ -26,9 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-std::string reason_for(int error_number) {
-  return std::generic_category().message(error_number);
-}
+std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
 
 // `destination`.part, opened for appending and locked against other processes.
 class PartFile {
@@ -127,9 +125,8 @@ int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_o
   return 0;
 }
 
-// One request, appending to the part file. Nothing, or what went wrong; `may_resume`: another try could get
-// further.
-std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_resume) {
+// One request, appending to the part file. Nothing, or what went wrong; `may_retry`: another try could get further.
+std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_retry) {
   static std::once_flag initialised;
   std::call_once(initialised, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
@@ -157,9 +154,14 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
                reason_for(transfer.write_error), "; free space or choose another folder");
   if (result == CURLE_OK) return std::nullopt;
 
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  constexpr long range_not_satisfiable = 416;
   const bool has_grown = transfer.part.size() > transfer.begin;
-  if (transfer.begin > 0 && !has_grown) transfer.part.discard();  // this server cannot go on from there
-  may_resume = has_grown || transfer.begin > 0;
+  const bool cannot_resume =
+      result == CURLE_RANGE_ERROR || (transfer.begin > 0 && status == range_not_satisfiable);
+  if (cannot_resume) transfer.part.discard();
+  may_retry = has_grown || cannot_resume;
   return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
 }
 
@@ -169,10 +171,10 @@ bool fetch_checked(const std::string& url, PartFile& part, const std::string& md
   constexpr int tries = 4;
   for (int i = 0; i < tries; ++i) {
     Transfer transfer{part, name, options, part.size()};
-    bool may_resume = false;
-    if (const auto failure = fetch(url, transfer, may_resume)) {
+    bool may_retry = false;
+    if (const auto failure = fetch(url, transfer, may_retry)) {
       problem = *failure;
-      if (may_resume) continue;
+      if (may_retry) continue;
       return false;
     }
     const std::string found = md5_of(part.path());
@@ -221,6 +223,7 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   part_path += ".part";
   PartFile part(part_path, options);
   if (is_there()) return;  // another process was faster
+  if (part.size() > 0 && md5_of(part_path) == md5) return part.become(destination);
 
   std::string problems;
   for (const auto& url : urls) {

@@ -22,7 +22,7 @@ struct DownloadOptions {
   std::chrono::seconds connect_timeout{10};
   std::chrono::seconds stall_timeout{20};  // give a mirror up when it sends almost nothing for so long
   std::chrono::seconds lock_timeout{600};  // wait so long for another process that downloads the same file
-  std::function<void(const std::string&)> report;  // gets one line about every second; may be empty
+  std::function<void(const std::string&)> report = {};  // gets one line about every second; may be empty
 };
 
 // Makes `destination` the file whose MD5 is `md5` (32 hexadecimal digits). Nothing happens where it is that

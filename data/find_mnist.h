@@ -17,9 +17,9 @@ struct MnistFolder {
 };
 
 struct MnistSource {
-  std::string data;                                // --data: this folder if not empty
-  std::vector<std::string> mirrors;                // base URLs, tried in order; empty: the well-known ones
-  std::function<void(const std::string&)> report;  // gets progress lines; may be empty
+  std::string data = {};                  // --data: this folder if not empty
+  std::vector<std::string> mirrors = {};  // base URLs, tried in order; empty: the well-known ones
+  std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
 // `source.data`, else $TANDEM_DATA, else the user's cache folder ($XDG_CACHE_HOME or ~/.cache, then

@@ -175,6 +175,8 @@ Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& op
                options.workers);
   TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
                options.prefetch);
+  TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ",
+               options.timeout.count());
 }
 
 std::int64_t Loader::size() const {
@@ -188,9 +190,7 @@ Loader::Iterator Loader::begin() {
   return Iterator(std::make_unique<Iterator::Epoch>(dataset_, sampler_.indices(), options_, size()));
 }
 
-Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) {
-  ++*this;
-}
+Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }
 Loader::Iterator::Iterator(Iterator&&) noexcept = default;
 Loader::Iterator::~Iterator() = default;
 

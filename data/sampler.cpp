@@ -30,9 +30,7 @@ SequentialSampler::SequentialSampler(std::int64_t dataset_size) : dataset_size_(
   check_size("SequentialSampler", dataset_size);
 }
 
-std::vector<std::int64_t> SequentialSampler::indices() {
-  return in_order(dataset_size_);
-}
+std::vector<std::int64_t> SequentialSampler::indices() { return in_order(dataset_size_); }
 
 RandomSampler::RandomSampler(std::int64_t dataset_size) : dataset_size_(dataset_size) {
   check_size("RandomSampler", dataset_size);

@@ -14,8 +14,9 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t alignment = 64;         // a cache line, and the widest vector
-constexpr std::size_t huge_page = 2u << 20;   // large blocks are aligned to it, so that few TLB entries cover them
+constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
+constexpr std::size_t huge_page =
+    2u << 20;  // large blocks are aligned to it, so that few TLB entries cover them
 
 struct SizeClass {
   std::size_t index, bytes;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -18,29 +19,19 @@ namespace {
 std::string advice_for(int error_number) {
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT:
-      return "free space on that file system or write to another one";
-    case EFBIG:
-      return "raise the limit on the size of a file (ulimit -f) or write to another file system";
+    case EDQUOT: return "free space on that file system or write to another one";
+    case EFBIG: return "raise the limit on the size of a file (ulimit -f) or write to another file system";
     case EACCES:
-    case EPERM:
-      return "write to a folder that you may write to, or change its permissions";
-    case EROFS:
-      return "the file system is mounted read-only; write to another one";
-    case ENOENT:
-      return "create the folder first or correct the path";
-    case ENOTDIR:
-      return "a part of the path is a file, not a folder; correct the path";
-    case ENAMETOOLONG:
-      return "choose a shorter name";
-    default:
-      return "check the file system or write to another one";
+    case EPERM: return "write to a folder that you may write to, or change its permissions";
+    case EROFS: return "the file system is mounted read-only; write to another one";
+    case ENOENT: return "create the folder first or correct the path";
+    case ENOTDIR: return "a part of the path is a file, not a folder; correct the path";
+    case ENAMETOOLONG: return "choose a shorter name";
+    default: return "check the file system or write to another one";
   }
 }
 
-std::string reason_for(int error_number) {
-  return std::generic_category().message(error_number) + " (errno " + std::to_string(error_number) + ")";
-}
+std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -60,17 +51,16 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     path_ = target;
   }
   static std::atomic<unsigned> counter{0};
-  const std::string suffix = "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
-  temporary_ = folder_of(path_) / ("." + path_.filename().string() + suffix);
+  std::ostringstream name;
+  name << '.' << path_.filename().string() << '.' << ::getpid() << '-' << counter++ << ".tmp";
+  temporary_ = folder_of(path_) / name.str();
   // A leftover of the same name can only be of a dead process that had our id.
   ::unlink(temporary_.c_str());
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail("create a temporary file beside it", errno);
 }
 
-AtomicFile::~AtomicFile() {
-  close_and_remove();
-}
+AtomicFile::~AtomicFile() { close_and_remove(); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   TANDEM_CHECK(file_ >= 0, "cannot write ", path_.string(), ": it has been committed or has failed already");

@@ -12,7 +12,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <locale>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -255,35 +257,37 @@ std::string quoted(const std::string& text, const std::string& path) {
 
 std::string make_header(const std::vector<const NamedArray*>& arrays,
                         const std::map<std::string, std::string>& metadata, const std::string& path) {
-  std::string header = "{";
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  const char* separator = "{";
   if (!metadata.empty()) {
-    header += quoted(metadata_key, path) + ":{";
-    for (const auto& [key, value] : metadata) header += quoted(key, path) + ":" + quoted(value, path) + ",";
-    header.back() = '}';
-    header += ',';
+    out << separator << quoted(metadata_key, path) << ':';
+    for (const auto& [key, value] : metadata) {
+      out << separator << quoted(key, path) << ':' << quoted(value, path);
+      separator = ",";
+    }
+    out << '}';
   }
   std::uint64_t offset = 0;
   for (const auto* named : arrays) {
     const Array& array = named->array;
-    header += quoted(named->name, path) + ":{\"dtype\":\"";
-    header += dtype_names[order_of(array.dtype())].second;
-    header += "\",\"shape\":[";
-    for (int i = 0; i < array.rank(); ++i) header += (i > 0 ? "," : "") + std::to_string(array.shape()[i]);
-    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + array.bytes()) +
-              "]},";
+    out << separator << quoted(named->name, path) << ":{\"dtype\":\""
+        << dtype_names[order_of(array.dtype())].second << "\",\"shape\":[";
+    for (int i = 0; i < array.rank(); ++i) out << (i > 0 ? "," : "") << array.shape()[i];
+    out << "],\"data_offsets\":[" << offset << ',' << offset + array.bytes() << "]}";
     offset += array.bytes();
+    separator = ",";
   }
-  if (header.back() == ',') header.pop_back();
-  header += '}';
+  if (metadata.empty() && arrays.empty()) out << '{';
+  out << '}';
+  std::string header = out.str();
   header.resize((header.size() + 7) / 8 * 8, ' ');
   return header;
 }
 
 }  // namespace
 
-Safetensors read_safetensors(const std::filesystem::path& path) {
-  return Reader(path).read();
-}
+Safetensors read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                        const std::map<std::string, std::string>& metadata) {

@@ -95,7 +95,8 @@ TEST(AtomicFile, ObeysTheUmask) {
 TEST(AtomicFile, MissingFolderAndWrongPaths) {
   TemporaryFolder folder;
   write_bytes(folder / "file", "x");
-  EXPECT_ERROR(AtomicFile(folder / "missing" / "a"), (folder / "missing").string(), "No such file", "create the folder first");
+  EXPECT_ERROR(AtomicFile(folder / "missing" / "a"), (folder / "missing").string(), "No such file",
+               "create the folder first");
   EXPECT_ERROR(AtomicFile(folder / "file" / "a"), "Not a directory", "correct the path");
   EXPECT_ERROR(AtomicFile(folder.path()), "it is a folder");
   EXPECT_ERROR(AtomicFile(""), "names no file");
@@ -129,8 +130,8 @@ TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNoTemporary) {
   const std::string text(2000, 'x');
   {
     AtomicFile file(folder / "a");
-    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes", "File too large",
-                 "is unchanged");
+    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes",
+                 "File too large", "is unchanged");
     EXPECT_ERROR(file.write(text.data(), 1), "failed already");
     EXPECT_ERROR(file.commit(), "failed already");
   }

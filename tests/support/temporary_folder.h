@@ -36,7 +36,8 @@ class TemporaryFolder {
   // Names of the entries, hidden ones included.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -46,6 +47,8 @@ class TemporaryFolder {
 };
 
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  // A new file each time: some file systems write one that was truncated to the disk at once.
+  std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file << bytes;
   ASSERT_TRUE(file.good()) << path;
@@ -68,14 +71,17 @@ std::string error_of(Action&& action) {
   return "";
 }
 
+inline void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const auto& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
+  }
+}
+
 }  // namespace tandem::testing
 
-// EXPECT_ERROR(statement, "part", ...): the statement throws an error whose text holds every part.
-#define EXPECT_ERROR(statement, ...)                                                       \
-  do {                                                                                     \
-    const std::string expect_error_text = ::tandem::testing::error_of([&] { statement; }); \
-    for (const std::string expect_error_part : {__VA_ARGS__}) {                            \
-      EXPECT_NE(expect_error_text.find(expect_error_part), std::string::npos)              \
-          << "no \"" << expect_error_part << "\" in: " << expect_error_text;               \
-    }                                                                                      \
+// EXPECT_ERROR(statement, "part", ...): the statement throws an Error whose text holds every part.
+#define EXPECT_ERROR(statement, ...)                                                                 \
+  do {                                                                                               \
+    SCOPED_TRACE("");                                                                                \
+    ::tandem::testing::expect_parts(::tandem::testing::error_of([&] { statement; }), {__VA_ARGS__}); \
   } while (false)

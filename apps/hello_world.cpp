@@ -1,0 +1,20 @@
+// Greets one person per rank: tandemrun --nproc-per-node 4 hello_world
+#include <tandem/distributed/environment.h>
+
+#include <exception>
+#include <iostream>
+
+int main() try {
+  const char* const names[] = {"Barry", "Alice", "Barbara", "Tom"};
+  const int rank = tandem::distributed::read_environment().rank;
+  if (rank >= static_cast<int>(std::size(names))) {
+    std::cerr << "hello_world: knows " << std::size(names) << " names, there is none for rank " << rank
+              << ": start at most " << std::size(names) << " processes\n";
+    return 1;
+  }
+  std::cout << "Hello " << names[rank] << "\n";
+} catch (const std::exception& error) {
+  std::cerr << "hello_world: " << error.what() << "\n";
+  tandem::distributed::report_failure(error.what());
+  return 1;
+}

@@ -1,0 +1,79 @@
+// The words of the TCPStore protocol, for its client and its server.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace tandem::distributed::protocol {
+
+// A query is one byte of this, then its arguments; integers are in host byte order, text is a u64 length and
+// the bytes. A reply has no header. These are the values of PyTorch 2.2 and later.
+enum class Query : std::uint8_t {
+  validate = 0,       // u32 magic; must come first
+  set = 1,            // key, value
+  compare_set = 2,    // key, expected, desired -> value
+  get = 3,            // key -> value
+  add = 4,            // key, i64 -> i64
+  check = 5,          // n, n keys -> CheckReply
+  wait = 6,           // n, n keys -> WaitReply::stop
+  key_count = 7,      // -> i64
+  delete_key = 8,     // key -> i64
+  append = 9,         // key, value
+  multi_get = 10,     // n, n keys -> n values
+  multi_set = 11,     // n, n x (key, value)
+  cancel_wait = 12,   // -> WaitReply::canceled
+  ping = 13,          // u32 -> the same u32
+  queue_push = 14,    // key, value
+  queue_pop = 15,     // key -> i64 (0: empty), value
+  queue_length = 16,  // key -> i64
+  list_keys = 17,     // -> i64 n, n keys
+  barrier = 18,       // key, i64 world size -> WaitReply::stop
+};
+enum class CheckReply : std::uint8_t { ready = 0, not_ready = 1 };
+enum class WaitReply : std::uint8_t { stop = 0, canceled = 1 };
+
+constexpr std::uint32_t magic = 0x3C85F7CE;
+constexpr std::size_t max_key_bytes = std::size_t{8} << 10;
+constexpr std::size_t max_value_bytes = std::size_t{8} << 20;
+constexpr std::size_t max_keys = std::size_t{128} << 10;
+
+// Users' keys get this in front, so that they never meet the protocol's own.
+constexpr char user_prefix = '/';
+// Every client adds 1 to it when it joins.
+constexpr const char* join_key = "init/";
+// A store of ours may want its job's token first: compare_set(token_key, token, token). The key is never
+// stored, so a store that knows nothing of tokens answers a compare_set of a missing key: with the token.
+constexpr const char* token_key = "tandem/token";
+
+// A query, or several, being put together.
+class Message {
+ public:
+  Message& query(Query query) { return raw(query); }
+  template <class Reply>
+  Message& u8(Reply reply) {
+    static_assert(sizeof reply == 1);
+    return raw(reply);
+  }
+  Message& u32(std::uint32_t value) { return raw(value); }
+  Message& u64(std::uint64_t value) { return raw(value); }
+  Message& i64(std::int64_t value) { return raw(value); }
+  Message& text(std::string_view text) {
+    u64(text.size());
+    bytes_.append(text);
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  template <class T>
+  Message& raw(T value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+}  // namespace tandem::distributed::protocol

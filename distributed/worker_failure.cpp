@@ -1,0 +1,127 @@
+#include <tandem/distributed/worker_failure.h>
+
+#include <nlohmann/json.hpp>
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+using nlohmann::json;
+using std::chrono::system_clock;
+
+// Reads what report_failure or torch.distributed.elastic wrote. Other contents are no report.
+bool read_report(const std::string& path, WorkerFailure& failure) {
+  std::ifstream file(path);
+  if (!file) return false;
+  const auto report = json::parse(file, nullptr, false);
+  if (!report.is_object() || !report.contains("message")) return false;
+  const auto& message = report["message"];
+  if (message.is_string()) {
+    failure.message = message.get<std::string>();
+    return true;
+  }
+  if (!message.is_object() || !message.value("message", json()).is_string()) return false;
+  failure.message = message["message"].get<std::string>();
+  const auto extra = message.value("extraInfo", json::object());
+  const auto number = [&](const char* name) {
+    const auto value = extra.is_object() ? extra.value(name, json()) : json();
+    return value.is_string()   ? std::atoll(value.get<std::string>().c_str())
+           : value.is_number() ? value.get<long long>()
+                               : 0;
+  };
+  if (const auto ns = number("timestamp_ns"); ns > 0) {
+    failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
+  } else if (const auto s = number("timestamp"); s > 0) {
+    // Whole seconds, rounded down: at most what the launcher saw.
+    failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));
+  }
+  return true;
+}
+
+std::string describe_end(const WorkerEnd& end) {
+  if (end.has_exited) return "exit code " + std::to_string(end.status);
+  std::string text = "killed by " + signal_name(end.status);
+  if (end.status == SIGKILL && !end.was_stopping) text += " (perhaps out of memory)";
+  return text;
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+int WorkerFailure::exit_code() const {
+  // It reported a failure, and was stopped before it could exit with it.
+  if (end.was_stopping && (!end.has_exited || end.status == 0)) return 1;
+  return end.has_exited ? end.status : 128 + end.status;
+}
+
+std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end,
+                                          const std::string& error_file) {
+  WorkerFailure failure;
+  failure.rank = rank;
+  failure.pid = pid;
+  failure.end = end;
+  failure.time = end.seen;
+  if (!end.has_failed()) return std::nullopt;
+  const bool has_reported = read_report(error_file, failure);
+  if (!has_reported && end.was_stopping) return std::nullopt;
+  return failure;
+}
+
+void sort_by_cause(std::vector<WorkerFailure>& failures) {
+  // A rank that a signal ended could not note the time. Its peers notice its lost connections as soon as the
+  // launcher notices its end, so its failure counts as a moment older than it looks. SIGABRT is different: an
+  // error nobody caught.
+  const auto time = [](const WorkerFailure& failure) {
+    const bool was_struck =
+        !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
+    return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
+  };
+  std::stable_sort(failures.begin(), failures.end(),
+                   [&](const auto& a, const auto& b) { return time(a) < time(b); });
+}
+
+std::string explain(const std::vector<WorkerFailure>& failures, double seconds) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  std::ostringstream text;
+  const auto& first = failures.front();
+  text.setf(std::ios::fixed);
+  text.precision(1);
+  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first.end) << " (host "
+       << host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+  const auto indented = [&text](const std::string& block) {
+    std::istringstream lines(block);
+    for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";
+  };
+  if (!first.message.empty()) {
+    text << "  it reported:\n";
+    indented(first.message);
+  } else if (!first.last_lines.empty()) {
+    text << "  the last lines of its stderr:\n";
+    for (const auto& line : first.last_lines) indented(line);
+  }
+  for (std::size_t i = 1; i < failures.size(); ++i) {
+    text << "  then rank " << failures[i].rank << ": " << describe_end(failures[i].end);
+    if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
+    text << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,223 @@
+#include <tandem/data/download.h>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "data/http_server.h"
+#include "support/temporary_folder.h"
+
+namespace tandem::data {
+namespace {
+
+using testing::ClosedPort;
+using testing::HttpServer;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+using Names = std::vector<std::string>;
+using namespace std::chrono_literals;
+
+std::string make_content() {
+  std::string content(300'000, '\0');
+  std::uint32_t state = 1;
+  for (auto& byte : content) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  return content;
+}
+const std::string content = make_content();
+
+std::string md5_of_content() {
+  TemporaryFolder folder;
+  write_bytes(folder / "a", content);
+  return md5_of(folder / "a");
+}
+const std::string md5 = md5_of_content();
+
+const DownloadOptions quick{.connect_timeout = 2s, .stall_timeout = 1s, .lock_timeout = 1s};
+
+TEST(Download, Md5KnownAnswers) {
+  TemporaryFolder folder;
+  write_bytes(folder / "empty", "");
+  write_bytes(folder / "abc", "abc");
+  EXPECT_EQ(md5_of(folder / "empty"), "d41d8cd98f00b204e9800998ecf8427e");
+  EXPECT_EQ(md5_of(folder / "abc"), "900150983cd24fb0d6963f7d28e17f72");
+  EXPECT_ERROR(md5_of(folder / "none"), (folder / "none").string(), "No such file");
+}
+
+TEST(Download, MakesFolderAndFileAndReports) {
+  TemporaryFolder folder;
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
+  DownloadOptions options = quick;
+  std::vector<std::string> lines;
+  options.report = [&](const std::string& line) { lines.push_back(line); };
+  download({server.url() + "x"}, folder.path() / "deep" / "er" / "file", md5, options);
+  EXPECT_EQ(read_bytes(folder.path() / "deep" / "er" / "file"), content);
+  ASSERT_FALSE(lines.empty());
+  testing::expect_parts(lines.back(), {"file: 0.3 of 0.3 MB"});
+  // It is there: the server is not asked again.
+  download({server.url() + "x"}, folder.path() / "deep" / "er" / "file", md5, options);
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Download, ReplacesAFileWithAnotherContent) {
+  TemporaryFolder folder;
+  write_bytes(folder / "file", "something else");
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
+  download({server.url()}, folder / "file", md5, quick);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+}
+
+TEST(Download, TriesMirrorsInOrder) {
+  TemporaryFolder folder;
+  const ClosedPort refused;
+  HttpServer absent([](auto&) { return HttpServer::answer("404 Not Found", "no such page"); });
+  HttpServer forbidden([](auto&) { return HttpServer::answer("403 Forbidden", content); });
+  HttpServer wrong([](auto&) { return HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  HttpServer moved(
+      [&](auto&) { return HttpServer::answer("302 Found", "", "Location: " + wrong.url() + "login\r\n"); });
+  HttpServer right([](auto&) { return HttpServer::answer("200 OK", content); });
+  download({refused.url(), absent.url(), forbidden.url(), wrong.url(), moved.url(), right.url() + "name"},
+           folder / "file", md5, quick);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  EXPECT_EQ(right.requests().at(0).substr(0, 9), "GET /name");
+}
+
+TEST(Download, SaysWhatEachMirrorDidAndLeavesNothing) {
+  TemporaryFolder folder;
+  const ClosedPort refused;
+  HttpServer absent([](auto&) { return HttpServer::answer("404 Not Found", ""); });
+  HttpServer wrong([](auto&) { return HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  EXPECT_THROW(download({refused.url()}, folder / "file", md5, quick), DownloadError);
+  EXPECT_ERROR(download({refused.url(), absent.url(), wrong.url()}, folder / "file", md5, quick),
+               (folder / "file").string(), refused.url() + ": ", absent.url() + ": ", "404",
+               wrong.url() + ": its content has the MD5", "expected " + md5, "Check the network");
+  EXPECT_ERROR(download({}, folder / "file", md5, quick), "cannot download");
+  EXPECT_ERROR(download({"nonsense://x"}, folder / "file", md5, quick), "nonsense://x: ");
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Download, ResumesWhatASeveredConnectionLeft) {
+  TemporaryFolder folder;
+  int request_number = 0;
+  HttpServer server([&](const std::string& request) {
+    const std::string bytes = HttpServer::serve_ranges(request, content);
+    return ++request_number < 3 ? bytes.substr(0, 100'000) : bytes;
+  });
+  download({server.url()}, folder / "file", md5, quick);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(HttpServer::range_begin(requests[0]), 0u);
+  EXPECT_GT(HttpServer::range_begin(requests[1]), 90'000u);
+  EXPECT_GT(HttpServer::range_begin(requests[2]), HttpServer::range_begin(requests[1]));
+}
+
+TEST(Download, ResumesWhatAnEarlierCallLeft) {
+  TemporaryFolder folder;
+  int request_number = 0;
+  HttpServer severed([&](auto&) {
+    if (++request_number > 1) return HttpServer::answer("500 Internal Server Error", "");
+    return HttpServer::answer("200 OK", content).substr(0, 150'000);
+  });
+  EXPECT_THROW(download({severed.url()}, folder / "file", md5, quick), DownloadError);
+  EXPECT_EQ(folder.names(), Names{"file.part"});
+  // Mirrors that have nothing must not cost what is there.
+  const ClosedPort refused;
+  HttpServer absent([](auto&) { return HttpServer::answer("404 Not Found", ""); });
+  HttpServer whole([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
+  download({refused.url(), absent.url(), whole.url()}, folder / "file", md5, quick);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  EXPECT_GT(HttpServer::range_begin(whole.requests().at(0)), 100'000u);
+}
+
+TEST(Download, AllThatWasMissingWasTheName) {
+  TemporaryFolder folder;
+  write_bytes(folder / "file.part", content);
+  download({}, folder / "file", md5, quick);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+}
+
+TEST(Download, StartsAfreshWhereThePartIsWrongOrTheServerKnowsNoRanges) {
+  const auto ranges = [](const std::string& request) { return HttpServer::serve_ranges(request, content); };
+  const auto no_ranges = [](const std::string&) { return HttpServer::answer("200 OK", content); };
+  for (const auto& part : {std::string("garbage"), content.substr(0, 1000), content + "too long"}) {
+    for (const HttpServer::Handler& handler : {HttpServer::Handler(ranges), HttpServer::Handler(no_ranges)}) {
+      TemporaryFolder folder;
+      write_bytes(folder / "file.part", part);
+      HttpServer server(handler);
+      download({server.url()}, folder / "file", md5, quick);
+      EXPECT_EQ(read_bytes(folder / "file"), content);
+      EXPECT_EQ(folder.names(), Names{"file"});
+    }
+  }
+}
+
+TEST(Download, SilentServerIsGivenUp) {
+  TemporaryFolder folder;
+  std::promise<void> end;
+  const auto ended = end.get_future().share();
+  {
+    HttpServer silent([&](auto&) {
+      ended.wait_for(20s);
+      return std::string();
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THROW(download({silent.url()}, folder / "file", md5, quick), DownloadError);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+    end.set_value();
+  }
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Download, ProcessesTakeTurns) {
+  TemporaryFolder folder;
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(std::async(std::launch::async, [&] {
+      DownloadOptions patient = quick;
+      patient.lock_timeout = 30s;
+      download({server.url()}, folder / "file", md5, patient);
+    }));
+  }
+  for (auto& one : all) one.get();
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Download, GivesUpWaitingForAnotherProcess) {
+  TemporaryFolder folder;
+  const int other = ::open((folder / "file.part").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(other, 0);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "another process has held",
+               (folder / "file.part").string(), "1 s");
+  ::close(other);
+}
+
+TEST(Download, FolderThatCannotBeWritten) {
+  TemporaryFolder folder;
+  write_bytes(folder / "plain", "x");
+  EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "plain" / "below" / "file", md5, quick),
+               "cannot create the folder");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) ::setfsuid(65534);
+  EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "cannot create", "file.part",
+               "Permission denied");
+  if (is_root) ::setfsuid(0);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+}
+
+}  // namespace
+}  // namespace tandem::data

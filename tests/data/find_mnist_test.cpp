@@ -1,0 +1,112 @@
+#include <tandem/core/check.h>
+#include <tandem/data/find_mnist.h>
+#include <tandem/data/mnist.h>
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "data/http_server.h"
+#include "support/temporary_folder.h"
+
+namespace tandem::data {
+namespace {
+
+using testing::HttpServer;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+namespace fs = std::filesystem;
+
+// Sets (or, without a value, unsets) an environment variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const std::optional<std::string>& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Variable() { set(before_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+
+  void set(const std::optional<std::string>& value) {
+    if (value) ::setenv(name_, value->c_str(), 1);
+    else ::unsetenv(name_);
+  }
+};
+
+// An empty cache folder and nothing else that says where MNIST is.
+class FindMnist : public ::testing::Test {
+ protected:
+  TemporaryFolder folder;
+  Variable cache{"XDG_CACHE_HOME", folder.path().string()};
+  Variable data{"TANDEM_DATA", std::nullopt};
+  Variable sample{"TANDEM_SAMPLE", std::nullopt};
+  fs::path mnist = folder.path() / "tandem" / "mnist";
+};
+
+const std::vector<std::string> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+
+TEST_F(FindMnist, OptionThenVariableThenCache) {
+  const Variable variable("TANDEM_DATA", "/from/variable");
+  EXPECT_EQ(find_mnist({.data = "/given"}).folder, "/given");
+  EXPECT_EQ(find_mnist().folder, "/from/variable");
+  ::unsetenv("TANDEM_DATA");
+  fs::create_directories(mnist);
+  for (const auto& name : names) write_bytes(mnist / name, "");
+  const MnistFolder found = find_mnist();
+  EXPECT_EQ(found.folder, mnist);
+  EXPECT_FALSE(found.is_sample);
+  EXPECT_TRUE(found.notice.empty());
+}
+
+TEST_F(FindMnist, CacheFolderWithoutXdgIsInTheHomeFolder) {
+  const Variable home("HOME", folder.path().string());
+  fs::create_directories(folder.path() / ".cache" / "tandem" / "mnist");
+  for (const auto& name : names)
+    write_bytes(folder.path() / ".cache" / "tandem" / "mnist" / (name + ".gz"), "");
+  for (const auto& xdg : {std::optional<std::string>(), std::optional<std::string>(""),
+                          std::optional<std::string>("relative")}) {
+    const Variable variable("XDG_CACHE_HOME", xdg);
+    EXPECT_EQ(find_mnist().folder, folder.path() / ".cache" / "tandem" / "mnist");
+  }
+}
+
+TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {
+  const testing::ClosedPort refused;
+  const MnistFolder found = find_mnist({.mirrors = {refused.url()}});
+  EXPECT_TRUE(found.is_sample);
+  testing::expect_parts(found.notice, {"WARNING", "sample", "10,000", "NOT those of MNIST", refused.url()});
+  EXPECT_EQ(Mnist(found.folder, Split::train).size(), 10000);
+  EXPECT_EQ(Mnist(found.folder, Split::test).size(), 2000);
+  EXPECT_FALSE(fs::exists(mnist / (names[0] + ".gz.part")));
+}
+
+TEST_F(FindMnist, WithoutASampleEitherItIsAnError) {
+  const testing::ClosedPort refused;
+  const Variable variable("TANDEM_SAMPLE", (folder / "none").string());
+  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "cannot be downloaded", (folder / "none").string(),
+               refused.url());
+}
+
+TEST_F(FindMnist, WrongFilesOnTheMirrorsAreNotTaken) {
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  const MnistFolder found = find_mnist({.mirrors = {server.url()}});
+  EXPECT_TRUE(found.is_sample);
+  testing::expect_parts(found.notice, {"MD5", "f68b3c2dcbeaaa9fbdd348bbdeb94873"});
+  EXPECT_EQ(server.requests().at(0).substr(0, 30), "GET /train-images-idx3-ubyte.g");
+}
+
+TEST_F(FindMnist, CacheFolderThatCannotBeMadeIsAnError) {
+  write_bytes(folder / "tandem", "a file where the folder should be");
+  const testing::ClosedPort refused;
+  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "cannot create the folder", mnist.string());
+}
+
+}  // namespace
+}  // namespace tandem::data

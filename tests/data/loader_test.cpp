@@ -1,0 +1,214 @@
+#include <tandem/core/random.h>
+#include <tandem/data/loader.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "support/temporary_folder.h"
+
+namespace tandem::data {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+// Sample i is the image i with the label 10 i. Sample `bad` cannot be loaded; each get() takes a different
+// time.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
+  std::int64_t size() const override { return size_; }
+  Batch get(std::span<const std::int64_t> indices) const override {
+    const auto call = calls++;
+    std::this_thread::sleep_for(std::chrono::microseconds(call * 7919 % 500));
+    Batch batch{Array::empty({static_cast<std::int64_t>(indices.size()), 1, 1, 1}),
+                Array::empty({static_cast<std::int64_t>(indices.size())}, DType::i64)};
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      TANDEM_CHECK(indices[i] != bad_, "the disk has a scratch");
+      batch.images.data<float>()[i] = static_cast<float>(indices[i]);
+      batch.labels.data<std::int64_t>()[i] = 10 * indices[i];
+    }
+    return batch;
+  }
+  mutable std::atomic<int> calls{0};
+
+ private:
+  std::int64_t size_;
+  std::int64_t bad_;
+};
+
+std::vector<Indices> labels_of_epoch(Loader& loader) {
+  std::vector<Indices> epoch;
+  for (auto& [images, labels] : loader) {
+    epoch.push_back(labels.to_vector<std::int64_t>());
+    EXPECT_EQ(images.dim(0), labels.dim(0));
+    for (std::int64_t i = 0; i < labels.dim(0); ++i) {
+      EXPECT_EQ(images.data<float>()[i] * 10, static_cast<float>(labels.data<std::int64_t>()[i]));
+    }
+  }
+  return epoch;
+}
+
+TEST(Loader, CutsTheSamplersOrderIntoBatches) {
+  const Numbers numbers(10);
+  SequentialSampler sampler(10);
+  Loader all(numbers, sampler, {.batch_size = 4});
+  EXPECT_EQ(all.size(), 3);
+  EXPECT_EQ(labels_of_epoch(all), (std::vector<Indices>{{0, 10, 20, 30}, {40, 50, 60, 70}, {80, 90}}));
+  Loader whole(numbers, sampler, {.batch_size = 4, .drop_last = true});
+  EXPECT_EQ(whole.size(), 2);
+  EXPECT_EQ(labels_of_epoch(whole), (std::vector<Indices>{{0, 10, 20, 30}, {40, 50, 60, 70}}));
+  Loader one(numbers, sampler, {.batch_size = 100});
+  EXPECT_EQ(labels_of_epoch(one).size(), 1u);
+  Loader none(numbers, sampler, {.batch_size = 11, .drop_last = true});
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_TRUE(labels_of_epoch(none).empty());
+}
+
+TEST(Loader, OrderDoesNotDependOnWorkers) {
+  const Numbers numbers(101);
+  DistributedSampler sampler(101, {.rank = 0, .world = 2});
+  Loader inline_loader(numbers, sampler, {.batch_size = 3});
+  for (const int workers : {1, 2, 3, 60}) {
+    for (const int prefetch : {1, 2, 5}) {
+      Loader loader(numbers, sampler, {.batch_size = 3, .workers = workers, .prefetch = prefetch});
+      EXPECT_EQ(loader.size(), 17);
+      for (const std::int64_t epoch : {0, 1}) {
+        sampler.set_epoch(epoch);
+        EXPECT_EQ(labels_of_epoch(loader), labels_of_epoch(inline_loader))
+            << workers << " workers, prefetch " << prefetch;
+      }
+    }
+  }
+}
+
+// torch.manual_seed(0); DataLoader(range(10), batch_size=4, shuffle=True), two epochs, then
+// torch.empty(1).uniform_()
+TEST(Loader, WithRandomSamplerEqualsPyTorchsShuffle) {
+  const Numbers numbers(10);
+  for (const int workers : {0, 2}) {
+    RandomSampler sampler(10);
+    Loader loader(numbers, sampler, {.batch_size = 4, .workers = workers});
+    manual_seed(0);
+    EXPECT_EQ(labels_of_epoch(loader), (std::vector<Indices>{{60, 70, 10, 40}, {20, 0, 90, 80}, {30, 50}}));
+    EXPECT_EQ(labels_of_epoch(loader), (std::vector<Indices>{{20, 40, 70, 0}, {80, 90, 50, 30}, {60, 10}}));
+    EXPECT_EQ(default_generator().uniform(0.0f, 1.0f), 0.455627977848053f);
+  }
+}
+
+TEST(Loader, WorkersKeepToThePrefetchLimit) {
+  const Numbers numbers(100);
+  SequentialSampler sampler(100);
+  Loader loader(numbers, sampler, {.batch_size = 1, .workers = 2, .prefetch = 3});
+  int taken = 0;
+  for ([[maybe_unused]] auto& batch : loader) {
+    ++taken;
+    if (taken == 5) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_LE(numbers.calls.load(), taken + 2 * 3);
+  }
+  EXPECT_EQ(numbers.calls.load(), 100);
+}
+
+TEST(Loader, LeavingEarlyEndsTheWorkers) {
+  const Numbers numbers(1000);
+  SequentialSampler sampler(1000);
+  Loader loader(numbers, sampler, {.batch_size = 2, .workers = 3});
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    for (auto& [images, labels] : loader) {
+      EXPECT_EQ(labels.data<std::int64_t>()[1], 10);
+      break;
+    }
+  }
+  EXPECT_THROW(
+      {
+        for ([[maybe_unused]] auto& batch : loader) throw std::logic_error("the consumer's own");
+      },
+      std::logic_error);
+  EXPECT_EQ(labels_of_epoch(loader).size(), 500u);
+}
+
+TEST(Loader, ErrorReachesTheConsumerAtItsBatchWithTheSample) {
+  const Numbers numbers(40, 17);
+  SequentialSampler sampler(40);
+  for (const int workers : {0, 1, 3}) {
+    Loader loader(numbers, sampler, {.batch_size = 5, .workers = workers});
+    int batches = 0;
+    EXPECT_ERROR(
+        {
+          for ([[maybe_unused]] auto& batch : loader) ++batches;
+        },
+        "sample 17", "batch 3", "the disk has a scratch");
+    EXPECT_EQ(batches, 3) << workers << " workers";
+  }
+}
+
+// Fails only for batches of more than one.
+class Crowded : public Numbers {
+ public:
+  using Numbers::Numbers;
+  Batch get(std::span<const std::int64_t> indices) const override {
+    if (indices.size() > 1) throw std::runtime_error("too many at once");
+    return Numbers::get(indices);
+  }
+};
+
+TEST(Loader, ErrorOfAWholeBatchNamesAllItsSamples) {
+  const Crowded crowded(6);
+  SequentialSampler sampler(6);
+  Loader loader(crowded, sampler, {.batch_size = 3, .workers = 1});
+  EXPECT_ERROR(labels_of_epoch(loader), "batch 0", "too many at once", "samples: 0 1 2");
+}
+
+// Stays in get() until it is told to go on.
+class Stuck : public Numbers {
+ public:
+  using Numbers::Numbers;
+  ~Stuck() override {
+    may_go_on = true;
+    while (inside > 0) std::this_thread::yield();
+  }
+  Batch get(std::span<const std::int64_t> indices) const override {
+    if (indices[0] < 4) return Numbers::get(indices);
+    ++inside;
+    while (!may_go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Batch batch = Numbers::get(indices);
+    --inside;
+    return batch;
+  }
+  mutable std::atomic<bool> may_go_on{false};
+  mutable std::atomic<int> inside{0};
+};
+
+TEST(Loader, StuckDatasetIsAnErrorAfterTheTimeout) {
+  const Stuck stuck(8);
+  SequentialSampler sampler(8);
+  Loader loader(stuck, sampler, {.batch_size = 2, .workers = 2, .timeout = std::chrono::seconds(1)});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_ERROR(labels_of_epoch(loader), "batch 2 has not arrived for 1 s");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Loader, RejectsNonsense) {
+  const Numbers numbers(10);
+  SequentialSampler sampler(10);
+  EXPECT_ERROR(Loader(numbers, sampler, {.batch_size = 0}), "batch_size must be at least 1, got 0");
+  EXPECT_ERROR(Loader(numbers, sampler, {.batch_size = -5}), "got -5");
+  EXPECT_ERROR(Loader(numbers, sampler, {.workers = -1}), "workers must be at least 0", "got -1");
+  EXPECT_ERROR(Loader(numbers, sampler, {.workers = 1, .prefetch = 0}), "prefetch must be at least 1, got 0");
+  EXPECT_ERROR(Loader(numbers, sampler, {.timeout = std::chrono::seconds(0)}), "timeout must be at least 1");
+}
+
+TEST(Loader, EmptyDataset) {
+  const Numbers numbers(0);
+  SequentialSampler sampler(0);
+  for (const int workers : {0, 2}) {
+    Loader loader(numbers, sampler, {.batch_size = 3, .workers = workers});
+    EXPECT_EQ(loader.size(), 0);
+    EXPECT_TRUE(labels_of_epoch(loader).empty());
+  }
+}
+
+}  // namespace
+}  // namespace tandem::data

@@ -1,0 +1,232 @@
+#include <tandem/autograd/ops.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random.h>
+#include <tandem/distributed/distributed_data_parallel.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/loss.h>
+#include <tandem/nn/sequential.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace tandem::distributed {
+namespace {
+
+using tests::Group;
+using tests::message_of;
+using tests::run_ranks;
+using tests::run_ranks_catching;
+
+// The number at `index` of a fixed random-looking sequence in [-1, 1).
+float noise(std::int64_t index) {
+  const auto words = philox({static_cast<std::uint32_t>(index), 0, 0, 0}, {7, 7});
+  return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
+}
+
+nn::Sequential plain_network() {
+  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2),
+                        nn::Flatten(), nn::Linear(4 * 4 * 4, 10)};
+}
+
+nn::Sequential network_with_batch_norm() {
+  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}),
+                        nn::BatchNorm2d(4),
+                        nn::ReLU(),
+                        nn::MaxPool2d(2),
+                        nn::Flatten(),
+                        nn::Linear(4 * 4 * 4, 10)};
+}
+
+// Samples begin .. begin + count - 1 of an endless data set of 8x8 images.
+struct Samples {
+  Samples(std::int64_t begin, std::int64_t count)
+      : images(Array::empty({count, 1, 8, 8})), labels(Array::empty({count}, DType::i64)) {
+    for (std::int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = noise(begin * 64 + i);
+    for (std::int64_t i = 0; i < count; ++i) labels.data<std::int64_t>()[i] = (begin + i) * 7 % 10;
+  }
+  Array images, labels;
+};
+
+std::string bits_of(const std::vector<NamedArray>& state) {
+  std::string bits;
+  for (const auto& [name, array] : state) {
+    const Array flat = array.contiguous();
+    bits.append(static_cast<const char*>(flat.raw()), flat.bytes());
+  }
+  return bits;
+}
+
+std::string bits_of_parameters(const nn::Module& model) {
+  std::vector<NamedArray> parameters;
+  for (const auto& [name, tensor] : model.parameters()) parameters.push_back({name, tensor.value()});
+  return bits_of(parameters);
+}
+
+// Trains on `batch` samples a step, shared out over the ranks, and returns the parameters, row after row.
+std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t batch) {
+  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
+  nn::CrossEntropyLoss criterion;
+  const std::int64_t share = batch / group->size();
+  for (int step = 0; step < steps; ++step) {
+    const Samples samples(step * batch + group->rank() * share, share);
+    const Tensor loss = criterion(ddp(samples.images), samples.labels);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    const auto mine = bits_of_parameters(model);
+    for (const auto& other : group->all_gather_strings(mine, "bits"))
+      EXPECT_TRUE(other == mine) << "step " << step;
+  }
+  std::vector<float> values;
+  for (const auto& [name, tensor] : model.parameters()) {
+    const auto v = tensor.value().to_vector<float>();
+    values.insert(values.end(), v.begin(), v.end());
+  }
+  return values;
+}
+
+TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_together) {
+  manual_seed(1);
+  auto single = plain_network();
+  const auto expected = train(single, local_group(), 8, 24);
+  for (const int size : {2, 3, 4}) {
+    run_ranks(size, [&](Group group) {
+      manual_seed(1 + group->rank());  // only rank 0's weights count
+      auto model = plain_network();
+      const auto found = train(model, group, 8, 24);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], 2e-6) << "parameter " << i;
+    });
+  }
+}
+
+TEST(DistributedDataParallel, parameters_are_identical_to_the_bit_with_batch_norm_too) {
+  run_ranks(3, [](Group group) {
+    manual_seed(group->rank());
+    auto model = network_with_batch_norm();
+    train(model, group, 5, 24);
+  });
+}
+
+TEST(DistributedDataParallel, gives_every_rank_the_values_of_rank_0) {
+  manual_seed(0);
+  auto expected = network_with_batch_norm();
+  run_ranks(3, [&](Group group) {
+    manual_seed(group->rank());
+    auto model = network_with_batch_norm();
+    for (auto& [name, array] : model.state_dict()) {
+      if (name == "1.running_mean") Array(array).fill(group->rank());
+    }
+    const auto address = model.parameters()[0].tensor.value().raw();
+    DistributedDataParallel ddp(model, group);
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(expected.state_dict()));
+    EXPECT_EQ(model.parameters()[0].tensor.value().raw(), address);
+  });
+}
+
+TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
+  run_ranks(2, [](Group group) {
+    manual_seed(0);
+    auto model = network_with_batch_norm();
+    DistributedDataParallel ddp(model, group);
+    // What rank 0's buffers become when it trains alone.
+    manual_seed(0);
+    auto alone = network_with_batch_norm();
+    for (int step = 0; step < 3; ++step) {
+      ddp(Samples(step * 16 + group->rank() * 8, 8).images);
+      alone(Samples(step * 16, 8).images);
+    }
+    ddp.eval();
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
+
+    // The same when only the model is told; then the forward pass is where the ranks meet.
+    model.train();
+    alone.train();
+    ddp(Samples(48 + group->rank() * 8, 8).images);
+    alone(Samples(48, 8).images);
+    model.eval();
+    ddp(Samples(0, 1).images);
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
+  });
+}
+
+// A buffer that counts in training: each forward pass scales by it, then changes it.
+struct Drifting : nn::Module {
+  nn::Linear& linear = add("linear", nn::Linear(2, 2));
+  Tensor factor = add_buffer("factor", ops::ones({1}));
+  double drift = 0;
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = linear(x) * factor.value().item();
+    Array value = factor.value();
+    value.fill(value.item() + drift);
+    return y;
+  }
+};
+
+TEST(DistributedDataParallel, shares_a_buffer_that_training_reads_before_every_forward) {
+  run_ranks(2, [](Group group) {
+    Drifting model;
+    model.drift = group->rank() + 1;
+    DistributedDataParallel ddp(model, group);
+    for (int step = 0; step < 3; ++step) ddp(ops::ones({1, 2}));
+    EXPECT_EQ(model.factor.value().item(), group->rank() == 0 ? 4 : 5);
+  });
+}
+
+TEST(DistributedDataParallel, names_the_first_difference_of_two_models) {
+  const auto results = run_ranks_catching(3, [](Group group) {
+    nn::Sequential model{nn::Linear(4, group->rank() == 2 ? 6 : 5), nn::Linear(5, 5)};
+    DistributedDataParallel ddp(model, group);
+  });
+  for (const auto& result : results) {
+    EXPECT_NE(message_of(result).find(
+                  "the models of rank 0 and rank 2 differ: rank 0 has parameter 0.weight f32 (5, 4), "
+                  "rank 2 has parameter 0.weight f32 (6, 4)"),
+              std::string::npos)
+        << message_of(result);
+  }
+}
+
+TEST(DistributedDataParallel, names_what_one_model_lacks) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    auto model = group->rank() == 0 ? nn::Sequential{nn::Linear(4, 5)}
+                                    : nn::Sequential{nn::Linear(4, 5), nn::Linear(5, 5)};
+    DistributedDataParallel ddp(model, group);
+  });
+  EXPECT_NE(message_of(results[0]).find("rank 0 has nothing more, rank 1 has parameter 1.weight f32 (5, 5)"),
+            std::string::npos)
+      << message_of(results[0]);
+}
+
+TEST(DistributedDataParallel, an_unused_parameter_is_an_error_on_the_rank_that_has_it) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    struct Branches : nn::Module {
+      nn::Linear& always = add("always", nn::Linear(2, 1));
+      nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));
+      bool both = true;
+      Tensor forward(const Tensor& x) override { return both ? always(x) + sometimes(x) : always(x); }
+    } model;
+    model.both = group->rank() == 0;
+    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
+    sum(ddp(ops::ones({1, 2}))).backward();
+  });
+  EXPECT_NE(message_of(results[1])
+                .find("rank 1: 2 of 4 parameters got no gradient in this backward pass: "
+                      "sometimes.bias, sometimes.weight."),
+            std::string::npos)
+      << message_of(results[1]);
+  EXPECT_NE(message_of(results[0]).find("rank 1 ("), std::string::npos) << message_of(results[0]);
+}
+
+}  // namespace
+}  // namespace tandem::distributed
