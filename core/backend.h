@@ -7,6 +7,7 @@
 
 #include <tandem/core/array.h>
 #include <tandem/core/functors.h>
+#include <tandem/core/memory_stats.h>
 
 #include <optional>
 
@@ -68,6 +69,7 @@ class Backend {
   // Memory, 64-byte aligned, from a cache: a block given back serves the next request of its size class.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) = 0;
+  virtual MemoryStats memory_stats() const = 0;
 
   // Element by element; any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;

@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
   // allocator.cpp
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) override;
+  MemoryStats memory_stats() const override;
 
   // elementwise.cpp
   void copy(const Array& from, const Array& to) override;
