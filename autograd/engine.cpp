@@ -69,13 +69,13 @@ class BackwardPass {
   void deliver(const Edge& edge, Array gradient) {
     if (edge.leaf) {
       if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
-      if (--leaves_[edge.leaf.get()] == 0)
-        for (const auto& hook : edge.leaf->grad_ready_hooks) hook();
+      if (--leaves_[edge.leaf.get()] == 0) {
+        const auto hooks = edge.leaf->grad_ready_hooks;  // a copy: a hook may remove hooks
+        for (const auto& hook : hooks) hook();
+      }
     } else if (edge.node) {
       Pending& pending = pending_[edge.node.get()];
       if (gradient.defined()) {
-        TANDEM_CHECK(gradient.shape() == edge.node->shape, "backward: the gradient of ", edge.node->operation, " has shape ",
-                     gradient.shape(), ", its output ", edge.node->shape);
         if (!pending.gradient.defined()) {
           pending.gradient = std::move(gradient);
         } else if (pending.is_ours) {
@@ -96,6 +96,13 @@ class BackwardPass {
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
                    " gradients for ", node.edges.size(), " inputs");
+    }
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const Edge& edge = node.edges[i];
+      if (!gradients[i].defined() || (!edge.leaf && !edge.node)) continue;
+      const Shape& shape = edge.leaf ? edge.leaf->value.shape() : edge.node->shape;
+      TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i, " a gradient of shape ",
+                   gradients[i].shape(), ", the input has ", shape);
     }
     if (!retain_graph_) node.backward = nullptr;
     // Leaves first: their gradients may be what others wait for.

@@ -24,8 +24,8 @@ Tensor cross_entropy(const Tensor& input, const Array& target) {
   const Tensor logits = autocast_f32(input);
   const auto forward = ops::cross_entropy(logits.value(), target);
   return record("cross_entropy", {logits}, forward.loss,
-                [forward, target, dtype = logits.dtype()](const Array& grad, Needs) -> Gradients {
-                  return {ops::cross_entropy_grad(forward, target, grad, dtype)};
+                [forward, wanted = Saved("cross_entropy", target), dtype = logits.dtype()](const Array& grad, Needs) -> Gradients {
+                  return {ops::cross_entropy_grad(forward, wanted, grad, dtype)};
                 });
 }
 

@@ -40,11 +40,14 @@ Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
   const Array kept = ops::reduce(Reduction::max, x.value(), dims, true);
   Array value = kept;
   if (!keepdim) value = ops::reduce(Reduction::max, x.value(), dims, false);
-  return record("amax", {x}, value, [in = Saved("amax", x.value()), kept, dims](const Array& grad, Needs) -> Gradients {
-    const Array is_max = ops::compare(functors::Equal{}, in, kept).to(grad.dtype());
-    const Array count = ops::reduce(Reduction::sum, is_max, dims, true);
-    return {ops::zip(functors::Mul{}, is_max, ops::zip(functors::Div{}, grad.reshape(kept.shape()), count))};
-  });
+  return record("amax", {x}, value,
+                [in = Saved("amax", x.value()), out = Saved("amax", kept), dims](const Array& grad, Needs) -> Gradients {
+                  const Array& highest = out;
+                  const Array is_max = ops::compare(functors::Equal{}, in, highest).to(grad.dtype());
+                  const Array count = ops::reduce(Reduction::sum, is_max, dims, true);
+                  const Array share = ops::zip(functors::Div{}, grad.reshape(highest.shape()), count);
+                  return {ops::zip(functors::Mul{}, is_max, share)};
+                });
 }
 
 Array argmax(const Tensor& x, std::int64_t dim, bool keepdim) {

@@ -6,8 +6,15 @@ namespace tandem {
 using autograd::TensorState;
 
 namespace {
+
 thread_local bool grad_is_enabled = true;
+
+TensorState& checked(const std::shared_ptr<TensorState>& state) {
+  TANDEM_CHECK(state, "this Tensor is undefined: assign one to it first");
+  return *state;
 }
+
+}  // namespace
 
 bool grad_enabled() { return grad_is_enabled; }
 NoGrad::NoGrad() : before_(grad_is_enabled) { grad_is_enabled = false; }
@@ -18,13 +25,9 @@ Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<Tensor
   if (requires_grad) set_requires_grad(true);
 }
 
-const Array& Tensor::value() const {
-  TANDEM_CHECK(defined(), "this Tensor is undefined: assign one to it first");
-  return state_->value;
-}
-
-bool Tensor::requires_grad() const { return state_->requires_grad; }
-bool Tensor::is_leaf() const { return state_->node == nullptr; }
+const Array& Tensor::value() const { return checked(state_).value; }
+bool Tensor::requires_grad() const { return checked(state_).requires_grad; }
+bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
 
 void Tensor::set_requires_grad(bool requires_grad) {
   TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can be told; use detach() to get one");
@@ -32,9 +35,9 @@ void Tensor::set_requires_grad(bool requires_grad) {
   state_->requires_grad = requires_grad;
 }
 
-Array Tensor::grad() const { return state_->has_grad ? state_->grad : Array(); }
+Array Tensor::grad() const { return checked(state_).has_grad ? state_->grad : Array(); }
 
-void Tensor::zero_grad() { state_->has_grad = false; }
+void Tensor::zero_grad() { checked(state_).has_grad = false; }
 
 void Tensor::set_grad(Array grad) {
   zero_grad();

@@ -8,4 +8,6 @@ Backend& backend(Device device) {
   return cpu_backend();
 }
 
+MemoryStats memory_stats(Device device) { return backend(device).memory_stats(); }
+
 }  // namespace tandem

@@ -7,6 +7,7 @@
 
 #include <tandem/core/array.h>
 #include <tandem/core/functors.h>
+#include <tandem/core/memory_stats.h>
 
 #include <optional>
 
@@ -68,6 +69,7 @@ class Backend {
   // Memory, 64-byte aligned, from a cache: a block given back serves the next request of its size class.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) = 0;
+  virtual MemoryStats memory_stats() const = 0;
 
   // Element by element; any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
@@ -101,7 +103,7 @@ class Backend {
   // Per channel: mean (C) and m2 (C), the sum of squared deviations from it.
   virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) = 0;
   // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
-  // `index` (u8) its place in the window.
+  // `index` (u8) its place in the window, 255 where ReLU stopped it.
   virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
                                 const Array& selected, const Array& index) = 0;
   // sum_dy (C): sum of gradients that arrive at the normalised value; sum_dy_xhat (C): the same times (x - mean) * invstd.

@@ -134,7 +134,7 @@ void report_failure(const std::string& message) noexcept try {
       {"message",
        {{"message", message},
         {"extraInfo",
-         {{"py_callstack", ""},
+         {{"py_callstack", message},  // what torchrun shows
           {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
           {"timestamp_ns",
            std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};

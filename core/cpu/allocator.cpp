@@ -14,8 +14,9 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t alignment = 64;         // a cache line, and the widest vector
-constexpr std::size_t huge_page = 2u << 20;   // large blocks are aligned to it, so that few TLB entries cover them
+constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
+constexpr std::size_t huge_page =
+    2u << 20;  // large blocks are aligned to it, so that few TLB entries cover them
 
 struct SizeClass {
   std::size_t index, bytes;
@@ -48,6 +49,9 @@ class CachingAllocator {
       block = from_system(wanted.bytes);
     }
     TANDEM_CHECK(block, "out of memory: ", bytes, " bytes are not to be had; use a smaller batch or model");
+    std::lock_guard lock(mutex_);
+    ++stats_.system_requests;
+    stats_.system_bytes += system_size(wanted.bytes);
     return block;
   }
 
@@ -56,11 +60,21 @@ class CachingAllocator {
     free_[size_class(bytes).index].push_back(block);
   }
 
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
  private:
+  static std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : alignment; }
+  static std::size_t system_size(std::size_t bytes) {
+    const std::size_t align = alignment_of(bytes);
+    return (bytes + align - 1) / align * align;
+  }
+
   static void* from_system(std::size_t bytes) {
-    const std::size_t align = bytes >= huge_page ? huge_page : alignment;
-    void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (block && align == huge_page) madvise(block, bytes, MADV_HUGEPAGE);
+    void* block = std::aligned_alloc(alignment_of(bytes), system_size(bytes));
+    if (block && bytes >= huge_page) madvise(block, bytes, MADV_HUGEPAGE);
     return block;
   }
 
@@ -74,6 +88,7 @@ class CachingAllocator {
 
   std::mutex mutex_;
   std::vector<void*> free_[256];
+  MemoryStats stats_;
 };
 
 // Never destroyed: Arrays with static storage may give memory back after main() has ended.
@@ -86,6 +101,7 @@ CachingAllocator& allocator() {
 
 void* CpuBackend::allocate(std::size_t bytes) { return allocator().allocate(bytes); }
 void CpuBackend::deallocate(void* data, std::size_t bytes) { allocator().deallocate(data, bytes); }
+MemoryStats CpuBackend::memory_stats() const { return allocator().stats(); }
 
 CpuBackend& cpu_backend() {
   static auto* instance = new CpuBackend;

@@ -4,6 +4,7 @@
 // Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and are
 // combined in order, in double: the result does not depend on the number of threads.
 #include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
 
 #include <algorithm>
@@ -27,7 +28,10 @@ struct Coefficients {
   const C* mean;
   const C* invstd;
   explicit Coefficients(const BatchNormAffine& affine)
-      : scale(affine.mean.numel()), shift(scale.size()), mean(affine.mean.data<C>()), invstd(affine.invstd.data<C>()) {
+      : scale(affine.mean.numel()),
+        shift(scale.size()),
+        mean(affine.mean.data<C>()),
+        invstd(affine.invstd.data<C>()) {
     const C* weight = affine.weight.data<C>();
     const C* bias = affine.bias.data<C>();
     for (std::size_t c = 0; c < scale.size(); ++c) {
@@ -43,8 +47,7 @@ void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine 
   const std::int64_t chunk = chunk_rows(channels), chunks = (rows + chunk - 1) / chunk;
   Array partial = Array::empty({chunks, 2, channels}, dtype_of<C>());
   C* sums = partial.data<C>();
-#pragma omp parallel for if (rows * channels >= parallel_grain)
-  for (std::int64_t k = 0; k < chunks; ++k) {
+  cpu::parallel_for(chunks, rows * channels, [&](std::int64_t k) {
     const std::int64_t first = k * chunk, n = std::min(chunk, rows - first);
     C* out = sums + k * 2 * channels;
     cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
@@ -53,10 +56,13 @@ void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine 
       store<L>(out + c, a);
       store<L>(out + channels + c, b);
     });
-  }
+  });
   for (std::int64_t k = 0; k < chunks; ++k)
     combine(std::min(chunk, rows - k * chunk), sums + k * 2 * channels, sums + (k * 2 + 1) * channels);
 }
+
+// In `index` where ReLU stops the maximum, so that no element of the window gets a gradient.
+constexpr std::uint8_t no_place = 255;
 
 template <class V>
 struct Pair {
@@ -112,8 +118,8 @@ void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const A
   });
 }
 
-void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
-                                  const Array& selected, const Array& index) {
+void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                  const Array& y, const Array& selected, const Array& index) {
   const std::int64_t channels = x.dim(1), width = x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -123,21 +129,20 @@ void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine,
     T* out = static_cast<T*>(y.raw());
     if (!fusion.max_pool_2x2) {
       const std::int64_t rows = x.dim(0) * x.dim(2) * width;
-#pragma omp parallel for if (x.numel() >= parallel_grain)
-      for (std::int64_t r = 0; r < rows; ++r)
+      cpu::parallel_for(rows, x.numel(), [&](std::int64_t r) {
         cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
           constexpr int L = lanes;
           vec<C, L> v = load<L>(in + r * channels + c) * load<L>(&k.scale[c]) + load<L>(&k.shift[c]);
           if (fusion.relu) v = v < 0 ? vec<C, L>{} : v;
           store<L>(out + r * channels + c, v);
         });
+      });
       return;
     }
     const std::int64_t out_h = y.dim(2), out_w = y.dim(3), images = x.dim(0), height = x.dim(2);
     T* chosen = static_cast<T*>(selected.raw());
     std::uint8_t* place = index.data<std::uint8_t>();
-#pragma omp parallel for if (x.numel() >= parallel_grain)
-    for (std::int64_t row = 0; row < images * out_h; ++row) {
+    cpu::parallel_for(images * out_h, x.numel(), [&](std::int64_t row) {
       const T* top = in + (row / out_h * height + row % out_h * 2) * width * channels;
       cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
@@ -157,14 +162,17 @@ void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine,
             best_x = better ? candidate_x : best_x;
             where = better ? M{} + i : where;
           }
-          if (fusion.relu) best = best < 0 ? V{} : best;
+          if (fusion.relu) {
+            where = best > 0 ? where : M{} + no_place;
+            best = best < 0 ? V{} : best;
+          }
           const std::int64_t at = (row * out_w + w) * channels + c;
           store<L>(out + at, best);
           store<L>(chosen + at, best_x);
           store<L>(place + at, __builtin_convertvector(where, vec<std::uint8_t, L>));
         }
       });
-    }
+    });
   });
 }
 
@@ -228,49 +236,57 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     const T* in = static_cast<const T*>(x.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());
     T* out = static_cast<T*>(grad_x.raw());
-    // One pixel's gradient: `dy` counts only where `active` says so and where ReLU let it through.
-    const auto pixel = [&](auto lanes, std::int64_t at, std::int64_t c, auto dy, auto active) {
+    // `pixels` neighbours to which no maximum of a window leads: what the statistics alone contribute.
+    const auto without_window = [&](auto lanes, std::int64_t at, std::int64_t pixels, std::int64_t c) {
       constexpr int L = lanes;
       using V = vec<C, L>;
-      const V scale = load<L>(&k.scale[c]);
-      const V v = load<L>(in + at);
-      if (fusion.relu) active &= v * scale + load<L>(&k.shift[c]) > 0;
-      dy = active ? dy : V{};
-      store<L>(out + at, V(dy * scale + (v * load<L>(&slope[c]) + load<L>(&offset[c]))));
+      const V a = load<L>(&slope[c]), b = load<L>(&offset[c]);
+      for (std::int64_t i = 0; i < pixels; ++i, at += channels) store<L>(out + at, V(load<L>(in + at) * a + b));
     };
     if (!fusion.max_pool_2x2) {
-      const std::int64_t rows = images * height * width;
-#pragma omp parallel for if (x.numel() >= parallel_grain)
-      for (std::int64_t r = 0; r < rows; ++r)
+      cpu::parallel_for(images * height, x.numel(), [&](std::int64_t row) {
         cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
           constexpr int L = lanes;
-          using M = vec<cpu::mask_t<C>, L>;
-          pixel(lanes, r * channels + c, c, load<L>(grad + r * channels + c), M{} - 1);
+          using V = vec<C, L>;
+          const V scale = load<L>(&k.scale[c]), shift = load<L>(&k.shift[c]);
+          const V a = load<L>(&slope[c]), b = load<L>(&offset[c]);
+          for (std::int64_t w = 0; w < width; ++w) {
+            const std::int64_t at = (row * width + w) * channels + c;
+            const V v = load<L>(in + at);
+            V dy = load<L>(grad + at);
+            if (fusion.relu) dy = v * scale + shift > 0 ? dy : V{};
+            store<L>(out + at, V(dy * scale + (v * a + b)));
+          }
         });
+      });
       return;
     }
     const std::int64_t out_h = grad_y.dim(2), out_w = grad_y.dim(3);
     const std::uint8_t* place = index.data<std::uint8_t>();
-#pragma omp parallel for if (x.numel() >= parallel_grain)
-    for (std::int64_t row = 0; row < images * height; ++row) {
-      const std::int64_t h = row % height, pooled_row = row / height * out_h + h / 2;
+    cpu::parallel_for(images * out_h, x.numel(), [&](std::int64_t row) {
+      const std::int64_t image = row / out_h, h = row % out_h * 2;
+      const std::int64_t top = (image * height + h) * width * channels;
       cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
         using V = vec<C, L>;
         using M = vec<cpu::mask_t<C>, L>;
-        for (std::int64_t w = 0; w < width; ++w) {
-          V dy = {};
-          M active = {};
-          if (h / 2 < out_h && w / 2 < out_w) {  // an odd last row or column is in no window
-            const std::int64_t from = (pooled_row * out_w + w / 2) * channels + c;
-            dy = load<L>(grad + from);
-            const auto where = __builtin_convertvector(cpu::load_raw<std::uint8_t, L>(place + from), M);
-            active = where == static_cast<cpu::mask_t<C>>(h % 2 * 2 + w % 2);
+        const V scale = load<L>(&k.scale[c]), a = load<L>(&slope[c]), b = load<L>(&offset[c]);
+        for (std::int64_t w = 0; w < out_w; ++w) {
+          const std::int64_t from = (row * out_w + w) * channels + c;
+          const V dy = load<L>(grad + from) * scale;
+          const M where = __builtin_convertvector(cpu::load_raw<std::uint8_t, L>(place + from), M);
+          for (int i = 0; i < 4; ++i) {
+            const std::int64_t at = top + (i / 2 * width + 2 * w + i % 2) * channels + c;
+            const V others = load<L>(in + at) * a + b;
+            store<L>(out + at, V(where == i ? others + dy : others));
           }
-          pixel(lanes, (row * width + w) * channels + c, c, dy, active);
         }
+        // An odd last column or row is in no window.
+        for (std::int64_t i = 0; i < 2; ++i)
+          without_window(lanes, top + (i * width + 2 * out_w) * channels + c, width - 2 * out_w, c);
+        if (h + 3 == height) without_window(lanes, top + 2 * width * channels + c, width, c);
       });
-    }
+    });
   });
 }
 

@@ -58,8 +58,8 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
 
 }  // namespace
 
-void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
-                        const Array& y) {
+void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
+                        const Window& window, const Array& y) {
   if (onednn::conv2d(x, weight, bias, window, y)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -69,14 +69,17 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     using T = decltype(type);
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
       auto result = image_matrix<T>(out, n);
-      result.noalias() = windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window) * as_matrix<T>(w).transpose();
-      if (bias) result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
+      result.noalias() = windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window) *
+                         as_matrix<T>(w).transpose();
+      if (bias)
+        result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
     }
   });
   if (y.dtype() != dtype) copy(out, y);
 }
 
-void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
+void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
+                                   const Array& grad_x) {
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -88,16 +91,17 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     for (std::int64_t n = 0; n < grad_x.dim(0); ++n) {
       const Matrix<T> rows = image_matrix<T>(gy, n) * as_matrix<T>(w);
       auto image = image_matrix<T>(gx, n);
-      for_each_window_element(grad_x.shape(), grad_y.shape(), window, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
-        image.row(pixel) += rows.block(row, k * channels, 1, channels);
-      });
+      for_each_window_element(grad_x.shape(), grad_y.shape(), window,
+                              [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
+                                image.row(pixel) += rows.block(row, k * channels, 1, channels);
+                              });
     }
   });
   if (grad_x.dtype() != dtype) copy(gx, grad_x);
 }
 
-void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
-                                    const std::optional<Array>& grad_bias) {
+void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
+                                    const Array& grad_weight, const std::optional<Array>& grad_bias) {
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
@@ -111,7 +115,8 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     bias_total.setZero();
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
       const auto g = image_matrix<T>(gy, n);
-      weight_total.noalias() += g.transpose() * windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window);
+      weight_total.noalias() +=
+          g.transpose() * windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window);
       bias_total += g.colwise().sum();
     }
   });

@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
   // allocator.cpp
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) override;
+  MemoryStats memory_stats() const override;
 
   // elementwise.cpp
   void copy(const Array& from, const Array& to) override;
@@ -31,23 +32,25 @@ class CpuBackend final : public Backend {
   // conv2d.cpp
   void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) override;
-  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) override;
+  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
+                         const Array& grad_x) override;
   void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                           const std::optional<Array>& grad_bias) override;
 
   // max_pool2d.cpp
   void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) override;
-  void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window, const Array& grad_x) override;
+  void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+                       const Array& grad_x) override;
 
   // batch_norm.cpp
   void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) override;
   void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
                         const Array& selected, const Array& index) override;
-  void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
-                              const Array& sum_dy, const Array& sum_dy_xhat) override;
-  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
-                             const Array& index, const Array& mean_dy, const Array& mean_dy_xhat,
-                             const Array& grad_x) override;
+  void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                              const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) override;
+  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                             const Array& grad_y, const Array& index, const Array& mean_dy,
+                             const Array& mean_dy_xhat, const Array& grad_x) override;
 
   // loss.cpp
   void log_softmax(const Array& x, const Array& y) override;
@@ -62,8 +65,5 @@ class CpuBackend final : public Backend {
 };
 
 CpuBackend& cpu_backend();
-
-// Below this many elements a loop stays on one thread: starting the others would cost more.
-inline constexpr std::int64_t parallel_grain = 32768;
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -22,9 +23,8 @@ struct LoopPlan {
     int count = 0;
     for (int i = 0; i < shape.rank(); ++i)
       if (shape[i] != 1) order[count++] = i;
-    std::stable_sort(order.begin(), order.begin() + count, [&](int a, int b) {
-      return arrays[K - 1]->strides()[a] > arrays[K - 1]->strides()[b];
-    });
+    std::stable_sort(order.begin(), order.begin() + count,
+                     [&](int a, int b) { return arrays[K - 1]->strides()[a] > arrays[K - 1]->strides()[b]; });
     for (int i = 0; i < count; ++i) {
       std::array<std::int64_t, K> s;
       for (int k = 0; k < K; ++k) s[k] = arrays[k]->strides()[order[i]];
@@ -58,17 +58,15 @@ void for_each_row(const std::array<const Array*, K>& arrays, Row row) {
   if (plan.rank == 1) {
     const std::int64_t piece = parallel_grain / 2;
     const std::int64_t pieces = (inner + piece - 1) / piece;
-#pragma omp parallel for if (numel >= parallel_grain)
-    for (std::int64_t p = 0; p < pieces; ++p) {
+    parallel_for(pieces, numel, [&](std::int64_t p) {
       std::array<std::int64_t, K> offsets;
       for (int k = 0; k < K; ++k) offsets[k] = p * piece * strides[k];
       row(offsets, strides, std::min(piece, inner - p * piece));
-    }
+    });
     return;
   }
   const std::int64_t rows = numel / inner;
-#pragma omp parallel for if (numel >= parallel_grain)
-  for (std::int64_t r = 0; r < rows; ++r) {
+  parallel_for(rows, numel, [&](std::int64_t r) {
     std::array<std::int64_t, K> offsets{};
     std::int64_t rest = r;
     for (int d = plan.rank - 2; d >= 0; --d) {
@@ -77,7 +75,7 @@ void for_each_row(const std::array<const Array*, K>& arrays, Row row) {
       for (int k = 0; k < K; ++k) offsets[k] += i * plan.stride[d][k];
     }
     row(offsets, strides, inner);
-  }
+  });
 }
 
 // out[i] = f(in[i]...) element by element. The common strides (dense, or a repeated operand) get loops of their own, which

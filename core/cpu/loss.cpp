@@ -1,4 +1,5 @@
 #include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,11 +27,11 @@ void CpuBackend::log_softmax(const Array& x, const Array& y) {
     using C = compute_t<T>;
     const T* in = static_cast<const T*>(x.raw());
     T* out = static_cast<T*>(y.raw());
-#pragma omp parallel for if (x.numel() >= parallel_grain)
-    for (std::int64_t r = 0; r < rows; ++r) {
+    cpu::parallel_for(rows, x.numel(), [&](std::int64_t r) {
       const C total = log_sum_exp<C>(in + r * n, n);
-      for (std::int64_t i = 0; i < n; ++i) out[r * n + i] = static_cast<T>(static_cast<C>(in[r * n + i]) - total);
-    }
+      for (std::int64_t i = 0; i < n; ++i)
+        out[r * n + i] = static_cast<T>(static_cast<C>(in[r * n + i]) - total);
+    });
   });
 }
 
@@ -42,13 +43,13 @@ void CpuBackend::log_softmax_grad(const Array& y, const Array& grad_y, const Arr
     const T* out = static_cast<const T*>(y.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());
     T* result = static_cast<T*>(grad_x.raw());
-#pragma omp parallel for if (y.numel() >= parallel_grain)
-    for (std::int64_t r = 0; r < rows; ++r) {
+    cpu::parallel_for(rows, y.numel(), [&](std::int64_t r) {
       C sum = 0;
       for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(grad[r * n + i]);
       for (std::int64_t i = 0; i < n; ++i)
-        result[r * n + i] = static_cast<T>(static_cast<C>(grad[r * n + i]) - std::exp(static_cast<C>(out[r * n + i])) * sum);
-    }
+        result[r * n + i] =
+            static_cast<T>(static_cast<C>(grad[r * n + i]) - std::exp(static_cast<C>(out[r * n + i])) * sum);
+    });
   });
 }
 
@@ -66,7 +67,8 @@ std::int64_t CpuBackend::cross_entropy(const Array& logits, const Array& target,
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const C total = log_sum_exp<C>(x + r * classes, classes);
-      for (std::int64_t i = 0; i < classes; ++i) p[r * classes + i] = std::exp(static_cast<C>(x[r * classes + i]) - total);
+      for (std::int64_t i = 0; i < classes; ++i)
+        p[r * classes + i] = std::exp(static_cast<C>(x[r * classes + i]) - total);
       sum += total - static_cast<C>(x[r * classes + wanted[r]]);
     }
     *loss.data<C>() = static_cast<C>(sum / static_cast<double>(rows));
@@ -86,7 +88,8 @@ void CpuBackend::cross_entropy_grad(const Array& probabilities, const Array& tar
     T* grad = static_cast<T*>(grad_logits.raw());
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t i = 0; i < classes; ++i)
-        grad[r * classes + i] = static_cast<T>((p[r * classes + i] - (i == wanted[r] ? C(1) : C(0))) * static_cast<C>(factor));
+        grad[r * classes + i] =
+            static_cast<T>((p[r * classes + i] - (i == wanted[r] ? C(1) : C(0))) * static_cast<C>(factor));
   });
 }
 

@@ -8,16 +8,20 @@ namespace tandem {
 namespace {
 
 template <class T>
-using RowMajor = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
+using RowMajor =
+    Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
 template <class T>
-using ColumnMajor = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
+using ColumnMajor =
+    Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
 
 // Eigen multiplies fastest when it knows which dimension is dense: calls f with the map that fits.
 template <class T, class F>
 void with_matrix(const Array& a, F f) {
   T* data = static_cast<T*>(a.raw());
-  if (a.strides()[1] == 1 || a.dim(1) == 1) f(RowMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[0])));
-  else if (a.strides()[0] == 1) f(ColumnMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[1])));
+  if (a.strides()[1] == 1 || a.dim(1) == 1)
+    f(RowMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[0])));
+  else if (a.strides()[0] == 1)
+    f(ColumnMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[1])));
   else with_matrix<T>(a.contiguous(), f);
 }
 

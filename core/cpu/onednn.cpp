@@ -133,10 +133,29 @@ memory::desc bias_desc(const std::optional<Array>& a) {
 }
 memory::desc any_layout(const Array& a, memory::data_type type) { return {dims_of(a), type, Tag::any}; }
 
-Key conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w, const Array& other) {
+Key conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w,
+             const Array& other) {
   const Shape &i = image.shape(), &k = weight.shape(), &o = other.shape();
-  return {kind, static_cast<int>(image.dtype()), static_cast<int>(weight.dtype()), bias, i[0], i[1], i[2], i[3], k[0], k[1],
-          k[2], k[3], o[2], o[3], w.stride.h, w.stride.w, w.padding.h, w.padding.w, w.dilation.h, w.dilation.w};
+  return {kind,
+          static_cast<int>(image.dtype()),
+          static_cast<int>(weight.dtype()),
+          bias,
+          i[0],
+          i[1],
+          i[2],
+          i[3],
+          k[0],
+          k[1],
+          k[2],
+          k[3],
+          o[2],
+          o[3],
+          w.stride.h,
+          w.stride.w,
+          w.padding.h,
+          w.padding.w,
+          w.dilation.h,
+          w.dilation.w};
 }
 
 struct Geometry {
@@ -147,13 +166,13 @@ struct Geometry {
         padding{w.padding.h, w.padding.w} {}
 };
 
-auto forward_desc(const memory::desc& x, const memory::desc& weight, const memory::desc& bias, const memory::desc& y,
-                  const Geometry& g) {
+auto forward_desc(const memory::desc& x, const memory::desc& weight, const memory::desc& bias,
+                  const memory::desc& y, const Geometry& g) {
   constexpr auto kind = dnnl::prop_kind::forward_training;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::convolution_forward::primitive_desc(engine(), kind, direct, x, weight, bias, y, g.stride, g.dilation,
-                                                   g.padding, g.padding);
+  return dnnl::convolution_forward::primitive_desc(engine(), kind, direct, x, weight, bias, y, g.stride,
+                                                   g.dilation, g.padding, g.padding);
 #else
   return dnnl::convolution_forward::primitive_desc(
       {kind, direct, x, weight, bias, y, g.stride, g.dilation, g.padding, g.padding}, engine());
@@ -162,12 +181,14 @@ auto forward_desc(const memory::desc& x, const memory::desc& weight, const memor
 
 }  // namespace
 
-bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window, const Array& y) {
-  if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32)) return false;
+bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+            const Array& y) {
+  if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32))
+    return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
     const ImageLayout image_desc(x, y);
-    const auto desc = forward_desc(image_desc(x), any_layout(weight, type_of(x)), bias_desc(bias), image_desc(y),
-                                   Geometry(window));
+    const auto desc = forward_desc(image_desc(x), any_layout(weight, type_of(x)), bias_desc(bias),
+                                   image_desc(y), Geometry(window));
     p.set_primitive(dnnl::convolution_forward(desc));
     p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
     p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight), desc.weights_desc());
@@ -191,8 +212,8 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
     const auto forward = forward_desc(x, w, {}, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride, g.dilation, g.padding,
-                                                               g.padding, forward);
+    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride,
+                                                               g.dilation, g.padding, g.padding, forward);
 #else
     const dnnl::convolution_backward_data::primitive_desc desc(
         {direct, x, w, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
@@ -219,8 +240,8 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
     const auto forward = forward_desc(in, any_layout(grad_weight, type_of(x)), b, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride, g.dilation,
-                                                                  g.padding, g.padding, forward);
+    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride,
+                                                                  g.dilation, g.padding, g.padding, forward);
 #else
     const dnnl::convolution_backward_weights::primitive_desc desc(
         {direct, in, w, b, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
@@ -241,8 +262,16 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
   const auto is_dense = [](const Array& m) { return m.strides()[0] == 1 || m.strides()[1] == 1; };
   if (!is_dense(a) || !is_dense(b)) return false;
-  const Key key{3, static_cast<int>(a.dtype()), a.dim(0), a.dim(1), b.dim(1), a.strides()[0], a.strides()[1],
-                b.strides()[0], b.strides()[1], bias.has_value()};
+  const Key key{3,
+                static_cast<int>(a.dtype()),
+                a.dim(0),
+                a.dim(1),
+                b.dim(1),
+                a.strides()[0],
+                a.strides()[1],
+                b.strides()[0],
+                b.strides()[1],
+                bias.has_value()};
   Plan* plan = plan_for(key, [&](Plan& p) {
     const auto matrix = [](const Array& m) {
       return memory::desc(dims_of(m), type_of(m), memory::dims{m.strides()[0], m.strides()[1]});

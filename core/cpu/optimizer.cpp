@@ -1,4 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
+
+#include <algorithm>
 
 namespace tandem {
 
@@ -6,19 +9,24 @@ namespace tandem {
 // the velocity is a sum of gradients and the learning rate multiplies it as it is applied.
 void CpuBackend::sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) {
   const auto lr = static_cast<float>(options.lr), decay = static_cast<float>(options.weight_decay);
-  const auto momentum = static_cast<float>(options.momentum), keep = static_cast<float>(1 - options.dampening);
+  const auto momentum = static_cast<float>(options.momentum),
+             keep = static_cast<float>(1 - options.dampening);
   const bool nesterov = options.nesterov;
+  const std::int64_t piece = cpu::parallel_grain / 2;
   for (const SgdSegment& s : segments) {
-#pragma omp parallel for simd if (s.numel >= parallel_grain)
-    for (std::int64_t i = 0; i < s.numel; ++i) {
-      float update = s.gradient[i] + decay * s.parameter[i];
-      if (s.momentum) {
-        const float velocity = s.momentum_is_fresh ? update : momentum * s.momentum[i] + keep * update;
-        s.momentum[i] = velocity;
-        update = nesterov ? update + momentum * velocity : velocity;
+    cpu::parallel_for((s.numel + piece - 1) / piece, s.numel, [&](std::int64_t p) {
+      const std::int64_t end = std::min(s.numel, (p + 1) * piece);
+#pragma omp simd
+      for (std::int64_t i = p * piece; i < end; ++i) {
+        float update = s.gradient[i] + decay * s.parameter[i];
+        if (s.momentum) {
+          const float velocity = s.momentum_is_fresh ? update : momentum * s.momentum[i] + keep * update;
+          s.momentum[i] = velocity;
+          update = nesterov ? update + momentum * velocity : velocity;
+        }
+        s.parameter[i] -= lr * update;
       }
-      s.parameter[i] -= lr * update;
-    }
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
+#include <tandem/core/cpu/parallel.h>
 
 #include <limits>
 #include <numeric>
@@ -41,14 +42,13 @@ void reduce_rows(const ReducePlan& plan, Start start, Row row, Finish finish) {
   const int last = plan.reduced_shape.rank() - 1;
   const std::int64_t n = last < 0 ? 1 : plan.reduced_shape[last];
   const std::int64_t stride = last < 0 ? 1 : plan.reduced_strides[last];
-#pragma omp parallel for if (outputs * count >= parallel_grain)
-  for (std::int64_t o = 0; o < outputs; ++o) {
+  cpu::parallel_for(outputs, outputs * count, [&](std::int64_t o) {
     const std::int64_t base = offset_of(o, plan.kept_shape, plan.kept_strides);
     auto state = start();
     for (std::int64_t i = 0; i < count; i += n)
       row(state, base + offset_of(i, plan.reduced_shape, plan.reduced_strides), stride, n);
     finish(o, state);
-  }
+  });
 }
 
 }  // namespace
@@ -64,7 +64,8 @@ void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
       dispatch(y.dtype(), [&](auto result) {
         using Out = decltype(result);
         Out* out = static_cast<Out*>(y.raw());
-        reduce_rows(plan, [] { return sum_t<T>(0); },
+        reduce_rows(
+            plan, [] { return sum_t<T>(0); },
             [data](sum_t<T>& sum, std::int64_t offset, std::int64_t stride, std::int64_t n) {
               for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(data[offset + i * stride]);
             },
@@ -81,12 +82,14 @@ void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
     };
     T* values = op == Reduction::max ? static_cast<T*>(y.raw()) : nullptr;
     std::int64_t* indices = op == Reduction::argmax ? static_cast<std::int64_t*>(y.raw()) : nullptr;
-    reduce_rows(plan, [] { return Best{}; },
+    reduce_rows(
+        plan, [] { return Best{}; },
         [data](Best& best, std::int64_t offset, std::int64_t stride, std::int64_t n) {
           for (std::int64_t i = 0; i < n; ++i, ++best.seen) {
             const C v = static_cast<C>(data[offset + i * stride]);
             // The first of equals; a NaN is the maximum (v != v only for NaN).
-            if (best.index < 0 || v > best.value || (v != v && best.value == best.value)) best = {v, best.seen, best.seen};
+            if (best.index < 0 || v > best.value || (v != v && best.value == best.value))
+              best = {v, best.seen, best.seen};
           }
         },
         [values, indices](std::int64_t o, const Best& best) {

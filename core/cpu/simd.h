@@ -6,6 +6,10 @@
 #include <bit>
 #include <cstring>
 
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
 namespace tandem::cpu {
 
 template <class T, int L>
@@ -43,9 +47,20 @@ inline vec<compute_t<T>, L> load(const T* from) {
   }
 }
 
+#ifdef __AVX512BF16__
+constexpr bool has_bf16_instructions = true;
+#else
+constexpr bool has_bf16_instructions = false;
+#endif
+
 template <int L, class T>
 inline void store(T* to, vec<compute_t<T>, L> v) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (std::is_same_v<T, bfloat16> && has_bf16_instructions && L == 16) {
+#ifdef __AVX512BF16__
+    const auto narrow = _mm512_cvtneps_pbh(v);
+    std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
+#endif
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
     const auto bits = std::bit_cast<vec<std::uint32_t, L>>(v);
     const auto rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const auto quiet_nan = (bits >> 16) | 0x0040u;

@@ -39,7 +39,7 @@ struct Call {
 };
 
 struct Row {
-  std::string op;            // as the golden cases name it
+  std::string op;  // as the golden cases name it
   Tensor (*function)(Call&);
   std::string variant = "";  // tells two rows of one op apart
   // Of the golden comparison, in units of the largest expected magnitude. 64 units in the last place: about 1e-5.
@@ -65,8 +65,8 @@ Tensor reduction(Call& c) {
 }
 
 Tensor normalise(Call& c, BatchNormFusion fusion) {
-  BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"), c.attributes.at("momentum"),
-                       c.attributes.at("eps")};
+  BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"),
+                       c.attributes.at("momentum"), c.attributes.at("eps")};
   return batch_norm(c.in[0], c.in[1], c.in[2], state, fusion);
 }
 
@@ -95,8 +95,9 @@ const std::vector<Row>& rows() {
       {"conv2d",
        [](Call& c) {
          const Tensor& weight = c.in[1];
-         return conv2d(c.in[0], weight, third_or_none(c),
-                       {{weight.dim(2), weight.dim(3)}, c.extent("stride"), c.extent("padding"), c.extent("dilation")});
+         return conv2d(
+             c.in[0], weight, third_or_none(c),
+             {{weight.dim(2), weight.dim(3)}, c.extent("stride"), c.extent("padding"), c.extent("dilation")});
        }},
       {"max_pool2d",
        [](Call& c) {
@@ -165,7 +166,8 @@ class Operation : public ::testing::TestWithParam<Row> {
     for (const auto& [name, attributes] : golden().cases()) {
       if (attributes.at("op") != GetParam().op) continue;
       Case c{name, attributes, {}, golden()[name + "/grad_output"]};
-      for (int i = 0; c.has("input" + std::to_string(i)); ++i) c.inputs.push_back(c.value("input" + std::to_string(i)));
+      for (int i = 0; c.has("input" + std::to_string(i)); ++i)
+        c.inputs.push_back(c.value("input" + std::to_string(i)));
       found.push_back(std::move(c));
     }
     return found;
@@ -200,8 +202,10 @@ class Operation : public ::testing::TestWithParam<Row> {
       if (c.has(grad)) expect_close(c.value(grad), result.gradients[i], tolerance, c.name + ": " + grad);
       else EXPECT_FALSE(result.gradients[i].defined()) << c.name;
     }
-    for (const auto& [name, array] : {std::pair("running_mean", result.running_mean), {"running_var", result.running_var}})
-      if (c.has(name)) expect_close(c.value(std::string(name) + "_after"), array, tolerance, c.name + ": " + name);
+    for (const auto& [name, array] :
+         {std::pair("running_mean", result.running_mean), {"running_var", result.running_var}})
+      if (c.has(name))
+        expect_close(c.value(std::string(name) + "_after"), array, tolerance, c.name + ": " + name);
   }
 };
 
@@ -236,7 +240,8 @@ TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
     for (const Array& input : c.inputs) elements += input.numel();
     if (elements > most) continue;
     std::vector<Array> inputs;
-    for (const Array& input : c.inputs) inputs.push_back(is_floating(input.dtype()) ? input.to(DType::f64) : input);
+    for (const Array& input : c.inputs)
+      inputs.push_back(is_floating(input.dtype()) ? input.to(DType::f64) : input);
     const auto function = [&](const std::vector<Tensor>& in) {
       Call made = call(c, inputs);
       made.in = in;
@@ -269,13 +274,15 @@ TEST_P(Operation, ComputesIn16Bits) {
       for (std::size_t i = 0; i < low.size(); ++i) {
         if (!expected.gradients[i].defined()) continue;
         EXPECT_EQ(found.gradients[i].dtype(), low[i].dtype()) << what;
-        expect_close(expected.gradients[i], found.gradients[i], tolerance, what + ": grad" + std::to_string(i));
+        expect_close(expected.gradients[i], found.gradients[i], tolerance,
+                     what + ": grad" + std::to_string(i));
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Operation, ::testing::ValuesIn(rows()), [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Table, Operation, ::testing::ValuesIn(rows()),
+                         [](const auto& info) { return info.param.name(); });
 
 TEST(OperationTable, HasARowForEachGoldenCaseAndACaseForEachRow) {
   std::set<std::string> in_file, in_table;

@@ -1,5 +1,6 @@
 // Runs the built tandemrun with small shell commands as ranks.
 #include <tandem/core/check.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/launcher.h>
 #include <tandem/distributed/socket.h>
 
@@ -187,6 +188,35 @@ TEST_F(LauncherTest, KeepsTheUsersThreadCount) {
 TEST_F(LauncherTest, OpenStoreHasNoToken) {
   EXPECT_EQ(run_shell(1, "echo \"token '$TANDEM_STORE_TOKEN'\"", {"--open-store"}), 0);
   EXPECT_EQ(out(), "token ''\n");
+}
+
+// Bash can speak to the store: the greeting, then the token's proof where asked, then a ping.
+std::string store_script(bool with_proof) {
+  const std::string greeting =
+      "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; ";
+  const std::string proof =
+      "n='\\40\\0\\0\\0\\0\\0\\0\\0'; t=$TANDEM_STORE_TOKEN; "
+      "printf '\\2\\14\\0\\0\\0\\0\\0\\0\\0tandem/token'$n$t$n$t >&3; head -c 40 <&3 | tail -c 32; echo; ";
+  return greeting + (with_proof ? proof : "") + "printf '\\15ping' >&3; head -c 4 <&3";
+}
+
+TEST_F(LauncherTest, ServesTheStoreToItsRanks) {
+  EXPECT_EQ(run({"bash", "-c", "echo $TANDEM_STORE_TOKEN; " + store_script(true)}), 0);
+  std::istringstream lines(out());
+  std::string token, reply, ping;
+  lines >> token >> reply >> ping;
+  EXPECT_EQ(token.size(), 32u);
+  EXPECT_EQ(reply, token);
+  EXPECT_EQ(ping, "ping");
+}
+
+TEST_F(LauncherTest, TellsWhyARankWithoutTheTokenGetsNoAnswer) {
+  EXPECT_EQ(run({"bash", "-c", store_script(false)}), 0);
+  EXPECT_EQ(out(), "");
+  expect_contains(err(), "--open-store");
+  EXPECT_EQ(run({"--open-store", "bash", "-c", store_script(false)}), 0);
+  EXPECT_EQ(out(), "ping");
+  EXPECT_EQ(err(), "");
 }
 
 TEST_F(LauncherTest, GivesThePortAsked) {

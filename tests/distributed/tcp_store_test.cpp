@@ -285,12 +285,8 @@ class RawClient {
 
 using namespace std::string_literals;
 
-std::string u64(std::uint64_t value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-std::string text(const std::string& bytes) {
-  return u64(bytes.size()) + bytes;
-}
+std::string u64(std::uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+std::string text(const std::string& bytes) { return u64(bytes.size()) + bytes; }
 const std::string hello = "\x00\xCE\xF7\x85\x3C"s;
 
 TEST(TcpStoreBytes, ServerAnswersEachQuery) {

@@ -15,7 +15,9 @@
 
 namespace tandem::testing {
 
-inline Array array_of(const std::vector<float>& values, const Shape& shape) { return Array::from(values, shape); }
+inline Array array_of(const std::vector<float>& values, const Shape& shape) {
+  return Array::from(values, shape);
+}
 inline Array array_of(const std::vector<float>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
@@ -56,7 +58,8 @@ inline double machine_epsilon(DType dtype) {
 }
 
 // Same shape, and no element further from the expected one than `tolerance` times the largest expected magnitude.
-inline void expect_close(const Array& expected, const Array& found, double tolerance, const std::string& what) {
+inline void expect_close(const Array& expected, const Array& found, double tolerance,
+                         const std::string& what) {
   ASSERT_TRUE(found.defined()) << what << " is undefined";
   ASSERT_EQ(found.shape(), expected.shape()) << what;
   const auto want = expected.to_vector<double>(), have = found.to_vector<double>();
@@ -64,10 +67,11 @@ inline void expect_close(const Array& expected, const Array& found, double toler
   for (const double v : want)
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   for (std::size_t i = 0; i < want.size(); ++i) {
-    const bool close = std::isfinite(want[i]) ? std::abs(have[i] - want[i]) <= tolerance * scale
-                                              : have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]));
-    ASSERT_TRUE(close) << what << ", element " << i << ": " << have[i] << ", expected " << want[i] << " within "
-                       << tolerance * scale;
+    const bool close = std::isfinite(want[i])
+                           ? std::abs(have[i] - want[i]) <= tolerance * scale
+                           : have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]));
+    ASSERT_TRUE(close) << what << ", element " << i << ": " << have[i] << ", expected " << want[i]
+                       << " within " << tolerance * scale;
   }
 }
 

@@ -1,0 +1,26 @@
+// Loops over several threads.
+#pragma once
+
+#include <omp.h>
+
+#include <cstdint>
+
+namespace tandem::cpu {
+
+// Below this many elements a loop stays on one thread: starting the others would cost more.
+inline constexpr std::int64_t parallel_grain = 32768;
+
+// Calls f(i) for i in [0, count), spread over OpenMP's threads when all calls together handle `elements` of at least
+// parallel_grain. f must not throw.
+template <class F>
+void parallel_for(std::int64_t count, std::int64_t elements, F f) {
+  // Without other threads even entering a parallel region costs a system call.
+  if (elements < parallel_grain || omp_get_max_threads() == 1) {
+    for (std::int64_t i = 0; i < count; ++i) f(i);
+    return;
+  }
+#pragma omp parallel for
+  for (std::int64_t i = 0; i < count; ++i) f(i);
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,574 @@
+#include <tandem/autograd/operation.h>
+#include <tandem/autograd/ops.h>
+#include <tandem/core/memory_stats.h>
+#include <tandem/core/ops.h>
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "support/arrays.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using testing::array_of;
+using Names = std::vector<std::string>;
+
+Tensor leaf(const std::vector<float>& values) { return Tensor(array_of(values), true); }
+std::vector<float> grad_of(const Tensor& t) { return t.grad().to_vector<float>(); }
+
+TEST(Engine, BackwardPassesAdd) {
+  const Tensor x = leaf({1, 2});
+  sum(x * 3).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3, 3}));
+  sum(x * x).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{5, 7}));
+}
+
+TEST(Engine, ZeroGradForgetsTheGradientAndTheNextPassWrites) {
+  Tensor x = leaf({1, 2});
+  sum(x * 3).backward();
+  x.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+  sum(x * 5).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
+}
+
+TEST(Engine, GradientsLandInTheGivenBuffer) {
+  Tensor x = leaf({1, 2});
+  const Array bucket = ops::full({10}, 7);
+  x.set_grad_buffer(bucket.slice(0, 4, 6));
+  EXPECT_FALSE(x.grad().defined());
+  sum(x * 3).backward();
+  EXPECT_EQ(bucket.to_vector<float>(), (std::vector<float>{7, 7, 7, 7, 3, 3, 7, 7, 7, 7}));
+  sum(x * 3).backward();
+  x.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_EQ(bucket.select(0, 4).item(), 6);
+  sum(x * 2).backward();
+  EXPECT_EQ(bucket.to_vector<float>(), (std::vector<float>{7, 7, 7, 7, 2, 2, 7, 7, 7, 7}));
+  EXPECT_EQ(x.grad().raw(), bucket.slice(0, 4, 6).raw());
+}
+
+TEST(Engine, AGradientThatExistsMovesIntoTheBuffer) {
+  Tensor x = leaf({1, 2});
+  sum(x * 3).backward();
+  const Array buffer = ops::zeros({2});
+  x.set_grad_buffer(buffer);
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3, 3}));
+  sum(x).backward();
+  EXPECT_EQ(buffer.to_vector<float>(), (std::vector<float>{4, 4}));
+}
+
+TEST(Engine, BuffersMayHaveAnyStrides) {
+  Tensor x(testing::counting({2, 3}), true);
+  x.set_grad_buffer(ops::zeros({3, 2}).transpose(0, 1));
+  sum(x * x).backward();
+  sum(x).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1, 3, 5, 7, 9, 11}));
+}
+
+TEST(Engine, SetGradReplaces) {
+  Tensor x = leaf({1, 2});
+  sum(x).backward();
+  x.set_grad(array_of({8, 9}));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{8, 9}));
+  x.set_grad({});
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_ERROR(x.set_grad(array_of({1, 2, 3})), "(3)", "(2)");
+  EXPECT_ERROR(x.set_grad_buffer(ops::zeros({3})), "(3)", "(2)");
+  EXPECT_ERROR(x.set_grad_buffer(ops::zeros({2}, DType::f64)), "f64", "f32");
+}
+
+TEST(Engine, GradientsDoNotShareTheMemoryOfTheGivenOne) {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Array given = array_of({1, 1});
+  add(x, y).backward({.gradient = given});
+  sum(x * 2).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3, 3}));
+  EXPECT_EQ(grad_of(y), (std::vector<float>{1, 1}));
+  EXPECT_EQ(given.to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+TEST(Engine, OneTensorMayBeUsedManyTimes) {
+  const Tensor x = leaf({2});
+  sum(x * x * x + x * 4).backward();  // 3 x^2 + 4
+  EXPECT_EQ(grad_of(x), (std::vector<float>{16}));
+  const Tensor y = leaf({3});
+  sum(mul(y, y)).backward();
+  EXPECT_EQ(grad_of(y), (std::vector<float>{6}));
+}
+
+TEST(Engine, Diamonds) {
+  const Tensor x = leaf({2});
+  Tensor y = x * 1;
+  for (int i = 0; i < 20; ++i) y = y + y;  // a million paths
+  sum(y).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1 << 20}));
+
+  // One side longer than the other: the shared part must wait for both.
+  const Tensor z = leaf({3});
+  const Tensor shared = z * z;
+  sum(shared + exp(shared * 0) * shared).backward();
+  EXPECT_EQ(grad_of(z), (std::vector<float>{12}));
+}
+
+TEST(Engine, AGradientThatTwoUsersSeeIsNotAddedToInPlace) {
+  // add() hands the same array to both operands; each then gets another contribution.
+  const Tensor x = leaf({1}), y = leaf({1});
+  const Tensor a = x * 1, b = y * 1;
+  sum(a + b + a * 10 + b * 100).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{11}));
+  EXPECT_EQ(grad_of(y), (std::vector<float>{101}));
+}
+
+TEST(Engine, OnlyWhatRequiresAGradientGetsOne) {
+  const Tensor x = leaf({1, 2}), constant(array_of({3, 4}));
+  const Tensor y = x * constant;
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_FALSE(y.is_leaf());
+  sum(y).backward();
+  EXPECT_FALSE(constant.grad().defined());
+  EXPECT_FALSE(y.grad().defined());
+  EXPECT_FALSE((constant * constant).requires_grad());
+  EXPECT_ERROR(sum(constant).backward(), "requires a gradient");
+}
+
+TEST(Engine, SetRequiresGradIsForFloatingLeaves) {
+  Tensor y = leaf({1}) * 2, integers(ops::zeros({2}, DType::i64));
+  EXPECT_ERROR(y.set_requires_grad(false), "leaf");
+  EXPECT_ERROR(integers.set_requires_grad(true), "i64");
+  EXPECT_ERROR(y.set_value(array_of({1})), "leaf");
+  EXPECT_ERROR(leaf({1}).set_value(array_of({1, 2})), "(2)", "(1)");
+  EXPECT_ERROR(Tensor().value(), "undefined");
+  EXPECT_ERROR(Tensor().backward(), "undefined");
+}
+
+TEST(Engine, BackwardFromALeaf) {
+  const Tensor x = leaf({5});
+  int calls = 0;
+  x.on_grad_ready([&] { ++calls; });
+  x.backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1}));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Engine, BackwardTakesAGradient) {
+  const Tensor x = leaf({1, 2});
+  (x * x).backward({.gradient = array_of({10, 100})});
+  EXPECT_EQ(grad_of(x), (std::vector<float>{20, 400}));
+  EXPECT_ERROR((x * x).backward({.gradient = array_of({1, 2, 3})}), "(3)", "(2)");
+  EXPECT_ERROR((x * x).backward(), "(2)", "more than one element");
+  // In the dtype of the tensor, whatever it comes in; with any strides.
+  const Tensor y(testing::counting({2, 3}), true);
+  (y * 2).backward({.gradient = testing::strided(testing::counting({2, 3}, DType::f64))});
+  EXPECT_EQ(grad_of(y), (std::vector<float>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(y.grad().dtype(), DType::f32);
+}
+
+TEST(Engine, TheGraphIsFreedUnlessRetained) {
+  const Tensor x = leaf({3});
+  const Tensor y = sum(x * x);
+  y.backward({.retain_graph = true});
+  y.backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{12}));
+  EXPECT_ERROR(y.backward(), "sum", "freed", "retain_graph");
+  // Also where only a part of it has been used up.
+  const Tensor shared = x * x;
+  sum(shared).backward();
+  EXPECT_ERROR(sum(shared * 2).backward(), "mul", "freed");
+  EXPECT_EQ(grad_of(x), (std::vector<float>{18}));
+}
+
+TEST(Engine, FreeingTheGraphReleasesWhatItSaved) {
+  const Tensor x = leaf({3});
+  Array saved = array_of({5});
+  const std::weak_ptr<Storage> watch = saved.storage();
+  const Tensor y = sum(x * Tensor(std::exchange(saved, Array())));
+  EXPECT_FALSE(watch.expired());
+  y.backward();
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(Engine, NoGradRecordsNothing) {
+  const Tensor x = leaf({3});
+  EXPECT_TRUE(grad_enabled());
+  {
+    const NoGrad outer;
+    { const NoGrad inner; }
+    EXPECT_FALSE(grad_enabled());
+    const Tensor y = x * x;
+    EXPECT_FALSE(y.requires_grad());
+    EXPECT_TRUE(y.is_leaf());
+    EXPECT_ERROR(y.backward(), "NoGrad");
+  }
+  EXPECT_TRUE(grad_enabled());
+  EXPECT_TRUE((x * x).requires_grad());
+}
+
+TEST(Engine, DetachCutsHistoryAndSharesMemory) {
+  const Tensor x = leaf({3});
+  const Tensor y = x * x;
+  const Tensor cut = y.detach();
+  EXPECT_TRUE(cut.is_leaf());
+  EXPECT_FALSE(cut.requires_grad());
+  EXPECT_EQ(cut.value().raw(), y.value().raw());
+  sum(y * cut).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{54}));  // 9 * 2 x, not 4 x^3
+}
+
+TEST(Engine, HooksFireOnceWithTheFinalGradient) {
+  const Tensor x = leaf({2});
+  std::vector<float> seen;
+  x.on_grad_ready([&] { seen.push_back(grad_of(x)[0]); });
+  sum(x * x * x).backward();
+  sum(x * 10).backward();
+  EXPECT_EQ(seen, (std::vector<float>{12, 22}));
+}
+
+// Three layers whose weights announce their gradients. `weight_first`: which operand of the product the weight is.
+Names order_of_hooks(bool weight_first) {
+  Names order;
+  std::vector<Tensor> weights;
+  Tensor x = leaf({1});
+  for (int i = 0; i < 3; ++i) {
+    const Tensor w = leaf({2});
+    w.on_grad_ready([&order, i] { order.push_back("w" + std::to_string(i)); });
+    weights.push_back(w);
+    x = weight_first ? mul(w, x) : mul(x, w);
+    // Its closure runs when everything above it is done.
+    x = autograd::record("marker", {x}, x.value(),
+                         [&order, i](const Array& grad, autograd::Needs) -> autograd::Gradients {
+                           order.push_back("above " + std::to_string(i));
+                           return {grad};
+                         });
+  }
+  sum(x).backward();
+  return order;
+}
+
+TEST(Engine, HooksFireAsEarlyAsPossibleWhateverTheArgumentOrder) {
+  const Names expected{"above 2", "w2", "above 1", "w1", "above 0", "w0"};
+  EXPECT_EQ(order_of_hooks(true), expected);
+  EXPECT_EQ(order_of_hooks(false), expected);
+}
+
+TEST(Engine, AHookOfASharedParameterWaitsForItsLastUse) {
+  const Tensor w = leaf({2}), x = leaf({3});
+  Names order;
+  w.on_grad_ready([&] { order.push_back("w"); });
+  const Tensor first = autograd::record("marker", {x}, x.value(),
+                                        [&](const Array& grad, autograd::Needs) -> autograd::Gradients {
+                                          order.push_back("start");
+                                          return {grad};
+                                        });
+  sum(first * w * w).backward();
+  EXPECT_EQ(order, (Names{"w", "start"}));
+  EXPECT_EQ(grad_of(w), (std::vector<float>{12}));
+}
+
+TEST(Engine, HooksCanBeRemoved) {
+  const Tensor x = leaf({2});
+  int first = 0, second = 0;
+  HookHandle handle = x.on_grad_ready([&] { ++first; });
+  x.on_grad_ready([&] { ++second; });
+  sum(x).backward();
+  handle.remove();
+  handle.remove();
+  sum(x).backward();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+}
+
+TEST(Engine, AHookMayRemoveItself) {
+  const Tensor x = leaf({2});
+  int first = 0, second = 0;
+  HookHandle handle;
+  handle = x.on_grad_ready([&] {
+    ++first;
+    handle.remove();
+  });
+  x.on_grad_ready([&] { ++second; });
+  sum(x).backward();
+  sum(x).backward();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+}
+
+TEST(Engine, AHandleMayOutliveItsTensor) {
+  HookHandle handle;
+  {
+    const Tensor x = leaf({2});
+    handle = x.on_grad_ready([] {});
+  }
+  handle.remove();
+}
+
+TEST(Engine, HooksAreForLeavesThatRequireAGradient) {
+  EXPECT_ERROR(Tensor(array_of({1})).on_grad_ready([] {}), "on_grad_ready", "requires a gradient");
+  EXPECT_ERROR((leaf({1}) * 2).on_grad_ready([] {}), "leaf");
+}
+
+TEST(Engine, AfterBackwardRunsAtTheEndInOrder) {
+  const Tensor early = leaf({1}), late = leaf({2});
+  Names order;
+  late.on_grad_ready([&] {
+    order.push_back("late");
+    after_backward([&] {
+      order.push_back("first");
+      after_backward([&] { order.push_back("third"); });
+    });
+    after_backward([&] { order.push_back("second"); });
+  });
+  early.on_grad_ready([&] { order.push_back("early"); });
+  sum(early * 2 * late).backward();
+  EXPECT_EQ(order, (Names{"late", "early", "first", "second", "third"}));
+  order.clear();
+  sum(early * 2).backward();
+  EXPECT_EQ(order, (Names{"early"}));
+}
+
+TEST(Engine, AfterBackwardNeedsARunningPass) {
+  EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
+  const Tensor x = leaf({1});
+  sum(x).backward();
+  EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
+}
+
+TEST(Engine, APassInsideOfAPassHasItsOwnCallbacks) {
+  const Tensor outer = leaf({1}), inner = leaf({2});
+  const Tensor other = sum(inner * 1);
+  Names order;
+  inner.on_grad_ready([&] { after_backward([&] { order.push_back("inner"); }); });
+  outer.on_grad_ready([&] {
+    after_backward([&] { order.push_back("outer"); });
+    other.backward();
+    order.push_back("between");
+  });
+  sum(outer).backward();
+  EXPECT_EQ(order, (Names{"inner", "between", "outer"}));
+}
+
+TEST(Engine, ExceptionsFromAfterBackwardLeaveBackward) {
+  const Tensor x = leaf({1});
+  HookHandle handle = x.on_grad_ready([] { after_backward([] { throw std::runtime_error("late"); }); });
+  EXPECT_THROW(sum(x).backward(), std::runtime_error);
+  handle.remove();
+  EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
+  EXPECT_TRUE(grad_enabled());
+  sum(x).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{2}));
+}
+
+TEST(Engine, AThrowingHookOrClosureLeavesTheEngineUsable) {
+  Tensor x = leaf({1});
+  HookHandle handle = x.on_grad_ready([] { throw std::runtime_error("hook"); });
+  EXPECT_THROW(sum(x * x).backward(), std::runtime_error);
+  handle.remove();
+  const Tensor broken = autograd::record(
+      "broken", {x}, x.value(),
+      [](const Array&, autograd::Needs) -> autograd::Gradients { throw std::runtime_error("closure"); });
+  EXPECT_THROW(sum(broken).backward(), std::runtime_error);
+  EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
+  EXPECT_TRUE(grad_enabled());
+  x.zero_grad();
+  sum(x * 3).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3}));
+}
+
+TEST(Engine, WrongGradientsFromAClosureAreNamed) {
+  const auto operation = [](autograd::Gradients gradients) {
+    const Tensor x = leaf({1, 2});
+    const Tensor inner = x * 2;
+    return sum(autograd::record("wrong", {inner}, inner.value(),
+                                [gradients](const Array&, autograd::Needs) { return gradients; }));
+  };
+  EXPECT_ERROR(operation({}).backward(), "wrong", "0", "1");
+  EXPECT_ERROR(operation({ops::zeros({3})}).backward(), "wrong", "(3)", "(2)");
+  // The same where the gradient goes straight to a leaf.
+  const Tensor x = leaf({1, 2});
+  const Tensor y = autograd::record(
+      "wrong", {x}, x.value(),
+      [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
+  EXPECT_ERROR(sum(y).backward(), "wrong", "(3)", "(2)");
+}
+
+TEST(Engine, AnUndefinedGradientIsZero) {
+  const Tensor x = leaf({1, 2});
+  int calls = 0;
+  x.on_grad_ready([&] { ++calls; });
+  const auto nothing = [](const Array&, autograd::Needs) -> autograd::Gradients { return {Array()}; };
+  sum(autograd::record("nothing", {x * 2}, x.value(), nothing)).backward();
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_EQ(calls, 1);
+  sum(autograd::record("nothing", {x * 2}, x.value(), nothing) + x * 3).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3, 3}));
+}
+
+TEST(Engine, InPlaceChangesOfSavedValuesAreNamed) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 1;
+  const Tensor z = sum(y * y);
+  Array value = y.value();
+  ops::scale_(value, 2);
+  EXPECT_ERROR(z.backward(), "mul", "scale_", "(2)", "in place");
+
+  const Tensor w = relu(x);
+  value = w.value();
+  value.fill(0);
+  EXPECT_ERROR(sum(w).backward(), "relu", "fill");
+
+  value = x.value();
+  const Tensor unaffected = sum(x + x);  // addition saves nothing
+  value.copy_from(array_of({5, 6}));
+  unaffected.backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{2, 2}));
+}
+
+TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
+  using Make =
+      std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
+  struct Form {
+    const char* name;
+    Shape shape;
+    Make make;
+  };
+  BatchNormState state{ops::zeros({2}), ops::ones({2})};
+  const std::vector<Form> forms = {
+      {"conv2d", {3, 2, 1, 1}, [](const Tensor& x, const Array& a) { return conv2d(x, Tensor(a), {}, {1}); }},
+      {"conv2d",
+       {1, 2, 2, 2},
+       [](const Tensor& x, const Array& a) {
+         return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}), {}, {1});
+       }},
+      {"linear",
+       {3, 8},
+       [](const Tensor& x, const Array& a) { return linear(flatten(x, 1), Tensor(a), {}); }},
+      {"matmul", {8, 3}, [](const Tensor& x, const Array& a) { return matmul(flatten(x, 1), Tensor(a)); }},
+      {"div", {1, 2, 2, 2}, [](const Tensor& x, const Array& a) { return div(x, Tensor(a)); }},
+      {"batch_norm",
+       {2},
+       [&](const Tensor& x, const Array& a) {
+         return batch_norm(x, Tensor(a), Tensor(ops::ones({2})), state);
+       }},
+      {"batch_norm",
+       {2},
+       [&](const Tensor& x, const Array& a) {
+         return batch_norm(x, Tensor(ops::ones({2})), Tensor(a), state);
+       }},
+      {"cross_entropy",
+       {1},
+       [](const Tensor& x, const Array& a) { return cross_entropy(flatten(x, 1), a.to(DType::i64)); }},
+  };
+  for (const Form& form : forms) {
+    const Tensor x(testing::counting({1, 2, 2, 2}), true);
+    const bool is_target = form.name == std::string("cross_entropy");
+    Array changed = ops::ones(form.shape, is_target ? DType::i64 : DType::f32);
+    const Tensor y = form.make(x, changed);
+    changed.fill(0);
+    EXPECT_ERROR(y.backward({.gradient = ops::ones(y.shape())}), form.name, "fill");
+  }
+  // Outputs that are saved.
+  const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> unary = {
+      {"exp", [](const Tensor& x) { return exp(x); }},
+      {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
+      {"tanh", [](const Tensor& x) { return tanh(x); }},
+      {"sqrt", [](const Tensor& x) { return sqrt(x); }},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x); }},
+      {"amax", [](const Tensor& x) { return amax(x, {0}, true); }},
+  };
+  for (const auto& [name, make] : unary) {
+    const Tensor y = make(Tensor(testing::counting({2, 2}), true));
+    Array value = y.value();
+    value.fill(0);
+    EXPECT_ERROR(y.backward({.gradient = ops::ones(y.shape())}), name, "fill");
+  }
+}
+
+TEST(Engine, AChainOfAMillionNodes) {
+  const Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 1000000; ++i) y = y + 1;
+  EXPECT_EQ(y.item(), 1000001);
+  y.backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1}));
+}
+
+TEST(Engine, AChainOfAMillionNodesIsReleasedWithoutBackward) {
+  const Tensor x = leaf({1});
+  const std::weak_ptr<autograd::TensorState> watch = x.state();
+  Tensor y = x;
+  for (int i = 0; i < 1000000; ++i) y = y + 1;
+  y = Tensor();
+  EXPECT_EQ(watch.use_count(), 1);
+}
+
+TEST(Engine, GraphsDoNotKeepThemselvesAlive) {
+  std::weak_ptr<autograd::TensorState> watch;
+  {
+    const Tensor x(testing::counting({1, 2, 4, 4}), true);
+    watch = x.state();
+    const Tensor w(testing::counting({3, 2, 3, 3}), true);
+    BatchNormState state{ops::zeros({3}), ops::ones({3})};
+    const Tensor y = batch_norm(conv2d(x, w, {}, {3, 1, 1, 1}), Tensor(ops::ones({3}), true),
+                                Tensor(ops::zeros({3}), true), state, {.relu = true, .max_pool_2x2 = true});
+    const Tensor loss = cross_entropy(flatten(y, 1), ops::zeros({1}, DType::i64));
+  }
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(Engine, ThreadsDifferentiateGraphsOfTheirOwn) {
+  constexpr int count = 4;
+  std::vector<std::vector<float>> gradients(count);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t)
+    threads.emplace_back([t, &gradients] {
+      const Tensor w(testing::counting({4, 2, 3, 3}), true);
+      for (int round = 0; round < 5; ++round) {
+        const Tensor x(ops::full({2, 2, 6, 6}, t + 1));
+        int callbacks = 0;
+        HookHandle handle = w.on_grad_ready([&] { after_backward([&] { ++callbacks; }); });
+        sum(relu(conv2d(x, w, {}, {3, 1, 1, 1}))).backward();
+        handle.remove();
+        EXPECT_EQ(callbacks, 1);
+      }
+      gradients[t] = grad_of(w);
+    });
+  for (auto& thread : threads) thread.join();
+  for (int t = 0; t < count; ++t)
+    for (std::size_t i = 0; i < gradients[t].size(); ++i)
+      EXPECT_EQ(gradients[t][i], (t + 1) * gradients[0][i]) << t;
+}
+
+TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
+  Tensor w1(ops::full({16, 1, 5, 5}, 0.1), true), gamma(ops::ones({16}), true), beta(ops::zeros({16}), true);
+  Tensor w2(ops::full({10, 16 * 14 * 14}, 0.1), true), b2(ops::zeros({10}), true);
+  BatchNormState state{ops::zeros({16}), ops::ones({16})};
+  const Array target = ops::zeros({20}, DType::i64);
+  const auto step = [&](int number) {
+    const Tensor x(ops::full({20, 1, 28, 28}, number));
+    Tensor y =
+        batch_norm(conv2d(x, w1, {}, {5, 1, 2, 1}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
+    y = linear(flatten(y, 1), w2, b2);
+    for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) t->zero_grad();
+    cross_entropy(y, target).backward();
+    for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) {
+      Array value = t->value();
+      ops::add_(value, ops::map(functors::Affine{-0.01, 0}, t->grad()));
+    }
+  };
+  for (int i = 0; i < 3; ++i) step(i);
+  const MemoryStats before = memory_stats();
+  EXPECT_GT(before.system_requests, 0u);
+  EXPECT_GT(before.system_bytes, 20u * 16 * 28 * 28 * 4);
+  for (int i = 0; i < 5; ++i) step(i);
+  const MemoryStats after = memory_stats();
+  EXPECT_EQ(after.system_requests, before.system_requests);
+  EXPECT_EQ(after.system_bytes, before.system_bytes);
+}
+
+}  // namespace
+}  // namespace tandem
