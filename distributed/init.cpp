@@ -23,7 +23,8 @@ Endpoint parse_init_method(const std::string& method) {
   return {host, method.substr(colon + 1)};
 }
 
-// The launcher's variables, with the address that `method` gives in place of theirs.
+}  // namespace
+
 Environment environment_for(const std::string& method) {
   if (method == "env://") return read_environment();
   const auto endpoint = parse_init_method(method);
@@ -41,8 +42,6 @@ Environment environment_for(const std::string& method) {
     environment.uses_agent_store = false;
   return environment;
 }
-
-}  // namespace
 
 void check_init_method(const std::string& method) {
   if (method != "env://") parse_init_method(method);

@@ -22,6 +22,10 @@ struct InitOptions {
 // Error when the launcher's variables or the options make no sense, or when the others don't come in time.
 std::shared_ptr<ProcessGroup> init(const InitOptions& options = {});
 
+// This process's place in its job when the ranks meet as `init_method` says: the launcher's variables, with another
+// address where that gives one.
+Environment environment_for(const std::string& init_method);
+
 // Error unless `method` is one that InitOptions names.
 void check_init_method(const std::string& method);
 

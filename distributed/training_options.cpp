@@ -1,4 +1,4 @@
-#include <tandem/distributed/launcher.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/training_options.h>
 
@@ -23,6 +23,12 @@ constexpr const char* shared = "Every training program";
 // A usage error: leads to exit code 2.
 struct UsageError : Error {
   using Error::Error;
+};
+
+// Failed before the other ranks heard of it: of all failures this must be seen to be the first.
+struct EarlierFailure : Error {
+  using Error::Error;
+  std::chrono::system_clock::time_point when = std::chrono::system_clock::now();
 };
 
 // This rank has nothing wrong, another one has, and says so itself.
@@ -255,18 +261,18 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 }
 
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
-  std::string speaker = program_ + ": ";
-  bool is_rank_0 = true;
+  // Who speaks must be known before anything can fail.
+  const char* rank = std::getenv("RANK");
+  const std::string speaker = rank && *rank ? "[rank" + std::string(rank) + "]: " : program_ + ": ";
+  const bool is_rank_0 = !rank || !*rank || std::string(rank) == "0";
   try {
-    const auto environment = read_environment();
-    if (environment.world_size > 1) speaker = "[rank" + std::to_string(environment.rank) + "]: ";
-    is_rank_0 = environment.rank == 0;
     add_shared_options();
     if (!parser_->parse(argc, argv)) {
       if (is_rank_0) std::cout << parser_->help();
       return 0;
     }
     check_together();
+    const auto environment = environment_for(init_method);
     if (std::getenv("LOCAL_RANK")) local_rank = environment.local_rank;
     apply_threads(environment);
     body();
@@ -283,7 +289,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     return 1;
   } catch (const std::exception& error) {
     std::cerr << speaker << error.what() << std::endl;
-    report_failure(error.what());
+    const auto* earlier = dynamic_cast<const EarlierFailure*>(&error);
+    report_failure(error.what(), earlier ? earlier->when : std::chrono::system_clock::now());
     return 1;
   }
 }
@@ -299,18 +306,16 @@ BucketSizes TrainingOptions::bucket_sizes() const {
 }
 
 void run_together(ProcessGroup& group, const std::function<void()>& f) {
-  std::exception_ptr mine;
-  std::string message;
+  std::optional<EarlierFailure> mine;
   try {
     f();
   } catch (const std::exception& error) {
-    mine = std::current_exception();
-    message = std::string("!") + error.what();
+    mine.emplace(error.what());
   }
-  const auto messages = group.all_gather_strings(message, "outcome");
+  const auto messages = group.all_gather_strings(mine ? std::string("!") + mine->what() : "", "outcome");
   for (int r = 0; r < group.size(); ++r) {
     if (messages[r].empty()) continue;
-    if (r == group.rank()) std::rethrow_exception(mine);
+    if (r == group.rank()) throw *mine;
     throw PeerFailure("rank " + std::to_string(r) + " failed: " + messages[r].substr(1));
   }
 }
