@@ -44,6 +44,10 @@ Environment environment_for(const std::string& method) {
 
 }  // namespace
 
+void check_init_method(const std::string& method) {
+  if (method != "env://") parse_init_method(method);
+}
+
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo", "backend '", options.backend,
                "' is none of auto and gloo");

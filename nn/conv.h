@@ -7,9 +7,9 @@ namespace tandem::nn {
 
 struct Conv2dOptions {
   Extent kernel_size;
-  Extent stride;
+  Extent stride = 1;
   Extent padding = 0;
-  Extent dilation;
+  Extent dilation = 1;
   bool bias = true;
 };
 

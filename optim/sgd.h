@@ -28,7 +28,7 @@ class SGD : public Optimizer {
   void load_state_dict(const std::vector<NamedArray>& state) override;
 
   int group_count() const { return static_cast<int>(groups_.size()); }
-  double lr(int group = 0) const { return groups_.at(group).options.lr; }
+  double lr(int group = 0) const override { return groups_.at(group).options.lr; }
   void set_lr(double lr);  // of every group
   void set_lr(double lr, int group) { groups_.at(group).options.lr = lr; }
 
