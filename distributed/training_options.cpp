@@ -1,4 +1,4 @@
-#include <tandem/distributed/launcher.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/training_options.h>
 
