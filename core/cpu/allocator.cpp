@@ -62,7 +62,9 @@ class CachingAllocator {
   }
 
  private:
-  static std::size_t system_size(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+  static std::size_t system_size(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
   static void* from_system(std::size_t bytes) { return std::aligned_alloc(alignment, system_size(bytes)); }
 
   void release_cached() {
