@@ -29,18 +29,20 @@ bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense)
 // The strides that show the same elements under `wanted`, where they exist: each group of adjacent old dimensions that
 // is itself contiguous may be split and joined freely.
 std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
-  Strides result = Dims::filled(wanted.rank(), 0);
+  Shape sizes;
+  Strides steps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) continue;  // its stride says nothing
+    sizes.push_back(shape[i]);
+    steps.push_back(strides[i]);
+  }
+  Strides result = Dims::filled(wanted.rank(), 1);
   int w = wanted.rank() - 1;
-  std::int64_t group_stride = 1, group_size = 1, used = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    if (used == group_size) {  // the group before is used up: this dimension begins a new one
-      group_stride = strides[i];
-      group_size = 1;
-      used = 1;
-    }
-    group_size *= shape[i];
-    const bool joins_next = i > 0 && (shape[i] == 1 || shape[i - 1] == 1 || strides[i - 1] == group_stride * group_size);
-    if (joins_next) continue;
+  for (int i = sizes.rank() - 1; i >= 0;) {
+    const std::int64_t group_stride = steps[i];
+    std::int64_t group_size = sizes[i--];
+    while (i >= 0 && steps[i] == group_stride * group_size) group_size *= sizes[i--];
+    std::int64_t used = 1;
     while (w >= 0 && (used < group_size || wanted[w] == 1)) {
       if (group_size % (used * wanted[w]) != 0) return std::nullopt;
       result[w] = group_stride * used;
@@ -48,7 +50,6 @@ std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, 
     }
     if (used != group_size) return std::nullopt;
   }
-  for (; w >= 0; --w) result[w] = 1;
   return result;
 }
 
@@ -86,17 +87,25 @@ Array Array::reshape(const Shape& wanted) const {
       TANDEM_CHECK(unknown < 0, "reshape: only one size can be -1, got ", wanted);
       unknown = i;
     } else {
+      TANDEM_CHECK(shape[i] >= 0, "reshape: ", wanted, " has a negative size");
       known *= shape[i];
     }
   }
-  if (unknown >= 0 && known > 0) shape[unknown] = numel() / known;
-  TANDEM_CHECK(shape.product() == numel(), "reshape: ", shape_, " has ", numel(), " elements, which do not fill ", wanted);
-  if (numel() == 0 || is_contiguous()) return Array(storage_, shape, contiguous_strides(shape), offset_, dtype_);
-  if (const auto strides = view_strides(shape_, strides_, shape)) return Array(storage_, shape, *strides, offset_, dtype_);
+  if (unknown >= 0) {
+    TANDEM_CHECK(known > 0, "reshape: ", shape_, " to ", wanted, " leaves the size at -1 open");
+    shape[unknown] = numel() / known;
+  }
+  TANDEM_CHECK(shape.product() == numel(), "reshape: ", shape_, " has ", numel(),
+               " elements, which do not fill ", wanted);
+  if (numel() == 0 || is_contiguous())
+    return Array(storage_, shape, contiguous_strides(shape), offset_, dtype_);
+  if (const auto strides = view_strides(shape_, strides_, shape))
+    return Array(storage_, shape, *strides, offset_, dtype_);
   return contiguous().reshape(shape);
 }
 
 Array Array::flatten(std::int64_t from_dim) const {
+  if (rank() == 0) return reshape({1});
   Shape shape;
   const int first = normalize_dim(from_dim, rank());
   for (int i = 0; i < first; ++i) shape.push_back(shape_[i]);
@@ -107,7 +116,8 @@ Array Array::flatten(std::int64_t from_dim) const {
 }
 
 Array Array::permute(const Dims& order) const {
-  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(), " dimensions once");
+  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(),
+               " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
@@ -130,14 +140,16 @@ Array Array::transpose(std::int64_t a, std::int64_t b) const {
 
 Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end) const {
   const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(0 <= begin && begin <= end && end <= shape_[d], "slice: [", begin, ", ", end, ") is outside of dimension ", d,
-               " of ", shape_);
+  TANDEM_CHECK(0 <= begin && begin <= end && end <= shape_[d], "slice: [", begin, ", ", end,
+               ") is outside of dimension ", d, " of ", shape_);
   Shape shape = shape_;
   shape[d] = end - begin;
   return Array(storage_, shape, strides_, offset_ + begin * strides_[d], dtype_);
 }
 
-Array Array::select(std::int64_t dim, std::int64_t index) const { return slice(dim, index, index + 1).squeeze(dim); }
+Array Array::select(std::int64_t dim, std::int64_t index) const {
+  return slice(dim, index, index + 1).squeeze(dim);
+}
 
 Array Array::expand(const Shape& wanted) const {
   const int lead = wanted.rank() - rank();
@@ -212,9 +224,11 @@ Array Array::clone() const {
 }
 
 void Array::copy_from(const Array& source) {
-  TANDEM_CHECK(source.device() == device(), "copy: from ", source.device(), " to ", device(), " is not possible in this build");
+  TANDEM_CHECK(source.device() == device(), "copy: from ", source.device(), " to ", device(),
+               " is not possible in this build");
+  const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
-  backend(device()).copy(source.expand(shape_), *this);
+  backend(device()).copy(expanded, *this);
   storage_->written_by("copy_from");
 }
 
@@ -236,8 +250,8 @@ std::vector<T> Array::to_vector() const {
   return std::vector<T>(data, data + dense.numel());
 }
 
-#define TANDEM_INSTANTIATE(T)                                        \
-  template Array Array::from<T>(std::span<const T>, const Shape&);   \
+#define TANDEM_INSTANTIATE(T)                                      \
+  template Array Array::from<T>(std::span<const T>, const Shape&); \
   template std::vector<T> Array::to_vector<T>() const;
 TANDEM_INSTANTIATE(float)
 TANDEM_INSTANTIATE(double)

@@ -193,9 +193,10 @@ Loader::Iterator Loader::begin() {
   default_generator().next_u64();
   auto indices = sampler_.indices();
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
-  indices.erase(indices.begin(),
-                indices.begin() + std::min(skipped * options_.batch_size, static_cast<std::int64_t>(indices.size())));
-  return Iterator(std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
+  indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size,
+                                                            static_cast<std::int64_t>(indices.size())));
+  return Iterator(
+      std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
 }
 
 Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

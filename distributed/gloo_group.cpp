@@ -428,7 +428,8 @@ class GlooGroup : public ProcessGroup {
     std::vector<void*> arrays(size());
     for (int r = 0; r < size(); ++r) arrays[r] = r == rank() ? flat.raw() : staging_.data() + bytes * r;
     exchange(flat.raw(), bytes, arrays, tag);
-    reduce_function(flat.dtype(), op)(flat.raw(), arrays.data(), size(), static_cast<std::size_t>(flat.numel()));
+    reduce_function(flat.dtype(), op)(flat.raw(), arrays.data(), size(),
+                                      static_cast<std::size_t>(flat.numel()));
   }
 
   // Each part of the array is reduced along one path round the ring and then copied: identical bits

@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 
 // What one query may take in all, and what one client may leave unread: both far above what ranks need.
 constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
-constexpr std::size_t max_unread_bytes = std::size_t{256} << 20;
+constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
 // Before it has proved itself a client gets neither memory nor time.
 constexpr std::size_t max_greeting_bytes = 1024;
 constexpr auto greeting_time = std::chrono::seconds(10);
@@ -276,9 +276,14 @@ void TcpStoreServer::Loop::answer(ClientId id, Client& client, Reader& reader) {
       const auto more = reader.value();
       return put(key, table_.get(key).append(more));
     }
-    case Query::multi_get:
-      for (const auto& key : reader.keys()) send(client, Message().text(table_.get(key)));
-      return;
+    case Query::multi_get: {
+      Message reply;
+      for (const auto& key : reader.keys()) {
+        reply.text(table_.get(key));
+        TANDEM_CHECK(reply.bytes().size() <= max_unread_bytes, "a reply too long");
+      }
+      return send(client, reply);
+    }
     case Query::multi_set: {
       std::vector<std::pair<std::string, std::string_view>> pairs;
       for (auto n = reader.count(); n > 0; --n) {
@@ -304,10 +309,12 @@ void TcpStoreServer::Loop::answer(ClientId id, Client& client, Reader& reader) {
     }
     case Query::queue_length:
       return send(client, Message().i64(static_cast<std::int64_t>(table_.length(reader.key()))));
-    case Query::list_keys:
-      send(client, Message().i64(static_cast<std::int64_t>(table_.size())));
-      for (const auto& key : table_.keys()) send(client, Message().text(key));
-      return;
+    case Query::list_keys: {
+      Message reply;
+      reply.i64(static_cast<std::int64_t>(table_.size()));
+      for (const auto& key : table_.keys()) reply.text(key);
+      return send(client, reply);
+    }
     case Query::barrier: {
       const auto key = reader.key();
       const auto world_size = reader.number<std::int64_t>();

@@ -35,7 +35,7 @@ class SGD : public Optimizer {
  private:
   struct Entry {
     NamedTensor parameter;
-    Array momentum;                // undefined where momentum is 0
+    Array momentum;  // undefined where momentum is 0
     bool momentum_started = false;
   };
   struct Group {

@@ -195,7 +195,7 @@ std::string store_script(bool with_proof) {
   const std::string greeting =
       "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; ";
   const std::string proof =
-      "n='\\40\\0\\0\\0\\0\\0\\0\\0'; t=$TANDEM_STORE_TOKEN; "
+      "n='\\40\\0\\0\\0\\0\\0\\0\\000'; t=$TANDEM_STORE_TOKEN; "
       "printf '\\2\\14\\0\\0\\0\\0\\0\\0\\0tandem/token'$n$t$n$t >&3; head -c 40 <&3 | tail -c 32; echo; ";
   return greeting + (with_proof ? proof : "") + "printf '\\15ping' >&3; head -c 4 <&3";
 }
