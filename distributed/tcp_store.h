@@ -19,7 +19,7 @@ class TcpStoreServer {
     int port = 0;     // 0: a free one
     // When not empty, a client must prove that it knows it (TcpStore does) before any other query is
     // answered.
-    std::string token{};
+    std::string token;
   };
 
   explicit TcpStoreServer(const Options& options);
@@ -43,7 +43,7 @@ class TcpStore final : public Store {
     std::string host = "127.0.0.1";
     int port = 0;
     Timeout timeout = default_timeout;  // for connecting, and for every later call
-    std::string token{};
+    std::string token = "";
   };
 
   // Connects, trying again while the server is not there yet. Error when the timeout is over, naming host and
