@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -93,15 +94,26 @@ class LauncherTest : public testing::Test {
                                      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    ASSERT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    const int failure = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
+    if (failure) {
+      pid_ = -1;
+      throw Error("cannot run " + tandemrun + ": " + std::strerror(failure));
+    }
+  }
+
+  // A number that is no single process's must never get to kill(2): -1 is every process of the machine.
+  void send(int signal) {
+    TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
+    EXPECT_EQ(kill(pid_, signal), 0);
   }
 
   // The exit code, or 1000 + the signal that ended tandemrun; 2000 when it did not end.
   int finish() {
+    TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
     int status = 0;
     if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
-      kill(pid_, SIGKILL);
+      send(SIGKILL);
       waitpid(pid_, &status, 0);
       pid_ = -1;
       return 2000;
@@ -339,7 +351,7 @@ TEST_F(LauncherTest, ForwardsSignals) {
            "trap 'echo stopping; exit 0' TERM INT; echo $$ > " + folder_.string() +
                "/pid$RANK; while :; do sleep 0.05; done"});
     const auto processes = pids(2);
-    kill(pid_, signal);
+    send(signal);
     EXPECT_EQ(finish(), 128 + signal);
     EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] stopping", "stopping"}));
     expect_contains(err(), signal == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT");
@@ -351,10 +363,10 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   start({"--grace=60", "sh", "-c",
          "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
   const auto processes = pids(1);
-  kill(pid_, SIGTERM);
+  send(SIGTERM);
   std::this_thread::sleep_for(200ms);
   EXPECT_TRUE(is_alive(processes[0]));
-  kill(pid_, SIGTERM);
+  send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   EXPECT_TRUE(all_end(processes));
 }
@@ -365,7 +377,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
              "/pid_child$RANK; trap '' TERM HUP INT; wait"});
   const auto processes = pids(4);
   for (const auto process : processes) EXPECT_TRUE(is_alive(process));
-  kill(pid_, SIGKILL);
+  send(SIGKILL);
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
 }
@@ -488,6 +500,7 @@ TEST_F(LauncherTest, EndsThoughNobodyReadsItsOutput) {
   const FileDescriptor reader(ends[0]);
   FileDescriptor writer(ends[1]);
   const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
   if (pid == 0) {
     dup2(writer.get(), 1);
     dup2(open("/dev/null", O_WRONLY), 2);
