@@ -6,10 +6,10 @@
 namespace tandem::nn {
 
 struct Conv2dOptions {
-  Extent kernel_size;
-  Extent stride;
+  Extent kernel_size = 1;
+  Extent stride = 1;
   Extent padding = 0;
-  Extent dilation;
+  Extent dilation = 1;
   bool bias = true;
 };
 
