@@ -95,6 +95,7 @@ class BackwardPass {
     const Array gradient = std::move(pending_[&node].gradient);
     Gradients gradients(node.edges.size());
     if (gradient.defined()) {
+      node.needs.set_last_run(!retain_graph_);
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ",
                    gradients.size(), " gradients for ", node.edges.size(), " inputs");

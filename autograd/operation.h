@@ -23,8 +23,13 @@ class Needs {
   void set(int input) { bits_ |= 1u << input; }
   bool any() const { return bits_ != 0; }
 
+  // Whether the closure will not run again (no retain_graph), so that it may write over what nobody else holds.
+  bool is_last_run() const { return last_run_; }
+  void set_last_run(bool last_run) { last_run_ = last_run; }
+
  private:
   std::uint32_t bits_ = 0;
+  bool last_run_ = false;
 };
 
 // One gradient per input, of the input's shape; undefined where it is not needed or is zero.
@@ -40,6 +45,8 @@ class Saved {
       : operation_(operation), array_(std::move(array)), version_(array_.storage()->version()) {}
   const Array& get() const;
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
+  // Whether the graph alone keeps this memory alive: no Tensor and no view shows it any more.
+  bool is_unshared() const { return array_.storage().use_count() == 1; }
 
  private:
   const char* operation_ = "";

@@ -81,7 +81,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
       "batch_norm", {x, weight, bias}, out.y,
       [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
        b = Saved("batch_norm", bias.value()), affine, fusion, count, selected = out.selected,
-       index = out.index](const Array& grad, Needs) -> Gradients {
+       index = out.index](const Array& grad, Needs needs) -> Gradients {
         w.get();
         b.get();
         const auto sums =
@@ -89,7 +89,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
         const double share = count > 0 ? 1 / count : 0;
         const ops::BatchNormSums means{ops::map(functors::Affine{share, 0}, sums.dy),
                                        ops::map(functors::Affine{share, 0}, sums.dy_xhat)};
-        return {ops::batch_norm_grad_input(in, affine, fusion, grad, index, means), sums.dy_xhat, sums.dy};
+        const bool in_place = needs.is_last_run() && in.is_unshared();
+        return {ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place), sums.dy_xhat,
+                sums.dy};
       });
 }
 

@@ -112,7 +112,7 @@ class Backend {
   // x is `selected` when pooling.
   virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                       const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) = 0;
-  // grad_x from the two sums above (over all ranks, divided by the count of all ranks).
+  // grad_x from the two sums above (over all ranks, divided by the count of all ranks). grad_x may be x itself.
   virtual void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y, const Array& index, const Array& mean_dy,
                                      const Array& mean_dy_xhat, const Array& grad_x) = 0;

@@ -61,8 +61,10 @@ struct BatchNormSums {
 };
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
+// in_place: the gradient may be written over x, which halves the memory that this pass touches.
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                            const Array& grad_y, const Array& index, const BatchNormSums& means);
+                            const Array& grad_y, const Array& index, const BatchNormSums& means,
+                            bool in_place);
 
 Array log_softmax(const Array& x);  // over the last dimension
 Array log_softmax_grad(const Array& y, const Array& grad_y);
