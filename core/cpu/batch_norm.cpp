@@ -169,7 +169,7 @@ void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine,
           const std::int64_t at = (row * out_w + w) * channels + c;
           store<L>(out + at, best);
           store<L>(chosen + at, best_x);
-          store<L>(place + at, __builtin_convertvector(where, vec<std::uint8_t, L>));
+          cpu::store_bytes<L>(place + at, where);
         }
       });
     });
@@ -275,7 +275,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
         for (std::int64_t w = 0; w < out_w; ++w) {
           const std::int64_t from = (row * out_w + w) * channels + c;
           const V dy = load<L>(grad + from) * scale;
-          const M where = __builtin_convertvector(cpu::load_raw<std::uint8_t, L>(place + from), M);
+          const M where = cpu::load_bytes<L, cpu::mask_t<C>>(place + from);
           for (int i = 0; i < 4; ++i) {
             const std::int64_t at = top + (i / 2 * width + 2 * w + i % 2) * channels + c;
             const V others = load<L>(in + at) * a + b;

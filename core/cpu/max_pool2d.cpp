@@ -37,7 +37,7 @@ void CpuBackend::max_pool2d(const Array& x, const Window& window, const Array& y
           where = better ? M{} + static_cast<cpu::mask_t<C>>(i) : where;
         }
         cpu::store<L>(out + o * channels + c, best);
-        cpu::store<L>(place + o * channels + c, __builtin_convertvector(where, cpu::vec<std::uint8_t, L>));
+        cpu::store_bytes<L>(place + o * channels + c, where);
       });
     });
   });

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#ifdef __AVX512BF16__
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
@@ -72,6 +72,31 @@ inline void store(T* to, vec<compute_t<T>, L> v) {
   } else {
     std::memcpy(to, &v, sizeof v);
   }
+}
+
+// Small numbers kept as bytes, such as places in a window, in the width of a mask. Spelled out for AVX-512, where GCC
+// converts byte by byte.
+template <int L, class M>
+inline vec<M, L> load_bytes(const std::uint8_t* from) {
+#ifdef __AVX512F__
+  if constexpr (L == 16 && sizeof(M) == 4)
+    return std::bit_cast<vec<M, L>>(
+        _mm512_cvtepu8_epi32(std::bit_cast<__m128i>(load_raw<std::uint8_t, L>(from))));
+#endif
+  return __builtin_convertvector(load_raw<std::uint8_t, L>(from), vec<M, L>);
+}
+
+template <int L, class M>
+inline void store_bytes(std::uint8_t* to, M v) {
+#ifdef __AVX512F__
+  if constexpr (L == 16 && sizeof(M) == 64) {
+    const __m128i narrow = _mm512_cvtepi32_epi8(std::bit_cast<__m512i>(v));
+    std::memcpy(to, &narrow, sizeof narrow);
+    return;
+  }
+#endif
+  const auto narrow = __builtin_convertvector(v, vec<std::uint8_t, L>);
+  std::memcpy(to, &narrow, sizeof narrow);
 }
 
 // Calls f(std::integral_constant<int, L>, c) for channel blocks of 64 bytes of computed numbers, then one by one.
