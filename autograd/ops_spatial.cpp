@@ -53,6 +53,11 @@ Array inverse_sqrt(const Array& variance, double scale, double eps) {
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion) {
+  TANDEM_CHECK(x.shape().rank() == 4, "batch_norm: input must be (N, C, H, W), got ", x.shape());
+  // Before the running statistics change.
+  for (const Array& a : {weight.value(), bias.value(), state.running_mean, state.running_var})
+    TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " has ", x.dim(1),
+                 " channels, but weight, bias or running statistics have shape ", a.shape());
   BatchNormAffine affine{{}, {}, weight.value(), bias.value()};
   double count = 0;  // values per channel that share statistics; 0: running statistics, which are constants
   if (state.training) {

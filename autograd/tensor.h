@@ -30,7 +30,7 @@ class HookHandle {
 };
 
 struct BackwardOptions {
-  Array gradient;             // d(objective) / d(this); default: 1, and this must have one element
+  Array gradient = {};        // d(objective) / d(this); default: 1, and this must have one element
   bool retain_graph = false;  // keep what backward needs, for another backward through the same graph
 };
 

@@ -24,10 +24,10 @@ struct Extent {
 inline std::ostream& operator<<(std::ostream& out, Extent e) { return out << e.h << 'x' << e.w; }
 
 struct Window {  // how a convolution or pooling kernel moves over an image
-  Extent kernel;
-  Extent stride;
+  Extent kernel = 1;
+  Extent stride = 1;
   Extent padding = 0;
-  Extent dilation;
+  Extent dilation = 1;
 };
 
 enum class Reduction { sum, mean, max, argmax };

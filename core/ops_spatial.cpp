@@ -25,6 +25,7 @@ Shape output_shape(const Array& x, std::int64_t channels, const Window& w, const
 void check_image(const Array& x, const char* operation) {
   TANDEM_CHECK(x.rank() == 4, operation, ": input must be (N, C, H, W), got ", x.shape());
   TANDEM_CHECK(is_floating(x.dtype()), operation, ": input must be floating, got ", x.dtype());
+  TANDEM_CHECK(x.dim(1) > 0, operation, ": input ", x.shape(), " has no channels");
 }
 
 DType statistics_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
@@ -42,8 +43,11 @@ Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bi
                weight.shape());
   TANDEM_CHECK(weight.dim(1) == x.dim(1), "conv2d: input ", x.shape(), " has ", x.dim(1),
                " channels, weight ", weight.shape(), " wants ", weight.dim(1));
+  TANDEM_CHECK(is_floating(weight.dtype()), "conv2d: weight must be floating, got ", weight.dtype());
+  TANDEM_CHECK(window.kernel == Extent(weight.dim(2), weight.dim(3)), "conv2d: kernel ", window.kernel,
+               " is not that of weight ", weight.shape());
   TANDEM_CHECK(!bias || bias->shape() == Shape{weight.dim(0)}, "conv2d: bias must have shape (",
-               weight.dim(0), ")");
+               weight.dim(0), "), got ", bias ? bias->shape() : Shape{});
   Array y =
       Array::empty_channels_last(output_shape(x, weight.dim(0), window, "conv2d"), x.dtype(), x.device());
   if (y.numel() > 0) backend(x.device()).conv2d(x.channels_last(), weight.contiguous(), bias, window, y);
@@ -109,6 +113,8 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
   Shape shape = x.shape();
   BatchNormOutput out;
   if (fusion.max_pool_2x2) {
+    TANDEM_CHECK(x.dim(2) >= 2 && x.dim(3) >= 2, "batch_norm: input ", x.shape(),
+                 " is too small for 2 x 2 max pooling");
     shape = Shape{x.dim(0), x.dim(1), x.dim(2) / 2, x.dim(3) / 2};
     out.selected = Array::empty_channels_last(shape, x.dtype(), x.device());
     out.index = Array::empty_channels_last(shape, DType::u8, x.device());

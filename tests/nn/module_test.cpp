@@ -1,0 +1,390 @@
+#include <tandem/core/ops.h>
+#include <tandem/core/random.h>
+#include <tandem/nn/init.h>
+#include <tandem/nn/loss.h>
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "support/arrays.h"
+#include "support/golden.h"
+#include "support/mnist_net.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using testing::counting;
+using testing::expect_close;
+using testing::expect_same;
+using testing::MnistNet;
+using Names = std::vector<std::string>;
+
+template <class Entries>
+Names names_of(const Entries& entries) {
+  Names names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+// A copy, where state_dict() gives the live arrays.
+std::vector<NamedArray> snapshot(const nn::Module& module) {
+  auto state = module.state_dict();
+  for (auto& [name, array] : state) array = array.clone();
+  return state;
+}
+
+Tensor image(const Shape& shape) {
+  const auto n = static_cast<double>(shape.product());
+  return Tensor(ops::map(functors::Affine{2 / n, -1}, counting(shape)));
+}
+
+TEST(Module, StateDictHasPyTorchsNamesInItsOrder) {
+  const MnistNet net;
+  EXPECT_EQ(
+      names_of(net.state_dict()),
+      (Names{"layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias", "layer1.1.running_mean",
+             "layer1.1.running_var", "layer1.1.num_batches_tracked", "layer2.0.weight", "layer2.0.bias",
+             "layer2.1.weight", "layer2.1.bias", "layer2.1.running_mean", "layer2.1.running_var",
+             "layer2.1.num_batches_tracked", "fc.weight", "fc.bias"}));
+  EXPECT_EQ(names_of(net.parameters()),
+            (Names{"layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias", "layer2.0.weight",
+                   "layer2.0.bias", "layer2.1.weight", "layer2.1.bias", "fc.weight", "fc.bias"}));
+  EXPECT_EQ(names_of(net.buffers()),
+            (Names{"layer1.1.running_mean", "layer1.1.running_var", "layer1.1.num_batches_tracked",
+                   "layer2.1.running_mean", "layer2.1.running_var", "layer2.1.num_batches_tracked"}));
+  for (const auto& [name, tensor] : net.parameters()) EXPECT_TRUE(tensor.requires_grad()) << name;
+  for (const auto& [name, tensor] : net.buffers()) EXPECT_FALSE(tensor.requires_grad()) << name;
+}
+
+TEST(Module, StateDictHasPyTorchsShapesAndDtypes) {
+  const std::vector<Shape> shapes = {{16, 1, 5, 5}, {16}, {16}, {16}, {16}, {16}, {},         {32, 16, 5, 5},
+                                     {32},          {32}, {32}, {32}, {32}, {},   {10, 1568}, {10}};
+  const auto state = MnistNet().state_dict();
+  ASSERT_EQ(state.size(), shapes.size());
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    EXPECT_EQ(state[i].array.shape(), shapes[i]) << state[i].name;
+    EXPECT_EQ(state[i].array.dtype(), shapes[i].rank() == 0 ? DType::i64 : DType::f32) << state[i].name;
+  }
+}
+
+TEST(Module, InitialWeightsEqualPyTorchsToTheBit) {
+  const testing::Golden golden("init.safetensors");
+  for (const int seed : {0, 1, 42}) {
+    manual_seed(seed);
+    const MnistNet net;
+    int found = 0;
+    for (const auto& [name, tensor] : net.parameters()) {
+      const std::string key = "seed" + std::to_string(seed) + '/' + name;
+      if (golden.has(key)) {
+        expect_same(golden[key], tensor.value(), key);
+        ++found;
+      } else {
+        EXPECT_EQ(tensor.value().to_vector<float>(),
+                  std::vector<float>(tensor.numel(), name.ends_with("weight")))
+            << name;
+      }
+    }
+    EXPECT_EQ(found, 6);
+  }
+  EXPECT_EQ(golden.arrays().size(), 18u);
+}
+
+TEST(Module, BatchNormStartsAsPyTorchs) {
+  const nn::BatchNorm2d norm(3);
+  EXPECT_EQ(norm.running_mean.value().to_vector<float>(), std::vector<float>(3, 0));
+  EXPECT_EQ(norm.running_var.value().to_vector<float>(), std::vector<float>(3, 1));
+  EXPECT_EQ(norm.num_batches_tracked.item(), 0);
+}
+
+TEST(Module, LayersRefuseNonsense) {
+  EXPECT_ERROR(nn::Linear(0, 3), "Linear", "0");
+  EXPECT_ERROR(nn::Conv2d(3, -1, {.kernel_size = 3}), "Conv2d", "-1");
+  EXPECT_ERROR(nn::BatchNorm2d(0), "BatchNorm2d", "0");
+  EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({2, 5}))), "linear", "(2, 5)", "(3, 4)");
+  EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({4}))), "linear", "(4)");
+  EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({2, 4, 2, 2}))), "batch_norm", "(2, 4, 2, 2)");
+  EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({1, 3, 1, 1}))), "batch_norm", "(1, 3, 1, 1)",
+               "1 value per channel");
+  EXPECT_ERROR(nn::init::fan_in({3}), "2 dimensions", "(3)");
+}
+
+TEST(Module, LayersWithoutBias) {
+  const nn::Linear linear(4, 3, false);
+  EXPECT_EQ(names_of(linear.parameters()), (Names{"weight"}));
+  const nn::Conv2d conv(2, 3, {.kernel_size = {3, 5}, .bias = false});
+  EXPECT_EQ(names_of(conv.parameters()), (Names{"weight"}));
+  EXPECT_EQ(conv.weight.shape(), (Shape{3, 2, 3, 5}));
+  EXPECT_EQ(nn::Linear(4, 3, false)(Tensor(counting({2, 4}))).shape(), (Shape{2, 3}));
+  EXPECT_EQ(nn::Conv2d(2, 3, {.kernel_size = 3, .bias = false})(Tensor(counting({1, 2, 4, 4}))).shape(),
+            (Shape{1, 3, 2, 2}));
+}
+
+TEST(Module, LoadStateDictTakesAnotherModelsState) {
+  manual_seed(1);
+  const MnistNet source;
+  manual_seed(2);
+  MnistNet target;
+  const Tensor handle = target.fc.weight;
+  auto state = snapshot(source);
+  std::swap(state.front(), state.back());  // the order does not matter
+  target.load_state_dict(state);
+  EXPECT_EQ(handle.value().raw(), target.fc.weight.value().raw());
+  const auto loaded = target.state_dict(), expected = source.state_dict();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expect_same(expected[i].array, loaded[i].array, expected[i].name);
+}
+
+TEST(Module, LoadStateDictConvertsDtypes) {
+  nn::Linear linear(2, 2);
+  linear.load_state_dict({{"weight", counting({2, 2}, DType::f64)}, {"bias", ops::ones({2}, DType::bf16)}});
+  EXPECT_EQ(linear.weight.dtype(), DType::f32);
+  EXPECT_EQ(linear.weight.value().to_vector<float>(), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(linear.bias.value().to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+TEST(Module, LoadStateDictListsEveryProblemAndChangesNothing) {
+  MnistNet net;
+  const auto before = snapshot(net);
+  auto state = snapshot(net);
+  for (auto& [name, array] : state)
+    if (is_floating(array.dtype())) array.fill(5);
+  state[0].array = ops::ones({16, 3, 5, 5});  // layer1.0.weight
+  state[14].name = "fully.weight";            // fc.weight
+  state.erase(state.begin() + 8);             // layer2.0.bias
+  state.push_back({"module.extra", ops::ones({3})});
+  EXPECT_ERROR(net.load_state_dict(state), "layer1.0.weight", "(16, 3, 5, 5)", "(16, 1, 5, 5)",
+               "missing: fc.weight (10, 1568)", "missing: layer2.0.bias (32)",
+               "unexpected: fully.weight (10, 1568)", "unexpected: module.extra (3)");
+  EXPECT_ERROR(net.load_state_dict({}), "missing: layer1.0.weight", "missing: fc.bias");
+  const auto after = net.state_dict();
+  for (std::size_t i = 0; i < after.size(); ++i) expect_same(before[i].array, after[i].array, after[i].name);
+}
+
+TEST(Module, TrainAndEvalReachEveryModule) {
+  MnistNet net;
+  auto& norm = dynamic_cast<nn::BatchNorm2d&>(*net.layer1.children()[1].second);
+  EXPECT_TRUE(net.is_training());
+  net.eval();
+  EXPECT_FALSE(net.is_training());
+  EXPECT_FALSE(norm.is_training());
+  net.train();
+  EXPECT_TRUE(norm.is_training());
+  net.train(false);
+  EXPECT_FALSE(net.fc.is_training());
+}
+
+TEST(Module, BatchNormTracksInTrainingAndOnlyThen) {
+  nn::BatchNorm2d norm(2, {.momentum = 0.5});
+  const Tensor x(Array::from(std::vector<float>{1, 3, 10, 10}, {1, 2, 1, 2}));
+  norm(x);
+  EXPECT_EQ(norm.num_batches_tracked.item(), 1);
+  EXPECT_EQ(norm.running_mean.value().to_vector<float>(), (std::vector<float>{1, 5}));
+  EXPECT_EQ(norm.running_var.value().to_vector<float>(),
+            (std::vector<float>{1.5f, 0.5f}));  // unbiased: 2 and 0
+  norm.eval();
+  const auto y = norm(x).value().to_vector<float>();
+  EXPECT_NEAR(y[0], 0, 1e-6);
+  EXPECT_NEAR(y[1], 2 / std::sqrt(1.5), 1e-5);
+  EXPECT_EQ(norm.num_batches_tracked.item(), 1);
+  EXPECT_EQ(norm.running_mean.value().to_vector<float>(), (std::vector<float>{1, 5}));
+}
+
+TEST(Module, ZeroGrad) {
+  MnistNet net;
+  sum(net(image({2, 1, 28, 28}))).backward();
+  for (const auto& [name, tensor] : net.parameters()) EXPECT_TRUE(tensor.grad().defined()) << name;
+  net.zero_grad();
+  for (const auto& [name, tensor] : net.parameters()) EXPECT_FALSE(tensor.grad().defined()) << name;
+}
+
+TEST(Module, MovesAndKeepsItsReferences) {
+  static_assert(!std::is_copy_constructible_v<nn::Linear> && !std::is_copy_constructible_v<MnistNet>);
+  static_assert(std::is_move_constructible_v<MnistNet>);
+  MnistNet first;
+  const Tensor x = image({2, 1, 28, 28});
+  first.eval();
+  const Array expected = first(x).value();
+  const Tensor weight = first.fc.weight;
+  MnistNet second(std::move(first));
+  EXPECT_FALSE(second.is_training());
+  EXPECT_TRUE(second.fc.weight.same_as(weight));
+  EXPECT_EQ(names_of(second.parameters()).size(), 10u);
+  expect_same(expected, second(x).value(), "output after the move");
+  second.train();
+  EXPECT_TRUE(second.layer2.is_training());
+}
+
+struct Shared : nn::Module {
+  explicit Shared(const std::shared_ptr<nn::Linear>& both) {
+    add_child("a", both);
+    add_child("b", both);
+  }
+  Tensor forward(const Tensor& x) override {
+    return (*children()[1].second)(relu((*children()[0].second)(x)));
+  }
+};
+
+TEST(Module, ASharedParameterAppearsOnceAmongParameters) {
+  const auto both = std::make_shared<nn::Linear>(3, 3);
+  Shared net(both);
+  EXPECT_EQ(names_of(net.parameters()), (Names{"a.weight", "a.bias"}));
+  EXPECT_EQ(names_of(net.state_dict()), (Names{"a.weight", "a.bias", "b.weight", "b.bias"}));  // as PyTorch's
+  int calls = 0;
+  both->weight.on_grad_ready([&] { ++calls; });
+  sum(net(Tensor(counting({2, 3})))).backward();
+  EXPECT_EQ(calls, 1);
+  net.load_state_dict(snapshot(net));
+}
+
+struct Named : nn::Module {
+  using nn::Module::add;
+  using nn::Module::add_buffer;
+  using nn::Module::add_parameter;
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+TEST(Module, NamesAreChecked) {
+  Named module;
+  module.add("child", nn::ReLU());
+  module.add_parameter("weight", ops::ones({1}));
+  EXPECT_ERROR(module.add("child", nn::ReLU()), "'child'", "already");
+  EXPECT_ERROR(module.add("weight", nn::ReLU()), "'weight'");
+  EXPECT_ERROR(module.add_buffer("weight", ops::ones({1})), "'weight'");
+  EXPECT_ERROR(module.add_parameter("child", ops::ones({1})), "'child'");
+  EXPECT_ERROR(module.add_parameter("a.b", ops::ones({1})), "'a.b'");
+  EXPECT_ERROR(module.add("", nn::ReLU()), "''");
+  EXPECT_ERROR(module.add_parameter("count", ops::ones({1}, DType::i64)), "i64");
+  EXPECT_EQ(names_of(module.state_dict()), (Names{"weight"}));
+}
+
+TEST(Sequential, NumbersModulesAndFunctionsAlike) {
+  nn::Sequential net{nn::Linear(4, 3), [](const Tensor& x) { return x * 2; },
+                     nn::Sequential{nn::Linear(3, 2)}, nn::ReLU()};
+  EXPECT_EQ(names_of(net.parameters()), (Names{"0.weight", "0.bias", "2.0.weight", "2.0.bias"}));
+  ASSERT_EQ(net.children().size(), 4u);
+  EXPECT_EQ(net.children()[3].first, "3");
+  const Tensor x(counting({2, 4}));
+  const auto& inner = dynamic_cast<nn::Linear&>(*net.children()[2].second->children()[0].second);
+  const auto& outer = dynamic_cast<nn::Linear&>(*net.children()[0].second);
+  expect_same(relu(linear(linear(x, outer.weight, outer.bias) * 2, inner.weight, inner.bias)).value(),
+              net(x).value(), "output");
+  nn::Sequential nested{nn::Sequential{nn::Linear(4, 3)}};
+  EXPECT_EQ(names_of(nested.parameters()), (Names{"0.0.weight", "0.0.bias"}));
+  nn::Sequential nothing{};
+  EXPECT_TRUE(nothing(x).same_as(x));
+}
+
+TEST(Sequential, TakesFunctionsOfTheLibrary) {
+  nn::Sequential net{relu, [](const Tensor& x) { return flatten(x, 1); }};
+  EXPECT_EQ(net(Tensor(counting({2, 3, 4}))).shape(), (Shape{2, 12}));
+}
+
+TEST(Sequential, DrawsInitialWeightsFromLeftToRight) {
+  manual_seed(5);
+  const nn::Linear first(3, 4), second(4, 2);
+  manual_seed(5);
+  const nn::Sequential net{nn::Linear(3, 4), nn::ReLU(), nn::Linear(4, 2)};
+  const auto parameters = net.parameters();
+  expect_same(first.weight.value(), parameters[0].tensor.value(), "0.weight");
+  expect_same(second.weight.value(), parameters[2].tensor.value(), "2.weight");
+}
+
+// Sequential runs batch norm, ReLU and pooling as one operation where they follow one another: the same values, gradients
+// and running statistics as one module at a time.
+void expect_equal_to_steps(const std::function<nn::Sequential()>& make, bool training, const Shape& shape) {
+  manual_seed(3);
+  nn::Sequential fused = make();
+  manual_seed(3);
+  nn::Sequential steps = make();
+  fused.train(training);
+  steps.train(training);
+  const Tensor x(image(shape).value(), true), same_x(x.value(), true);
+  const Tensor y = fused(x);
+  Tensor z = same_x;
+  for (const auto& [name, module] : steps.children()) z = (*module)(z);
+  expect_close(z.value(), y.value(), 1e-6, "output");
+  const Array grad = ops::map(functors::Affine{0.3, -1}, counting(y.shape()));
+  y.backward({.gradient = grad});
+  z.backward({.gradient = grad});
+  expect_close(same_x.grad(), x.grad(), 1e-5, "gradient of the input");
+  const auto a = fused.parameters(), b = steps.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    expect_close(b[i].tensor.grad(), a[i].tensor.grad(), 1e-5, a[i].name);
+  const auto s = fused.state_dict(), t = steps.state_dict();
+  for (std::size_t i = 0; i < s.size(); ++i) expect_close(t[i].array, s[i].array, 1e-6, s[i].name);
+}
+
+TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
+  using nn::BatchNorm2d, nn::MaxPool2d, nn::ReLU, nn::Sequential;
+  for (const bool training : {true, false}) {
+    for (const Shape& shape : {Shape{3, 16, 6, 6}, Shape{2, 16, 7, 5}}) {
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU()}; }, training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2)};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2)};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{ReLU(), BatchNorm2d(16), ReLU(), BatchNorm2d(16)};
+          },
+          training, shape);
+      // What does not fuse: other pools, other orders.
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, 2, 1)};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 1)};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2, 1)};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), MaxPool2d(2), ReLU()};
+          },
+          training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16)}; }, training, shape);
+    }
+  }
+}
+
+TEST(Sequential, TheSameModuleTwiceIsCountedTwice) {
+  nn::Sequential net{nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)};
+  const Tensor x = image({2, 16, 4, 4});
+  net(x);
+  net(x);
+  EXPECT_EQ(net.buffers()[2].tensor.item(), 2);
+}
+
+TEST(Losses, CrossEntropyLossIsTheOperation) {
+  const Tensor logits(counting({2, 3}));
+  const Array target = ops::ones({2}, DType::i64);
+  EXPECT_EQ(nn::CrossEntropyLoss()(logits, target).item(), cross_entropy(logits, target).item());
+}
+
+TEST(Init, UniformStaysInItsBounds) {
+  Generator generator(1);
+  for (const float v : nn::init::uniform({1000}, 0.25, generator).to_vector<float>()) {
+    EXPECT_GE(v, -0.25f);
+    EXPECT_LT(v, 0.25f);
+  }
+  EXPECT_EQ(nn::init::fan_in({16, 3, 5, 5}), 75);
+  EXPECT_EQ(nn::init::fan_in({10, 1568}), 1568);
+}
+
+}  // namespace
+}  // namespace tandem
