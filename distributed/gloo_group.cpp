@@ -309,17 +309,13 @@ class GlooGroup : public ProcessGroup {
     for (;;) {
       wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
       if (queue_.empty()) return;
-      const Operation operation = std::move(queue_.front());
+      Operation operation = std::move(queue_.front());
       queue_.pop_front();
       std::string error;
       if (failure_.empty()) {
         busy_ = true;
         lock.unlock();
-        try {
-          operation.run();
-        } catch (const std::exception& exception) {
-          error = first_cause(explain(operation.what, exception));
-        }
+        error = attempt(operation);
         lock.lock();
         busy_ = false;
         if (failure_.empty()) failure_ = error;
@@ -327,8 +323,24 @@ class GlooGroup : public ProcessGroup {
         error = operation.what + " can't run, the process group is broken: " + failure_;
       }
       lock.unlock();
+      // Let go of the arrays first: whoever waited may then count on being their only owner.
+      operation.run = nullptr;
       operation.work->finish(error);
       lock.lock();
+    }
+  }
+
+  // What went wrong; "" for success.
+  std::string attempt(const Operation& operation) {
+    try {
+      operation.run();
+      return "";
+    } catch (const std::exception& exception) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (closing_) return operation.what + ": " + failure_;
+      }
+      return first_cause(explain(operation.what, exception));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
+#include <support/temporary_folder.h>
 
 #include <atomic>
 #include <cmath>
@@ -269,7 +270,32 @@ TEST(GlooGroup, is_destroyed_at_once_while_an_operation_waits) {
       seconds(60));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
   EXPECT_EQ(message_of(results[0]), "");
-  EXPECT_THROW(abandoned->wait(), Error);
+  EXPECT_ERROR(abandoned->wait(), "all_reduce",
+               "the process group was destroyed while the operation was running");
+}
+
+TEST(GlooGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) {
+  std::atomic<bool> gone = false;
+  const auto results = run_ranks_catching(
+      3,
+      [&](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 2) {  // the other two wait for it, and one of them is in the middle of waiting
+          while (!gone) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        const auto work = group->all_reduce(filled<float>(10, 1.0f));
+        if (group->rank() == 0) {
+          std::this_thread::sleep_for(milliseconds(100));
+          group.reset();
+          gone = true;
+          return;
+        }
+        work->wait();
+      },
+      seconds(30));
+  EXPECT_NE(message_of(results[1]).find(") closed the connection during all_reduce"), std::string::npos)
+      << message_of(results[1]);
 }
 
 TEST(GlooGroup, says_which_rank_never_joined) {
