@@ -87,8 +87,8 @@ class Job {
   const int cores_ = available_cores();
   const steady_clock::time_point start_ = steady_clock::now();
   LogFolder logs_;
-  Console out_{STDOUT_FILENO};
-  Console err_{STDERR_FILENO};
+  OutputQueue out_{STDOUT_FILENO};
+  OutputQueue err_{STDERR_FILENO};
   // In this order: the guardian must not inherit the handlers, nor the store's socket.
   std::unique_ptr<Guardian> guardian_;
   SignalPipe signals_;
@@ -181,7 +181,7 @@ WorkerStream* Job::connect(Worker& worker, int fd, const fs::path& folder, FileD
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", std::strerror(errno));
   FileDescriptor ours(ends[0]);
   theirs = FileDescriptor(ends[1]);
-  Console* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
+  OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
   auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
   auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
   worker.streams.push_back(
@@ -214,7 +214,7 @@ int Job::run() {
 
 void Job::poll_once() {
   std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
-  std::vector<Console*> writers;
+  std::vector<OutputQueue*> writers;
   std::vector<WorkerStream*> readers;
   for (auto* console : {&out_, &err_}) {
     if (!console->has_waiting()) continue;

@@ -11,7 +11,7 @@
 
 namespace tandem::distributed {
 
-void Console::write_some() {
+void OutputQueue::write_some() {
   // A pipe that is ready takes this much without blocking, and in one piece: other processes write to it as
   // well.
   auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
@@ -25,7 +25,7 @@ void Console::write_some() {
   }
 }
 
-void Console::flush(Deadline deadline) {
+void OutputQueue::flush(Deadline deadline) {
   while (has_waiting()) {
     pollfd ready{fd_, POLLOUT, 0};
     const int n = ::poll(&ready, 1, poll_timeout(deadline));
@@ -34,7 +34,7 @@ void Console::flush(Deadline deadline) {
   }
 }
 
-WorkerStream::WorkerStream(FileDescriptor pipe, Console* console, std::string prefix, FileDescriptor log)
+WorkerStream::WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log)
     : pipe_(std::move(pipe)), console_(console), prefix_(std::move(prefix)), log_(std::move(log)) {
   fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
 }

@@ -11,9 +11,9 @@ namespace tandem::distributed {
 
 // The launcher's stdout or stderr. Text waits here while the reader at the other end is slow, so that writing
 // never blocks the launcher.
-class Console {
+class OutputQueue {
  public:
-  explicit Console(int fd) : fd_(fd) {}
+  explicit OutputQueue(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }
   void add(const std::string& text) { waiting_ += text; }
@@ -33,11 +33,11 @@ class Console {
 class WorkerStream {
  public:
   // `console` null: not shown. `log` may be closed: no file.
-  WorkerStream(FileDescriptor pipe, Console* console, std::string prefix, FileDescriptor log);
+  WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log);
 
   int fd() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
-  const Console* console() const { return console_; }
+  const OutputQueue* console() const { return console_; }
   // Reads what is there, at most one buffer. At the end of the file the stream closes.
   void read_some();
   // The last lines, for a report of failure.
@@ -49,7 +49,7 @@ class WorkerStream {
   void take_line(const std::string& line);
 
   FileDescriptor pipe_;
-  Console* console_;
+  OutputQueue* console_;
   std::string prefix_;
   FileDescriptor log_;
   std::string unfinished_;
