@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The PyTorch side of bench/mnist: one rank of a training of the MNIST network on the CPU.
 
---style document is the script of "A Short Guide to PyTorch DDP" with the GPU replaced by the CPU and NCCL by Gloo;
+--style document is the script of "A Short Guide to PyTorch DDP" with the GPU replaced by the CPU and NCCL by Gloo. It
+loads in the training process, by that guide's own rule (as many loader processes as a process has cores, less one).
 --style tuned is what someone who cares for speed makes of it: images as one tensor in memory, channels last, and no
 DistributedDataParallel where there is one process. (torch.compile was tried: it makes a step of this network no faster.)
 
@@ -60,7 +61,6 @@ def main():
     parser.add_argument("--data", required=True, help="torchvision's root folder")
     parser.add_argument("--style", choices=["document", "tuned"], required=True)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
@@ -91,7 +91,7 @@ def main():
         batches = Batches(dataset, sampler, args.batch_size)
     else:
         batches = torch.utils.data.DataLoader(
-            dataset, batch_size=args.batch_size, sampler=sampler, num_workers=args.workers)
+            dataset, batch_size=args.batch_size, sampler=sampler, num_workers=0)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), args.lr)
 
