@@ -1,5 +1,6 @@
 // Starts the processes of a training job on this host, with torchrun's options.
 #include <tandem/core/check.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/launcher.h>
 
 #include <CLI/CLI.hpp>

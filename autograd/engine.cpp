@@ -45,10 +45,12 @@ class BackwardPass {
   struct Pending {
     std::int64_t uses = 0;  // gradients that are still to come
     Array gradient;
-    bool is_ours = false;   // gradient may be added to in place
+    bool is_ours = false;  // gradient may be added to in place
   };
   struct LaterMade {
-    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->sequence < b->sequence;
+    }
   };
 
   void count_uses(const Edge& root) {
@@ -94,15 +96,15 @@ class BackwardPass {
     Gradients gradients(node.edges.size());
     if (gradient.defined()) {
       gradients = node.backward(gradient.to(node.dtype), node.needs);
-      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
-                   " gradients for ", node.edges.size(), " inputs");
+      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ",
+                   gradients.size(), " gradients for ", node.edges.size(), " inputs");
     }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Edge& edge = node.edges[i];
       if (!gradients[i].defined() || (!edge.leaf && !edge.node)) continue;
       const Shape& shape = edge.leaf ? edge.leaf->value.shape() : edge.node->shape;
-      TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i, " a gradient of shape ",
-                   gradients[i].shape(), ", the input has ", shape);
+      TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i,
+                   " a gradient of shape ", gradients[i].shape(), ", the input has ", shape);
     }
     if (!retain_graph_) node.backward = nullptr;
     // Leaves first: their gradients may be what others wait for.
@@ -123,14 +125,17 @@ class BackwardPass {
 }  // namespace
 
 void Tensor::backward(const BackwardOptions& options) const {
-  TANDEM_CHECK(requires_grad(), "backward: nothing here requires a gradient (was it computed under NoGrad, or from inputs "
-                                "without requires_grad?)");
+  TANDEM_CHECK(requires_grad(),
+               "backward: nothing here requires a gradient (was it computed under NoGrad, or from inputs "
+               "without requires_grad?)");
   Array gradient = options.gradient;
   if (!gradient.defined()) {
-    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(), " has more than one element; pass {.gradient = ...}");
+    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(),
+                 " has more than one element; pass {.gradient = ...}");
     gradient = ops::full(shape(), 1, dtype(), device());
   }
-  TANDEM_CHECK(gradient.shape() == shape(), "backward: gradient has shape ", gradient.shape(), ", the tensor ", shape());
+  TANDEM_CHECK(gradient.shape() == shape(), "backward: gradient has shape ", gradient.shape(),
+               ", the tensor ", shape());
   const NoGrad no_grad;
   const Edge root = is_leaf() ? Edge{nullptr, state_} : Edge{state_->node, nullptr};
   BackwardPass(options.retain_graph).run(root, std::move(gradient));

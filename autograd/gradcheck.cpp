@@ -12,8 +12,10 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   for (auto& input : inputs) {
     if (!input.requires_grad()) continue;
     any = true;
-    TANDEM_CHECK(input.dtype() == DType::f64 && input.is_leaf(), "gradcheck: inputs must be f64 leaves, got ", input.dtype());
-    TANDEM_CHECK(input.value().is_contiguous(), "gradcheck: inputs that require a gradient must be contiguous");
+    TANDEM_CHECK(input.dtype() == DType::f64 && input.is_leaf(), "gradcheck: inputs must be f64 leaves, got ",
+                 input.dtype());
+    TANDEM_CHECK(input.value().is_contiguous(),
+                 "gradcheck: inputs that require a gradient must be contiguous");
     input.zero_grad();
   }
   TANDEM_CHECK(any, "gradcheck: no input requires a gradient");
@@ -47,7 +49,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
       x[j] = before;
       const double numerical = (above - below) / (2 * options.eps);
       TANDEM_CHECK(std::abs(analytic[j] - numerical) <= options.atol + options.rtol * std::abs(numerical),
-                   "gradcheck: input ", i, ", element ", j, ": backward says ", analytic[j], ", finite differences say ", numerical);
+                   "gradcheck: input ", i, ", element ", j, ": backward says ", analytic[j],
+                   ", finite differences say ", numerical);
     }
   }
 }

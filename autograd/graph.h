@@ -19,7 +19,7 @@ struct Node {
   std::vector<Edge> edges;
   Backward backward;  // empty once it has run without retain_graph
   Needs needs;
-  Shape shape;        // of the output, and so of the gradient that arrives
+  Shape shape;  // of the output, and so of the gradient that arrives
   DType dtype;
 
   ~Node();
@@ -30,7 +30,7 @@ struct TensorState {
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // what made it; null for a leaf
 
-  Array grad;              // memory of the gradient; meaningful while has_grad
+  Array grad;  // memory of the gradient; meaningful while has_grad
   bool has_grad = false;
   bool grad_is_fixed = false;  // `grad` belongs to somebody (a bucket): gradients are written into it
   std::list<std::function<void()>> grad_ready_hooks;

@@ -36,7 +36,8 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
                   const auto gradient = [&](int operand) {
                     if constexpr (saves) return ops::zip_grad(op, operand, x, y, grad);
                     else {
-                      const double factor = operand == 0 ? op.derivative_a(0.0, 0.0) : op.derivative_b(0.0, 0.0);
+                      const double factor =
+                          operand == 0 ? op.derivative_a(0.0, 0.0) : op.derivative_b(0.0, 0.0);
                       const Array scaled = factor == 1 ? grad : ops::map(functors::Affine{factor, 0}, grad);
                       return ops::sum_to(scaled, operand == 0 ? shape_a : shape_b);
                     }
@@ -53,7 +54,9 @@ Tensor add(const Tensor& a, const Tensor& b) { return binary("add", functors::Ad
 Tensor sub(const Tensor& a, const Tensor& b) { return binary("sub", functors::Sub{}, a, b); }
 Tensor mul(const Tensor& a, const Tensor& b) { return binary("mul", functors::Mul{}, a, b); }
 Tensor div(const Tensor& a, const Tensor& b) { return binary("div", functors::Div{}, a, b); }
-Tensor affine(const Tensor& x, double scale, double shift) { return unary("affine", functors::Affine{scale, shift}, x); }
+Tensor affine(const Tensor& x, double scale, double shift) {
+  return unary("affine", functors::Affine{scale, shift}, x);
+}
 Tensor neg(const Tensor& x) { return unary("neg", functors::Affine{-1, 0}, x); }
 Tensor relu(const Tensor& x) { return unary("relu", functors::Relu{}, x); }
 Tensor exp(const Tensor& x) { return unary("exp", functors::Exp{}, autocast_f32(x)); }

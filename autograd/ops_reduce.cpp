@@ -22,18 +22,18 @@ Shape kept_shape(const Shape& shape, const Dims& dims) {
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   return record("sum", {x}, ops::reduce(Reduction::sum, x.value(), dims, keepdim),
-                [shape = x.shape(), kept = kept_shape(x.shape(), dims)](const Array& grad, Needs) -> Gradients {
-                  return {grad.reshape(kept).expand(shape)};
-                });
+                [shape = x.shape(), kept = kept_shape(x.shape(), dims)](
+                    const Array& grad, Needs) -> Gradients { return {grad.reshape(kept).expand(shape)}; });
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   const Array value = ops::reduce(Reduction::mean, x.value(), dims, keepdim);
   const double share = static_cast<double>(value.numel()) / static_cast<double>(x.numel());
-  return record("mean", {x}, value,
-                [shape = x.shape(), kept = kept_shape(x.shape(), dims), share](const Array& grad, Needs) -> Gradients {
-                  return {ops::map(functors::Affine{share, 0}, grad).reshape(kept).expand(shape)};
-                });
+  return record(
+      "mean", {x}, value,
+      [shape = x.shape(), kept = kept_shape(x.shape(), dims), share](const Array& grad, Needs) -> Gradients {
+        return {ops::map(functors::Affine{share, 0}, grad).reshape(kept).expand(shape)};
+      });
 }
 
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -41,7 +41,8 @@ Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
   Array value = kept;
   if (!keepdim) value = ops::reduce(Reduction::max, x.value(), dims, false);
   return record("amax", {x}, value,
-                [in = Saved("amax", x.value()), out = Saved("amax", kept), dims](const Array& grad, Needs) -> Gradients {
+                [in = Saved("amax", x.value()), out = Saved("amax", kept), dims](const Array& grad,
+                                                                                 Needs) -> Gradients {
                   const Array& highest = out;
                   const Array is_max = ops::compare(functors::Equal{}, in, highest).to(grad.dtype());
                   const Array count = ops::reduce(Reduction::sum, is_max, dims, true);

@@ -8,13 +8,15 @@ using autograd::Needs;
 using autograd::record;
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  return record("reshape", {x}, x.value().reshape(shape),
-                [before = x.shape()](const Array& grad, Needs) -> Gradients { return {grad.reshape(before)}; });
+  return record(
+      "reshape", {x}, x.value().reshape(shape),
+      [before = x.shape()](const Array& grad, Needs) -> Gradients { return {grad.reshape(before)}; });
 }
 
 Tensor flatten(const Tensor& x, std::int64_t from_dim) {
-  return record("flatten", {x}, x.value().flatten(from_dim),
-                [before = x.shape()](const Array& grad, Needs) -> Gradients { return {grad.reshape(before)}; });
+  return record(
+      "flatten", {x}, x.value().flatten(from_dim),
+      [before = x.shape()](const Array& grad, Needs) -> Gradients { return {grad.reshape(before)}; });
 }
 
 Tensor permute(const Tensor& x, const Dims& order) {

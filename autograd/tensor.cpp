@@ -31,7 +31,8 @@ bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
 
 void Tensor::set_requires_grad(bool requires_grad) {
   TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can be told; use detach() to get one");
-  TANDEM_CHECK(!requires_grad || is_floating(dtype()), "only floating tensors can require a gradient, this one is ", dtype());
+  TANDEM_CHECK(!requires_grad || is_floating(dtype()),
+               "only floating tensors can require a gradient, this one is ", dtype());
   state_->requires_grad = requires_grad;
 }
 
@@ -42,13 +43,14 @@ void Tensor::zero_grad() { checked(state_).has_grad = false; }
 void Tensor::set_grad(Array grad) {
   zero_grad();
   if (!grad.defined()) return;
-  TANDEM_CHECK(grad.shape() == shape(), "set_grad: gradient has shape ", grad.shape(), ", the tensor ", shape());
+  TANDEM_CHECK(grad.shape() == shape(), "set_grad: gradient has shape ", grad.shape(), ", the tensor ",
+               shape());
   state_->accumulate(std::move(grad));
 }
 
 void Tensor::set_grad_buffer(Array buffer) {
-  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype(), "set_grad_buffer: buffer is ", buffer.shape(), ' ',
-               buffer.dtype(), ", the tensor ", shape(), ' ', dtype());
+  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype(), "set_grad_buffer: buffer is ",
+               buffer.shape(), ' ', buffer.dtype(), ", the tensor ", shape(), ' ', dtype());
   if (state_->has_grad) buffer.copy_from(state_->grad);
   state_->grad = std::move(buffer);
   state_->grad_is_fixed = true;
@@ -56,8 +58,8 @@ void Tensor::set_grad_buffer(Array buffer) {
 
 void Tensor::set_value(Array value) {
   TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");
-  TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype(), "set_value: value is ", value.shape(), ' ', value.dtype(),
-               ", the tensor ", shape(), ' ', dtype());
+  TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype(), "set_value: value is ", value.shape(),
+               ' ', value.dtype(), ", the tensor ", shape(), ' ', dtype());
   state_->value = std::move(value);
 }
 
@@ -81,7 +83,8 @@ void TensorState::accumulate(Array gradient) {
     grad.copy_from(gradient);
   } else {
     // Keep the array itself where nobody else sees its memory; a sum's gradient, say, may be one number repeated.
-    const bool ours = gradient.storage().use_count() == 1 && gradient.is_contiguous() && gradient.dtype() == value.dtype();
+    const bool ours =
+        gradient.storage().use_count() == 1 && gradient.is_contiguous() && gradient.dtype() == value.dtype();
     if (ours) {
       grad = std::move(gradient);
     } else {

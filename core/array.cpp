@@ -95,9 +95,12 @@ Array Array::reshape(const Shape& wanted) const {
     TANDEM_CHECK(known > 0, "reshape: ", shape_, " to ", wanted, " leaves the size at -1 open");
     shape[unknown] = numel() / known;
   }
-  TANDEM_CHECK(shape.product() == numel(), "reshape: ", shape_, " has ", numel(), " elements, which do not fill ", wanted);
-  if (numel() == 0 || is_contiguous()) return Array(storage_, shape, contiguous_strides(shape), offset_, dtype_);
-  if (const auto strides = view_strides(shape_, strides_, shape)) return Array(storage_, shape, *strides, offset_, dtype_);
+  TANDEM_CHECK(shape.product() == numel(), "reshape: ", shape_, " has ", numel(),
+               " elements, which do not fill ", wanted);
+  if (numel() == 0 || is_contiguous())
+    return Array(storage_, shape, contiguous_strides(shape), offset_, dtype_);
+  if (const auto strides = view_strides(shape_, strides_, shape))
+    return Array(storage_, shape, *strides, offset_, dtype_);
   return contiguous().reshape(shape);
 }
 
@@ -113,7 +116,8 @@ Array Array::flatten(std::int64_t from_dim) const {
 }
 
 Array Array::permute(const Dims& order) const {
-  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(), " dimensions once");
+  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(),
+               " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
@@ -136,14 +140,16 @@ Array Array::transpose(std::int64_t a, std::int64_t b) const {
 
 Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end) const {
   const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(0 <= begin && begin <= end && end <= shape_[d], "slice: [", begin, ", ", end, ") is outside of dimension ", d,
-               " of ", shape_);
+  TANDEM_CHECK(0 <= begin && begin <= end && end <= shape_[d], "slice: [", begin, ", ", end,
+               ") is outside of dimension ", d, " of ", shape_);
   Shape shape = shape_;
   shape[d] = end - begin;
   return Array(storage_, shape, strides_, offset_ + begin * strides_[d], dtype_);
 }
 
-Array Array::select(std::int64_t dim, std::int64_t index) const { return slice(dim, index, index + 1).squeeze(dim); }
+Array Array::select(std::int64_t dim, std::int64_t index) const {
+  return slice(dim, index, index + 1).squeeze(dim);
+}
 
 Array Array::expand(const Shape& wanted) const {
   const int lead = wanted.rank() - rank();
@@ -218,7 +224,8 @@ Array Array::clone() const {
 }
 
 void Array::copy_from(const Array& source) {
-  TANDEM_CHECK(source.device() == device(), "copy: from ", source.device(), " to ", device(), " is not possible in this build");
+  TANDEM_CHECK(source.device() == device(), "copy: from ", source.device(), " to ", device(),
+               " is not possible in this build");
   const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
   backend(device()).copy(expanded, *this);
@@ -243,8 +250,8 @@ std::vector<T> Array::to_vector() const {
   return std::vector<T>(data, data + dense.numel());
 }
 
-#define TANDEM_INSTANTIATE(T)                                        \
-  template Array Array::from<T>(std::span<const T>, const Shape&);   \
+#define TANDEM_INSTANTIATE(T)                                      \
+  template Array Array::from<T>(std::span<const T>, const Shape&); \
   template std::vector<T> Array::to_vector<T>() const;
 TANDEM_INSTANTIATE(float)
 TANDEM_INSTANTIATE(double)

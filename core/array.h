@@ -27,7 +27,9 @@ class Array {
   template <class T>
   static Array from(std::span<const T> values, const Shape& shape);
   template <class T>
-  static Array from(const std::vector<T>& values, const Shape& shape) { return from(std::span<const T>(values), shape); }
+  static Array from(const std::vector<T>& values, const Shape& shape) {
+    return from(std::span<const T>(values), shape);
+  }
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -45,7 +47,9 @@ class Array {
   bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
 
   // The first element. data<T>() checks that T is the array's dtype.
-  void* raw() const { return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_)); }
+  void* raw() const {
+    return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
+  }
   template <class T>
   T* data() const {
     TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());

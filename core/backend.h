@@ -41,7 +41,7 @@ struct BatchNormFusion {
 
 // What normalisation multiplies by and adds, per channel (C), f32 (f64 for f64 input).
 struct BatchNormAffine {
-  Array mean, invstd;   // of this batch, or running statistics in evaluation
+  Array mean, invstd;  // of this batch, or running statistics in evaluation
   Array weight, bias;
 };
 
@@ -89,23 +89,25 @@ class Backend {
 
   // x (N, C, H, W), weight (O, C, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
   // are 16-bit: they are converted as they are packed.
-  virtual void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
-                      const Array& y) = 0;
-  virtual void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) = 0;
-  virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
-                                  const std::optional<Array>& grad_bias) = 0;
+  virtual void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
+                      const Window& window, const Array& y) = 0;
+  virtual void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
+                                 const Array& grad_x) = 0;
+  virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
+                                  const Array& grad_weight, const std::optional<Array>& grad_bias) = 0;
 
   // `index` (u8, as y): which element of the window was the maximum, row by row, the first of equals.
   virtual void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) = 0;
-  virtual void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window, const Array& grad_x) = 0;
+  virtual void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+                               const Array& grad_x) = 0;
 
   // Training-mode batch normalisation in phases, so that statistics of several ranks can be combined in between.
   // Per channel: mean (C) and m2 (C), the sum of squared deviations from it.
   virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) = 0;
   // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
   // `index` (u8) its place in the window, 255 where ReLU stopped it.
-  virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
-                                const Array& selected, const Array& index) = 0;
+  virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                const Array& y, const Array& selected, const Array& index) = 0;
   // sum_dy (C): sum of gradients that arrive at the normalised value; sum_dy_xhat (C): the same times (x - mean) * invstd.
   // x is `selected` when pooling.
   virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,

@@ -28,7 +28,8 @@ template <class... Parts>
 
 // TANDEM_CHECK(weight.dim(1) == channels, "conv2d: input has ", channels, " channels, weight wants ", weight.dim(1))
 // throws tandem::Error with the parts put together. The parts are evaluated only when the condition is false.
-#define TANDEM_CHECK(condition, ...)                                  \
-  do {                                                                \
-    if (!(condition)) [[unlikely]] ::tandem::detail::fail(__VA_ARGS__); \
+#define TANDEM_CHECK(condition, ...)       \
+  do {                                     \
+    if (!(condition)) [[unlikely]]         \
+      ::tandem::detail::fail(__VA_ARGS__); \
   } while (false)

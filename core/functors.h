@@ -23,103 +23,157 @@ struct Affine {
   double scale = 1, shift = 0;
   static constexpr Saves saves = Saves::nothing;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return x * static_cast<T>(scale) + static_cast<T>(shift); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return x * static_cast<T>(scale) + static_cast<T>(shift);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T) const { return static_cast<T>(scale); }
+  TANDEM_HOST_DEVICE T derivative(T) const {
+    return static_cast<T>(scale);
+  }
 };
 
 struct Relu {
   static constexpr Saves saves = Saves::output;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return x < T(0) ? T(0) : x; }  // keeps NaN
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return x < T(0) ? T(0) : x;
+  }  // keeps NaN
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const { return y > T(0) ? T(1) : T(0); }
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return y > T(0) ? T(1) : T(0);
+  }
 };
 
 struct Exp {
   static constexpr Saves saves = Saves::output;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return std::exp(x); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return std::exp(x);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const { return y; }
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return y;
+  }
 };
 
 struct Log {
   static constexpr Saves saves = Saves::input;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return std::log(x); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return std::log(x);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T x) const { return T(1) / x; }
+  TANDEM_HOST_DEVICE T derivative(T x) const {
+    return T(1) / x;
+  }
 };
 
 struct Sqrt {
   static constexpr Saves saves = Saves::output;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return std::sqrt(x); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return std::sqrt(x);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const { return T(0.5) / y; }
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return T(0.5) / y;
+  }
 };
 
 struct Sigmoid {
   static constexpr Saves saves = Saves::output;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return T(1) / (T(1) + std::exp(-x)); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return T(1) / (T(1) + std::exp(-x));
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const { return y * (T(1) - y); }
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return y * (T(1) - y);
+  }
 };
 
 struct Tanh {
   static constexpr Saves saves = Saves::output;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const { return std::tanh(x); }
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return std::tanh(x);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const { return T(1) - y * y; }
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return T(1) - y * y;
+  }
 };
 
 struct Add {
   static constexpr Saves saves = Saves::nothing;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const { return a + b; }
+  TANDEM_HOST_DEVICE T value(T a, T b) const {
+    return a + b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T) const { return T(1); }
+  TANDEM_HOST_DEVICE T derivative_a(T, T) const {
+    return T(1);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T, T) const { return T(1); }
+  TANDEM_HOST_DEVICE T derivative_b(T, T) const {
+    return T(1);
+  }
 };
 
 struct Sub {
   static constexpr Saves saves = Saves::nothing;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const { return a - b; }
+  TANDEM_HOST_DEVICE T value(T a, T b) const {
+    return a - b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T) const { return T(1); }
+  TANDEM_HOST_DEVICE T derivative_a(T, T) const {
+    return T(1);
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T, T) const { return T(-1); }
+  TANDEM_HOST_DEVICE T derivative_b(T, T) const {
+    return T(-1);
+  }
 };
 
 struct Mul {
   static constexpr Saves saves = Saves::input;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const { return a * b; }
+  TANDEM_HOST_DEVICE T value(T a, T b) const {
+    return a * b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T b) const { return b; }
+  TANDEM_HOST_DEVICE T derivative_a(T, T b) const {
+    return b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T a, T) const { return a; }
+  TANDEM_HOST_DEVICE T derivative_b(T a, T) const {
+    return a;
+  }
 };
 
 struct Div {
   static constexpr Saves saves = Saves::input;
   template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const { return a / b; }
+  TANDEM_HOST_DEVICE T value(T a, T b) const {
+    return a / b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T b) const { return T(1) / b; }
+  TANDEM_HOST_DEVICE T derivative_a(T, T b) const {
+    return T(1) / b;
+  }
   template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T a, T b) const { return -a / (b * b); }
+  TANDEM_HOST_DEVICE T derivative_b(T a, T b) const {
+    return -a / (b * b);
+  }
 };
 
 // Comparisons give bool and have no derivative.
 struct Equal {
   template <class T>
-  TANDEM_HOST_DEVICE bool value(T a, T b) const { return a == b; }
+  TANDEM_HOST_DEVICE bool value(T a, T b) const {
+    return a == b;
+  }
 };
 
 }  // namespace functors

@@ -37,8 +37,8 @@ Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& 
 struct Conv2dWeightGrad {
   Array weight, bias;  // in `dtype`; bias undefined unless asked for
 };
-Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, std::int64_t out_channels,
-                                    bool with_bias, DType dtype);
+Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
+                                    std::int64_t out_channels, bool with_bias, DType dtype);
 
 struct MaxPool {
   Array y, index;
@@ -61,8 +61,8 @@ struct BatchNormSums {
 };
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
-Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
-                            const Array& index, const BatchNormSums& means);
+Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                            const Array& grad_y, const Array& index, const BatchNormSums& means);
 
 Array log_softmax(const Array& x);  // over the last dimension
 Array log_softmax_grad(const Array& y, const Array& grad_y);
@@ -71,6 +71,7 @@ struct CrossEntropy {
   Array probabilities;  // (N, C)
 };
 CrossEntropy cross_entropy(const Array& logits, const Array& target);
-Array cross_entropy_grad(const CrossEntropy& forward, const Array& target, const Array& grad_loss, DType dtype);
+Array cross_entropy_grad(const CrossEntropy& forward, const Array& target, const Array& grad_loss,
+                         DType dtype);
 
 }  // namespace tandem::ops

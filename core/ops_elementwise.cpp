@@ -15,7 +15,8 @@ Array scalar(double value, DType dtype, Device device) { return full({}, value, 
 
 Array empty_like(const Array& like, DType dtype) {
   // A dense channels-last input begets a channels-last output; a shape that is both counts as row-major.
-  if (like.is_channels_last() && !like.is_contiguous()) return Array::empty_channels_last(like.shape(), dtype, like.device());
+  if (like.is_channels_last() && !like.is_contiguous())
+    return Array::empty_channels_last(like.shape(), dtype, like.device());
   return Array::empty(like.shape(), dtype, like.device());
 }
 Array empty_like(const Array& like) { return empty_like(like, like.dtype()); }
@@ -31,9 +32,11 @@ bool is_whole(double v) { return v == std::floor(v); }
 void check_map(const UnaryOp& op, DType dtype) {
   if (is_floating(dtype)) return;
   const auto* affine = std::get_if<functors::Affine>(&op);
-  TANDEM_CHECK(affine && dtype != DType::boolean, "element-wise operation: needs a floating dtype, got ", dtype);
-  TANDEM_CHECK(is_whole(affine->scale) && is_whole(affine->shift), "arithmetic: ", dtype, " times ", affine->scale, " plus ",
-               affine->shift, " would lose the fraction; convert the array to a floating dtype first");
+  TANDEM_CHECK(affine && dtype != DType::boolean, "element-wise operation: needs a floating dtype, got ",
+               dtype);
+  TANDEM_CHECK(is_whole(affine->scale) && is_whole(affine->shift), "arithmetic: ", dtype, " times ",
+               affine->scale, " plus ", affine->shift,
+               " would lose the fraction; convert the array to a floating dtype first");
 }
 
 Array empty_broadcast(const Array& a, const Array& b, const Shape& shape, DType dtype) {
@@ -74,7 +77,8 @@ Array zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, 
   const Shape& shape = grad_y.shape();
   const DType dtype = grad_y.dtype();
   Array grad = empty_like(grad_y);
-  backend(grad_y.device()).zip_grad(op, operand, a.to(dtype).expand(shape), b.to(dtype).expand(shape), grad_y, grad);
+  backend(grad_y.device())
+      .zip_grad(op, operand, a.to(dtype).expand(shape), b.to(dtype).expand(shape), grad_y, grad);
   return sum_to(grad, operand == 0 ? a.shape() : b.shape());
 }
 
@@ -89,9 +93,11 @@ Array compare(const CompareOp& op, const Array& a, const Array& b) {
 
 void add_(Array& target, const Array& addend) {
   check_same_device(target, addend, "add_");
-  TANDEM_CHECK(target.dtype() != DType::boolean && (is_floating(target.dtype()) || !is_floating(addend.dtype())),
-               "add_: cannot add ", addend.dtype(), " to ", target.dtype(), " in place");
-  backend(target.device()).zip(functors::Add{}, target, addend.to(target.dtype()).expand(target.shape()), target);
+  TANDEM_CHECK(
+      target.dtype() != DType::boolean && (is_floating(target.dtype()) || !is_floating(addend.dtype())),
+      "add_: cannot add ", addend.dtype(), " to ", target.dtype(), " in place");
+  backend(target.device())
+      .zip(functors::Add{}, target, addend.to(target.dtype()).expand(target.shape()), target);
   target.storage()->written_by("add_");
 }
 
@@ -104,8 +110,10 @@ void scale_(Array& target, double factor) {
 Array reduce(Reduction op, const Array& x, const Dims& dims, bool keepdim) {
   TANDEM_CHECK(op != Reduction::argmax || dims.rank() == 1, "argmax: takes one dimension, got ", dims.rank());
   const bool needs_elements = op == Reduction::max || op == Reduction::argmax;
-  TANDEM_CHECK(!needs_elements || x.numel() > 0, "max of an empty array of shape ", x.shape(), " is not defined");
-  TANDEM_CHECK(op != Reduction::mean || is_floating(x.dtype()), "mean: needs a floating dtype, got ", x.dtype());
+  TANDEM_CHECK(!needs_elements || x.numel() > 0, "max of an empty array of shape ", x.shape(),
+               " is not defined");
+  TANDEM_CHECK(op != Reduction::mean || is_floating(x.dtype()), "mean: needs a floating dtype, got ",
+               x.dtype());
   unsigned reduced = dims.rank() == 0 ? ~0u : 0u;
   for (const auto d : dims) reduced |= 1u << normalize_dim(d, x.rank());
   Shape kept, dropped;

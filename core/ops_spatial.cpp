@@ -15,8 +15,9 @@ Shape output_shape(const Array& x, std::int64_t channels, const Window& w, const
                operation, ": kernel ", w.kernel, ", stride ", w.stride, " and dilation ", w.dilation,
                " must be positive and padding ", w.padding, " not negative");
   const auto needed_h = w.dilation.h * (w.kernel.h - 1) + 1, needed_w = w.dilation.w * (w.kernel.w - 1) + 1;
-  TANDEM_CHECK(x.dim(2) + 2 * w.padding.h >= needed_h && x.dim(3) + 2 * w.padding.w >= needed_w, operation, ": input ",
-               x.shape(), " with padding ", w.padding, " is smaller than the kernel ", w.kernel, " with dilation ", w.dilation);
+  TANDEM_CHECK(x.dim(2) + 2 * w.padding.h >= needed_h && x.dim(3) + 2 * w.padding.w >= needed_w, operation,
+               ": input ", x.shape(), " with padding ", w.padding, " is smaller than the kernel ", w.kernel,
+               " with dilation ", w.dilation);
   return {x.dim(0), channels, output_size(x.dim(2), w.kernel.h, w.stride.h, w.padding.h, w.dilation.h),
           output_size(x.dim(3), w.kernel.w, w.stride.w, w.padding.w, w.dilation.w)};
 }
@@ -37,41 +38,47 @@ BatchNormAffine dense(const BatchNormAffine& a) {
 
 Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window) {
   check_image(x, "conv2d");
-  TANDEM_CHECK(weight.rank() == 4, "conv2d: weight must be (out channels, in channels, kernel h, kernel w), got ", weight.shape());
-  TANDEM_CHECK(weight.dim(1) == x.dim(1), "conv2d: input ", x.shape(), " has ", x.dim(1), " channels, weight ",
-               weight.shape(), " wants ", weight.dim(1));
+  TANDEM_CHECK(weight.rank() == 4,
+               "conv2d: weight must be (out channels, in channels, kernel h, kernel w), got ",
+               weight.shape());
+  TANDEM_CHECK(weight.dim(1) == x.dim(1), "conv2d: input ", x.shape(), " has ", x.dim(1),
+               " channels, weight ", weight.shape(), " wants ", weight.dim(1));
   TANDEM_CHECK(is_floating(weight.dtype()), "conv2d: weight must be floating, got ", weight.dtype());
   TANDEM_CHECK(window.kernel == Extent(weight.dim(2), weight.dim(3)), "conv2d: kernel ", window.kernel,
                " is not that of weight ", weight.shape());
-  TANDEM_CHECK(!bias || bias->shape() == Shape{weight.dim(0)}, "conv2d: bias must have shape (", weight.dim(0), "), got ",
-               bias ? bias->shape() : Shape{});
-  Array y = Array::empty_channels_last(output_shape(x, weight.dim(0), window, "conv2d"), x.dtype(), x.device());
+  TANDEM_CHECK(!bias || bias->shape() == Shape{weight.dim(0)}, "conv2d: bias must have shape (",
+               weight.dim(0), "), got ", bias ? bias->shape() : Shape{});
+  Array y =
+      Array::empty_channels_last(output_shape(x, weight.dim(0), window, "conv2d"), x.dtype(), x.device());
   if (y.numel() > 0) backend(x.device()).conv2d(x.channels_last(), weight.contiguous(), bias, window, y);
   return y;
 }
 
-Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Shape& x_shape) {
+Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
+                        const Shape& x_shape) {
   Array grad_x = Array::empty_channels_last(x_shape, grad_y.dtype(), grad_y.device());
   if (grad_x.numel() > 0)
     backend(grad_y.device()).conv2d_grad_input(grad_y.channels_last(), weight.contiguous(), window, grad_x);
   return grad_x;
 }
 
-Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, std::int64_t out_channels,
-                                    bool with_bias, DType dtype) {
+Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
+                                    std::int64_t out_channels, bool with_bias, DType dtype) {
   const Shape shape{out_channels, x.dim(1), window.kernel.h, window.kernel.w};
   if (x.numel() == 0 || grad_y.numel() == 0)
     return {zeros(shape, dtype, x.device()), with_bias ? zeros({out_channels}, dtype, x.device()) : Array()};
   Conv2dWeightGrad grad{Array::empty(shape, dtype, x.device()),
                         with_bias ? Array::empty({out_channels}, dtype, x.device()) : Array()};
-  backend(x.device()).conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad.weight,
-                                         with_bias ? std::optional(grad.bias) : std::nullopt);
+  backend(x.device())
+      .conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad.weight,
+                          with_bias ? std::optional(grad.bias) : std::nullopt);
   return grad;
 }
 
 MaxPool max_pool2d(const Array& x, const Window& window) {
   check_image(x, "max_pool2d");
-  TANDEM_CHECK(window.kernel.h * window.kernel.w <= 256, "max_pool2d: kernel ", window.kernel, " is larger than 256 elements");
+  TANDEM_CHECK(window.kernel.h * window.kernel.w <= 256, "max_pool2d: kernel ", window.kernel,
+               " is larger than 256 elements");
   TANDEM_CHECK(2 * window.padding.h <= window.kernel.h && 2 * window.padding.w <= window.kernel.w,
                "max_pool2d: padding ", window.padding, " is more than half of the kernel ", window.kernel);
   const Shape shape = output_shape(x, x.dim(1), window, "max_pool2d");
@@ -91,7 +98,8 @@ BatchNormStats batch_norm_stats(const Array& x) {
   check_image(x, "batch_norm");
   const Shape channels{x.dim(1)};
   BatchNormStats stats{Array::empty(channels, statistics_dtype(x), x.device()),
-                       Array::empty(channels, statistics_dtype(x), x.device()), x.dim(0) * x.dim(2) * x.dim(3)};
+                       Array::empty(channels, statistics_dtype(x), x.device()),
+                       x.dim(0) * x.dim(2) * x.dim(3)};
   backend(x.device()).batch_norm_stats(x.channels_last(), stats.mean, stats.m2);
   return stats;
 }
@@ -99,19 +107,21 @@ BatchNormStats batch_norm_stats(const Array& x) {
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion) {
   check_image(x, "batch_norm");
   for (const Array* a : {&affine.mean, &affine.invstd, &affine.weight, &affine.bias})
-    TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ", x.shape(), ' ', x.dtype(),
-                 " wants mean, variance, weight and bias of shape (", x.dim(1), ") and dtype ", statistics_dtype(x), ", got ",
-                 a->shape(), ' ', a->dtype());
+    TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ",
+                 x.shape(), ' ', x.dtype(), " wants mean, variance, weight and bias of shape (", x.dim(1),
+                 ") and dtype ", statistics_dtype(x), ", got ", a->shape(), ' ', a->dtype());
   Shape shape = x.shape();
   BatchNormOutput out;
   if (fusion.max_pool_2x2) {
-    TANDEM_CHECK(x.dim(2) >= 2 && x.dim(3) >= 2, "batch_norm: input ", x.shape(), " is too small for 2 x 2 max pooling");
+    TANDEM_CHECK(x.dim(2) >= 2 && x.dim(3) >= 2, "batch_norm: input ", x.shape(),
+                 " is too small for 2 x 2 max pooling");
     shape = Shape{x.dim(0), x.dim(1), x.dim(2) / 2, x.dim(3) / 2};
     out.selected = Array::empty_channels_last(shape, x.dtype(), x.device());
     out.index = Array::empty_channels_last(shape, DType::u8, x.device());
   }
   out.y = Array::empty_channels_last(shape, x.dtype(), x.device());
-  backend(x.device()).batch_norm_apply(x.channels_last(), dense(affine), fusion, out.y, out.selected, out.index);
+  backend(x.device())
+      .batch_norm_apply(x.channels_last(), dense(affine), fusion, out.y, out.selected, out.index);
   return out;
 }
 
@@ -120,16 +130,18 @@ BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affi
   const Shape channels{x.dim(1)};
   BatchNormSums sums{Array::empty(channels, statistics_dtype(x), x.device()),
                      Array::empty(channels, statistics_dtype(x), x.device())};
-  backend(x.device()).batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy,
-                                             sums.dy_xhat);
+  backend(x.device())
+      .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy,
+                              sums.dy_xhat);
   return sums;
 }
 
-Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
-                            const Array& index, const BatchNormSums& means) {
+Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                            const Array& grad_y, const Array& index, const BatchNormSums& means) {
   Array grad_x = Array::empty_channels_last(x.shape(), x.dtype(), x.device());
-  backend(x.device()).batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
-                                            means.dy, means.dy_xhat, grad_x);
+  backend(x.device())
+      .batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
+                             means.dy, means.dy_xhat, grad_x);
   return grad_x;
 }
 

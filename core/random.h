@@ -18,7 +18,7 @@ class Generator {
   void manual_seed(std::uint64_t seed);
 
   std::uint32_t next_u32() { return engine_(); }
-  std::uint64_t next_u64();       // two draws, the high word first
+  std::uint64_t next_u64();                 // two draws, the high word first
   float uniform(float low, float high);     // 24 random bits, in [low, high)
   double uniform(double low, double high);  // 53 random bits
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).

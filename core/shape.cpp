@@ -35,7 +35,8 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation) {
 }
 
 int normalize_dim(std::int64_t dim, int rank) {
-  TANDEM_CHECK(-rank <= dim && dim < rank, "dimension ", dim, " is out of range for an array of ", rank, " dimensions");
+  TANDEM_CHECK(-rank <= dim && dim < rank, "dimension ", dim, " is out of range for an array of ", rank,
+               " dimensions");
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 

@@ -19,7 +19,8 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
-    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ", values.size());
+    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ",
+                 values.size());
     for (const auto v : values) values_[rank_++] = v;
   }
   static Dims filled(int rank, std::int64_t value) {
@@ -45,9 +46,7 @@ class Dims {
     return n;
   }
 
-  bool operator==(const Dims& other) const {
-    return std::equal(begin(), end(), other.begin(), other.end());
-  }
+  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
  private:
   std::array<std::int64_t, max_rank> values_{};

@@ -105,6 +105,7 @@ struct Transfer {
   std::int64_t begin;  // bytes that were there before
   int write_error = 0;
   Clock::time_point last_report = Clock::now();
+  bool is_reported = false;  // that it is complete
 };
 
 std::size_t on_data(char* data, std::size_t, std::size_t bytes, void* user) {
@@ -113,15 +114,20 @@ std::size_t on_data(char* data, std::size_t, std::size_t bytes, void* user) {
   return transfer.write_error == 0 ? bytes : CURL_WRITEFUNC_ERROR;
 }
 
+std::string readable(std::int64_t bytes) {
+  return bytes < 1'000'000 ? fmt::format("{} kB", (bytes + 999) / 1000)
+                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
 int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
   auto& transfer = *static_cast<Transfer*>(user);
-  const bool is_complete = total > 0 && now == total;
-  if (!transfer.options.report || now == 0) return 0;
-  if (!is_complete && Clock::now() - transfer.last_report < std::chrono::seconds(1)) return 0;
-  transfer.last_report = is_complete ? Clock::time_point::max() : Clock::now();
-  const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  transfer.options.report(fmt::format("{}: {:.1f} of {:.1f} MB", transfer.name,
-                                      megabytes(transfer.begin + now), megabytes(transfer.begin + total)));
+  if (!transfer.options.report || now == 0 || transfer.is_reported) return 0;
+  transfer.is_reported = now == total;
+  if (!transfer.is_reported && Clock::now() - transfer.last_report < std::chrono::seconds(1)) return 0;
+  transfer.last_report = Clock::now();
+  // Where the server does not say how much it sends, the total is 0.
+  const std::string all = total > 0 ? " of " + readable(transfer.begin + total) : "";
+  transfer.options.report(transfer.name + ": " + readable(transfer.begin + now) + all);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <tandem/core/check.h>
 #include <tandem/data/download.h>
+#include <tandem/data/idx.h>
 
 #include <pwd.h>
 #include <unistd.h>
@@ -15,16 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct File {
-  const char* name;
-  const char* md5;
-};
-constexpr File files[] = {
-    {"train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"},
-    {"train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"},
-    {"t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"},
-    {"t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"},
-};
+constexpr const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+const std::vector<std::string> mnist_md5 = {
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"};
+const std::vector<std::string> mnist_mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
+                                                "http://yann.lecun.com/exdb/mnist/"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -47,12 +45,32 @@ fs::path cache_folder() {
   return base / "tandem" / "mnist";
 }
 
+bool holds(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  return fs::exists(folder / name, error) || fs::exists(folder / (name + ".gz"), error);
+}
+
 bool holds_all(const fs::path& folder) {
-  return std::all_of(std::begin(files), std::end(files), [&](const File& file) {
-    std::error_code error;
-    const fs::path compressed = folder / file.name;
-    return fs::exists(compressed, error) || fs::exists(folder / compressed.stem(), error);
-  });
+  return std::all_of(std::begin(names), std::end(names),
+                     [&](const char* name) { return holds(folder, name); });
+}
+
+void download_all(const MnistSource& source, const fs::path& folder) {
+  const auto& mirrors = source.mirrors.empty() ? mnist_mirrors : source.mirrors;
+  const auto& md5 = source.md5.empty() ? mnist_md5 : source.md5;
+  TANDEM_CHECK(md5.size() == std::size(names), "find_mnist: expected ", std::size(names), " MD5 sums, got ",
+               md5.size());
+  DownloadOptions options;
+  options.report = source.report;
+  for (std::size_t i = 0; i < md5.size(); ++i) {
+    const std::string name = names[i];
+    if (holds(folder, name)) continue;
+    std::vector<std::string> urls;
+    for (const auto& mirror : mirrors) urls.push_back(mirror + name + ".gz");
+    download(urls, folder / (name + ".gz"), md5[i], options);
+    // To unpack the images at every start would take each process longer than all the rest of its start.
+    write_idx(folder / name, read_idx(folder / (name + ".gz")));
+  }
 }
 
 MnistFolder sample(const std::string& reason) {
@@ -78,17 +96,8 @@ MnistFolder find_mnist(const MnistSource& source) {
   const fs::path folder = cache_folder();
   if (holds_all(folder)) return {folder, false, ""};
 
-  auto mirrors = source.mirrors;
-  if (mirrors.empty())
-    mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"};
-  DownloadOptions options;
-  options.report = source.report;
   try {
-    for (const auto& file : files) {
-      std::vector<std::string> urls;
-      for (const auto& mirror : mirrors) urls.push_back(mirror + file.name);
-      download(urls, folder / file.name, file.md5, options);
-    }
+    download_all(source, folder);
   } catch (const DownloadError& error) {
     return sample(error.what());
   }

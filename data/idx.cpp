@@ -1,5 +1,7 @@
 #include <tandem/data/idx.h>
 
+#include <tandem/core/io/atomic_file.h>
+
 #define ZLIB_CONST  // zlib then takes its input as const
 #include <zlib.h>
 
@@ -13,6 +15,8 @@
 
 namespace tandem::data {
 namespace {
+
+constexpr int unsigned_byte = 8;  // the code of the numbers' type
 
 // The bytes of the file, decompressed where it is gzip. Every error begins with the file's name.
 class Source {
@@ -134,7 +138,6 @@ Array read_idx(const std::filesystem::path& path) {
                " bytes, too few for a header; it is truncated: download or copy it again");
   source.check(magic[0] == 0 && magic[1] == 0, "begins with the bytes ", int{magic[0]}, " ", int{magic[1]},
                ", expected 0 0; it is not an IDX file: give the folder of the MNIST files");
-  constexpr int unsigned_byte = 8;
   source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ",
                unsigned_byte, " (unsigned bytes); it is not a file of MNIST");
   const int rank = magic[3];
@@ -165,6 +168,21 @@ Array read_idx(const std::filesystem::path& path) {
   source.check(source.read(&beyond, 1) == 0, "holds more than the ", expected, " bytes that its shape ",
                shape, " announces; it is damaged: download or copy it again");
   return array;
+}
+
+void write_idx(const std::filesystem::path& path, const Array& array) {
+  TANDEM_CHECK(array.is_contiguous(), "IDX file ", path.string(), ": the array must be row-major");
+  const auto* numbers = array.data<std::uint8_t>();
+  std::vector<unsigned char> header = {0, 0, unsigned_byte, static_cast<unsigned char>(array.rank())};
+  for (const auto size : array.shape()) {
+    TANDEM_CHECK(size <= std::int64_t{0xffffffff}, "IDX file ", path.string(), ": a dimension of ", size,
+                 " does not fit in 32 bits");
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<unsigned char>(size >> shift));
+  }
+  AtomicFile file(path);
+  file.write(header.data(), header.size());
+  file.write(numbers, array.bytes());
+  file.commit();
 }
 
 }  // namespace tandem::data

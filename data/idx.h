@@ -13,4 +13,7 @@ namespace tandem::data {
 // and what to do.
 Array read_idx(const std::filesystem::path& path);
 
+// Writes a row-major u8 Array as a plain IDX file: whole or, on an Error, not at all.
+void write_idx(const std::filesystem::path& path, const Array& array);
+
 }  // namespace tandem::data

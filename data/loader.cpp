@@ -185,9 +185,18 @@ std::int64_t Loader::size() const {
                             : samples / options_.batch_size + (samples % options_.batch_size != 0);
 }
 
+std::int64_t Loader::samples() const {
+  return options_.drop_last ? size() * options_.batch_size : sampler_.size();
+}
+
 Loader::Iterator Loader::begin() {
   default_generator().next_u64();
-  return Iterator(std::make_unique<Iterator::Epoch>(dataset_, sampler_.indices(), options_, size()));
+  auto indices = sampler_.indices();
+  const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
+  indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size,
+                                                            static_cast<std::int64_t>(indices.size())));
+  return Iterator(
+      std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
 }
 
 Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

@@ -34,6 +34,11 @@ class Loader {
 
   // Batches per epoch.
   std::int64_t size() const;
+  // Samples per epoch.
+  std::int64_t samples() const;
+
+  // The next epoch leaves out its first `batches` batches: a job goes on in the middle of an epoch.
+  void skip(std::int64_t batches) { skip_ = batches; }
 
   class Iterator;
   Iterator begin();
@@ -43,6 +48,7 @@ class Loader {
   const Dataset& dataset_;
   Sampler& sampler_;
   LoaderOptions options_;
+  std::int64_t skip_ = 0;
 };
 
 // Owns the running epoch and its threads. The batch it shows stays valid until ++.

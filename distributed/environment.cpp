@@ -124,17 +124,17 @@ std::shared_ptr<Store> connect_store(const Environment& environment, Store::Time
   return prefix_store(environment.run_id + "/" + std::to_string(environment.restart_count), std::move(store));
 }
 
-void report_failure(const std::string& message) noexcept try {
+void report_failure(const std::string& message, std::chrono::system_clock::time_point when) noexcept try {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto now = when.time_since_epoch();
   // torchrun reads whole seconds; the nanoseconds let tandemrun tell failures apart that come within one
   // second.
   const nlohmann::json report = {
       {"message",
        {{"message", message},
         {"extraInfo",
-         {{"py_callstack", ""},
+         {{"py_callstack", message},  // what torchrun shows
           {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
           {"timestamp_ns",
            std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};

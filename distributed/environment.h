@@ -3,6 +3,7 @@
 
 #include <tandem/distributed/store.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,7 @@ std::shared_ptr<Store> connect_store(const Environment& environment,
 // Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time
 // to TORCHELASTIC_ERROR_FILE; of several failures in a job the earliest is reported as the cause. Does
 // nothing when there is no launcher. Never throws: the failure itself must get through.
-void report_failure(const std::string& message) noexcept;
+void report_failure(const std::string& message,
+                    std::chrono::system_clock::time_point when = std::chrono::system_clock::now()) noexcept;
 
 }  // namespace tandem::distributed

@@ -1,7 +1,7 @@
 #include <tandem/distributed/gloo_group.h>
 
 #include <tandem/distributed/network_interface.h>
-#include <tandem/distributed/reduction.h>
+#include <tandem/distributed/reduce_function.h>
 
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
@@ -428,7 +428,8 @@ class GlooGroup : public ProcessGroup {
     std::vector<void*> arrays(size());
     for (int r = 0; r < size(); ++r) arrays[r] = r == rank() ? flat.raw() : staging_.data() + bytes * r;
     exchange(flat.raw(), bytes, arrays, tag);
-    reduction(flat.dtype(), op)(flat.raw(), arrays.data(), size(), static_cast<std::size_t>(flat.numel()));
+    reduce_function(flat.dtype(), op)(flat.raw(), arrays.data(), size(),
+                                      static_cast<std::size_t>(flat.numel()));
   }
 
   // Each part of the array is reduced along one path round the ring and then copied: identical bits
@@ -457,7 +458,7 @@ class GlooGroup : public ProcessGroup {
 
   static std::function<void(void*, const void*, const void*, std::size_t)> reduce_two(DType dtype,
                                                                                       ReduceOp op) {
-    return [f = reduction(dtype, op)](void* out, const void* a, const void* b, std::size_t n) {
+    return [f = reduce_function(dtype, op)](void* out, const void* a, const void* b, std::size_t n) {
       const void* sources[] = {a, b};
       f(out, sources, 2, n);
     };

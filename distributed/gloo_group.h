@@ -17,7 +17,7 @@ struct GlooOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
   // The network interface, by name ("eth0") or by network ("10.1.0.0/16"). Empty: the loopback when all ranks
   // share a host, else the address of the host's name.
-  std::string interface;
+  std::string interface {};
 };
 
 // Connects every rank to every other; returns when all are there. `store` must hold no key of an earlier

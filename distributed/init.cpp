@@ -23,7 +23,8 @@ Endpoint parse_init_method(const std::string& method) {
   return {host, method.substr(colon + 1)};
 }
 
-// The launcher's variables, with the address that `method` gives in place of theirs.
+}  // namespace
+
 Environment environment_for(const std::string& method) {
   if (method == "env://") return read_environment();
   const auto endpoint = parse_init_method(method);
@@ -42,7 +43,9 @@ Environment environment_for(const std::string& method) {
   return environment;
 }
 
-}  // namespace
+void check_init_method(const std::string& method) {
+  if (method != "env://") parse_init_method(method);
+}
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo", "backend '", options.backend,

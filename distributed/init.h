@@ -15,11 +15,18 @@ struct InitOptions {
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT) or "tcp://HOST:PORT" (rank 0 listens there).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
-  std::string interface;                                          // see GlooOptions
+  std::string interface {};                                       // see GlooOptions
 };
 
 // The group of all ranks of this job, connected. Collective. A process that no launcher started is a job of one.
 // Error when the launcher's variables or the options make no sense, or when the others don't come in time.
 std::shared_ptr<ProcessGroup> init(const InitOptions& options = {});
+
+// This process's place in its job when the ranks meet as `init_method` says: the launcher's variables, with another
+// address where that gives one.
+Environment environment_for(const std::string& init_method);
+
+// Error unless `method` is one that InitOptions names.
+void check_init_method(const std::string& method);
 
 }  // namespace tandem::distributed

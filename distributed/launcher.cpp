@@ -1,5 +1,7 @@
 #include <tandem/core/check.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/launcher.h>
+#include <tandem/distributed/log_folder.h>
 #include <tandem/distributed/tcp_store.h>
 #include <tandem/distributed/worker_failure.h>
 #include <tandem/distributed/worker_output.h>
@@ -12,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -50,56 +51,6 @@ struct Worker {
   WorkerEnd end;
 };
 
-// The logs' and error files' folder. Removes itself if it is a temporary one without logs.
-class LogFolder {
- public:
-  LogFolder(const LaunchOptions& options, const std::string& run_id);
-  ~LogFolder();
-  LogFolder(const LogFolder&) = delete;
-  LogFolder& operator=(const LogFolder&) = delete;
-
-  // The folder of one rank, made and without an old error file.
-  fs::path of(int local_rank) const;
-
- private:
-  fs::path attempt_;
-  fs::path temporary_;
-};
-
-LogFolder::LogFolder(const LaunchOptions& options, const std::string& run_id) {
-  fs::path root = options.log_dir;
-  if (options.log_dir.empty()) {
-    auto pattern = (fs::temp_directory_path() / "tandemrun-XXXXXX").string();
-    TANDEM_CHECK(mkdtemp(pattern.data()), "cannot make the folder ", pattern, ": ", std::strerror(errno));
-    root = pattern;
-    const auto has_logs = [](const StreamChoice& choice) {
-      return choice.otherwise || !choice.by_local_rank.empty();
-    };
-    if (has_logs(options.redirects) || has_logs(options.tee)) {
-      std::fprintf(stderr, "tandemrun: logs are in %s\n", root.c_str());
-    } else {
-      temporary_ = root;
-    }
-  }
-  auto name = run_id;
-  std::replace(name.begin(), name.end(), '/', '_');
-  attempt_ = fs::absolute(root) / name / "attempt_0";
-}
-
-LogFolder::~LogFolder() {
-  std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
-}
-
-fs::path LogFolder::of(int local_rank) const {
-  const auto folder = attempt_ / std::to_string(local_rank);
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  TANDEM_CHECK(!failure, "cannot make the folder ", folder.string(), ": ", failure.message());
-  fs::remove(folder / "error.json", failure);
-  return folder;
-}
-
 FileDescriptor open_file(const fs::path& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   TANDEM_CHECK(file.is_open(), "cannot open ", path.string(), ": ", std::strerror(errno));
@@ -120,6 +71,7 @@ class Job {
   void notice_ends();
   void act_on(int signal);
   void stop(int signal, Deadline kill_at);
+  void kill_running(steady_clock::time_point now);
   void kill_groups(int signal, bool only_running);
   void drain();
   int conclude();
@@ -148,6 +100,8 @@ class Job {
   Deadline stop_at_ = Deadline::max();  // when SIGTERM goes out
   Deadline kill_at_ = Deadline::max();  // when SIGKILL goes out
   bool is_stopping_ = false;
+  bool has_killed_ = false;
+  bool has_warned_ = false;
 };
 
 Job::Job(const LaunchOptions& options, const std::vector<std::string>& command)
@@ -156,7 +110,7 @@ Job::Job(const LaunchOptions& options, const std::vector<std::string>& command)
       path_(find_program(command.front())),
       run_id_(options.run_id.empty() ? random_text(2) : options.run_id),
       token_(options.open_store ? "" : random_text(4)),
-      logs_(options, run_id_),
+      logs_(options.log_dir, run_id_, options.redirects.is_any() || options.tee.is_any()),
       guardian_(std::make_unique<Guardian>()),
       server_(std::make_unique<TcpStoreServer>(
           TcpStoreServer::Options{options.master_addr, options.master_port, token_})) {
@@ -168,7 +122,9 @@ Job::~Job() {
   kill_groups(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
-    while (waitpid(worker.pid, nullptr, 0) < 0 && errno == EINTR) {
+    // One that does not end after SIGKILL has been waited for.
+    const int how = has_killed_ && worker.is_running ? WNOHANG : 0;
+    while (waitpid(worker.pid, nullptr, how) < 0 && errno == EINTR) {
     }
   }
 }
@@ -233,23 +189,6 @@ WorkerStream* Job::connect(Worker& worker, int fd, const fs::path& folder, FileD
   return worker.streams.back().get();
 }
 
-std::optional<cpu_set_t> cores_of(int local_rank, int processes) {
-  cpu_set_t allowed;
-  TANDEM_CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0,
-               "--bind cores: cannot find this process's cores: ", std::strerror(errno));
-  std::vector<int> cores;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &allowed)) cores.push_back(i);
-  }
-  const int count = static_cast<int>(cores.size());
-  const int begin = processes > count ? local_rank % count : local_rank * count / processes;
-  const int end = processes > count ? begin + 1 : (local_rank + 1) * count / processes;
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  for (int i = begin; i < end; ++i) CPU_SET(cores[static_cast<std::size_t>(i)], &mine);
-  return mine;
-}
-
 Worker Job::start(int rank) {
   Worker worker;
   worker.rank = rank;
@@ -262,7 +201,7 @@ Worker Job::start(int rank) {
   if (rank != 0) command.input = open_file("/dev/null", O_RDONLY);
   connect(worker, STDOUT_FILENO, folder, command.output);
   worker.error_stream = connect(worker, STDERR_FILENO, folder, command.error);
-  if (options_.bind_cores) command.cores = cores_of(rank, options_.processes);
+  if (options_.bind_cores) command.cores = core_share(rank, options_.processes);
   worker.pid = start_worker(command, *guardian_);
   return worker;
 }
@@ -290,8 +229,8 @@ void Job::poll_once() {
       readers.push_back(stream.get());
     }
   }
-  const auto next = std::min(stop_at_, kill_at_);
-  if (::poll(watched.data(), watched.size(), next == Deadline::max() ? -1 : poll_timeout(next)) < 0) {
+  const auto next = std::min({stop_at_, kill_at_, steady_clock::now() + std::chrono::seconds(1)});
+  if (::poll(watched.data(), watched.size(), poll_timeout(next)) < 0) {
     TANDEM_CHECK(errno == EINTR, "launcher: cannot wait: ", std::strerror(errno));
     return;
   }
@@ -307,10 +246,26 @@ void Job::poll_once() {
   }
   const auto now = steady_clock::now();
   if (now >= stop_at_) stop(SIGTERM, now + options_.grace);
-  if (now >= kill_at_) {
-    kill_groups(SIGKILL, true);
-    kill_at_ = Deadline::max();
+  if (now >= kill_at_) kill_running(now);
+  if (!has_warned_ && server_->refused_clients() > 0) {
+    has_warned_ = true;
+    err_.add(
+        "tandemrun: a process without the job's token was turned away from the store; ranks that are not "
+        "Tandem's "
+        "(Python's) need --open-store\n");
   }
+}
+
+void Job::kill_running(steady_clock::time_point now) {
+  // A process that the system cannot end (it hangs in a file server, say) is not worth waiting for.
+  constexpr auto patience = std::chrono::seconds(30);
+  for (const auto& worker : workers_) {
+    TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
+                 ") does not end, not even by SIGKILL; left behind");
+  }
+  has_killed_ = true;
+  kill_at_ = now + patience;
+  kill_groups(SIGKILL, true);
 }
 
 void Job::notice_ends() {
@@ -334,7 +289,7 @@ void Job::notice_ends() {
 void Job::act_on(int signal) {
   const auto now = steady_clock::now();
   if (stopped_by_) {
-    kill_groups(SIGKILL, true);  // asked twice
+    if (!has_killed_) kill_running(now);  // asked twice
     return;
   }
   stopped_by_ = signal;
@@ -401,11 +356,6 @@ int Job::conclude() {
     sort_by_cause(failures);
     err_.add(explain(failures, std::chrono::duration<double>(steady_clock::now() - start_).count()));
     code = failures.front().exit_code();
-    if (const int refused = server_->refused_clients()) {
-      err_.add("tandemrun: the store refused " + std::to_string(refused) +
-               " connections that did not know the job's token; workers that are not Tandem's need "
-               "--open-store\n");
-    }
   } else if (stopped_by_) {
     err_.add("tandemrun: stopped by " + signal_name(stopped_by_) + "\n");
     code = 128 + stopped_by_;
@@ -416,29 +366,7 @@ int Job::conclude() {
   return code;
 }
 
-// A container's limit: microseconds of processor time in a period, or nothing.
-std::optional<double> cpu_limit() {
-  std::string quota;
-  double period = 0;
-  if (std::ifstream("/sys/fs/cgroup/cpu.max") >> quota >> period && quota != "max" && period > 0) {
-    return std::atof(quota.c_str()) / period;
-  }
-  double quota_us = 0;
-  if (std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota_us && quota_us > 0 &&
-      std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period && period > 0) {
-    return quota_us / period;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
-
-int available_cores() {
-  cpu_set_t allowed;
-  int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  if (const auto limit = cpu_limit()) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
-  return std::max(1, cores);
-}
 
 StreamChoice parse_stream_choice(const std::string& option, const std::string& text) {
   const auto digit = [&](const std::string& part) {

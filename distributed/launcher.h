@@ -16,6 +16,7 @@ struct StreamChoice {
   int otherwise = 0;
   std::map<int, int> by_local_rank;
 
+  bool is_any() const { return otherwise != 0 || !by_local_rank.empty(); }
   int of(int local_rank) const {
     const auto found = by_local_rank.find(local_rank);
     return found == by_local_rank.end() ? otherwise : found->second;
@@ -49,8 +50,5 @@ struct LaunchOptions {
 // Error when the job cannot be started. Takes over the signals above and SIGCHLD while it runs; one call at a
 // time.
 int launch(const LaunchOptions& options, const std::vector<std::string>& command);
-
-// The cores this process may use: by affinity, and by a container's limit (rounded up).
-int available_cores();
 
 }  // namespace tandem::distributed

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -170,9 +171,9 @@ FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) 
     }
     const auto now = steady_clock::now();
     if (now >= deadline) {
-      const auto waited = std::chrono::duration<double>(now - start).count();
+      const auto waited = fmt::format("{:.1f} s", std::chrono::duration<double>(now - start).count());
       detail::fail("cannot connect to ", endpoint_name(host, port), ": ", reason, " (tried for ", waited,
-                   " s)");
+                   ")");
     }
     const auto drawn = pause / 2 + milliseconds(random() % (pause.count() / 2 + 1));
     std::this_thread::sleep_until(std::min(deadline, now + drawn));

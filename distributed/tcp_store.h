@@ -43,7 +43,7 @@ class TcpStore final : public Store {
     std::string host = "127.0.0.1";
     int port = 0;
     Timeout timeout = default_timeout;  // for connecting, and for every later call
-    std::string token;
+    std::string token = "";
   };
 
   // Connects, trying again while the server is not there yet. Error when the timeout is over, naming host and

@@ -3,6 +3,7 @@
 #include <tandem/distributed/tcp_store.h>
 #include <tandem/distributed/tcp_store_protocol.h>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ std::string quoted(const std::vector<std::string>& keys) {
   return text;
 }
 
-double seconds(steady_clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
+std::string in_seconds(steady_clock::duration duration) {
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
 }
 
 }  // namespace
@@ -182,10 +183,10 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
     });
     if (!ready) missing.push_back(keys[i]);
   }
-  const auto waited = seconds(steady_clock::now() - start);
-  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " s for ", quoted(keys),
+  const auto waited = in_seconds(steady_clock::now() - start);
+  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys),
                "; they arrived only after that");
-  detail::fail(name_, ": waited ", waited, " s, nobody set ", quoted(missing),
+  detail::fail(name_, ": waited ", waited, ", nobody set ", quoted(missing),
                missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(),
                " of ", keys.size(), " keys arrived)");
 }
@@ -193,9 +194,7 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
 TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<Connection>(options)) {}
 TcpStore::~TcpStore() = default;
 
-Store::Timeout TcpStore::timeout() const {
-  return connection_->timeout();
-}
+Store::Timeout TcpStore::timeout() const { return connection_->timeout(); }
 
 void TcpStore::set(const std::string& key, const std::string& value) {
   check_value(key, value);

@@ -1,11 +1,14 @@
 // The words of the TCPStore protocol, for its client and its server.
 #pragma once
 
+#include <tandem/core/check.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem::distributed::protocol {
 
@@ -74,6 +77,48 @@ class Message {
     return *this;
   }
   std::string bytes_;
+};
+
+// Thrown by Reader: the rest of the query has not arrived yet.
+struct Incomplete {};
+
+// Takes queries apart from the front of what has arrived. Error for what is longer than the protocol allows.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    if (bytes_.size() < sizeof(T)) throw Incomplete();
+    T value;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view text(std::size_t limit) {
+    const auto size = number<std::uint64_t>();
+    TANDEM_CHECK(size <= limit, "a text of ", size, " bytes, at most ", limit, " are allowed");
+    if (bytes_.size() < size) throw Incomplete();
+    const auto text = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return text;
+  }
+  std::string key() { return std::string(text(max_key_bytes)); }
+  std::string_view value() { return text(max_value_bytes); }
+  std::uint64_t count() {
+    const auto n = number<std::uint64_t>();
+    TANDEM_CHECK(n <= max_keys, n, " keys at once, at most ", max_keys, " are allowed");
+    return n;
+  }
+  std::vector<std::string> keys() {
+    std::vector<std::string> keys;
+    for (auto n = count(); n > 0; --n) keys.push_back(key());
+    return keys;
+  }
+  std::size_t left() const { return bytes_.size(); }
+
+ private:
+  std::string_view bytes_;
 };
 
 }  // namespace tandem::distributed::protocol

@@ -1,5 +1,6 @@
 #include <tandem/core/check.h>
 #include <tandem/distributed/socket.h>
+#include <tandem/distributed/store_table.h>
 #include <tandem/distributed/tcp_store.h>
 #include <tandem/distributed/tcp_store_protocol.h>
 
@@ -13,8 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <deque>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
@@ -26,59 +26,15 @@ namespace {
 
 using protocol::Message;
 using protocol::Query;
+using protocol::Reader;
 using std::chrono::steady_clock;
 
 // What one query may take in all, and what one client may leave unread: both far above what ranks need.
 constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
-constexpr std::size_t max_unread_bytes = std::size_t{256} << 20;
-constexpr std::size_t max_table_bytes = std::size_t{1} << 30;
+constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
 // Before it has proved itself a client gets neither memory nor time.
 constexpr std::size_t max_greeting_bytes = 1024;
 constexpr auto greeting_time = std::chrono::seconds(10);
-
-// Thrown while a query is read: the rest of it has not arrived yet.
-struct Incomplete {};
-// Thrown when a client must go.
-struct BadClient {};
-
-// Reads the arguments of queries from the front of what has arrived.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class T>
-  T number() {
-    if (bytes_.size() < sizeof(T)) throw Incomplete();
-    T value;
-    std::memcpy(&value, bytes_.data(), sizeof value);
-    bytes_.remove_prefix(sizeof value);
-    return value;
-  }
-  std::string_view text(std::size_t limit) {
-    const auto size = number<std::uint64_t>();
-    if (size > limit) throw BadClient();
-    if (bytes_.size() < size) throw Incomplete();
-    const auto text = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return text;
-  }
-  std::string key() { return std::string(text(protocol::max_key_bytes)); }
-  std::string_view value() { return text(protocol::max_value_bytes); }
-  std::vector<std::string> keys() {
-    std::vector<std::string> keys;
-    for (auto n = count(); n > 0; --n) keys.push_back(key());
-    return keys;
-  }
-  std::uint64_t count() {
-    const auto n = number<std::uint64_t>();
-    if (n > protocol::max_keys) throw BadClient();
-    return n;
-  }
-  std::size_t left() const { return bytes_.size(); }
-
- private:
-  std::string_view bytes_;
-};
 
 struct Client {
   FileDescriptor socket;
@@ -90,13 +46,6 @@ struct Client {
   std::size_t sent = 0;
   std::set<std::string> awaited;
 };
-
-std::int64_t parse_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) throw BadClient();
-  return value;
-}
 
 // Takes the same time wherever the two differ.
 bool equal_secrets(std::string_view a, std::string_view b) {
@@ -147,10 +96,9 @@ class TcpStoreServer::Loop {
   void release(Client& client);
   void flush(Client& client);
   void put(const std::string& key, std::string value);
-  std::int64_t add(const std::string& key, std::int64_t delta);
   void key_arrived(const std::string& key);
-  std::string value_of(const std::string& key) const;
-  bool exists(const std::string& key) const { return table_.count(key) > 0 || queues_.count(key) > 0; }
+  void start_wait(ClientId id, Client& client, std::vector<std::string> keys);
+  void cancel_wait(ClientId id, Client& client);
 
   // Set before the thread starts, and never changed; any thread may read them.
   const std::string token_;
@@ -163,9 +111,7 @@ class TcpStoreServer::Loop {
   std::map<ClientId, Client> clients_;
   ClientId next_id_ = 0;
   Deadline accept_again_{};  // when no descriptor was left for a client, the next try
-  std::unordered_map<std::string, std::string> table_;
-  std::size_t table_bytes_ = 0;
-  std::unordered_map<std::string, std::deque<std::string>> queues_;
+  StoreTable table_;
   std::unordered_map<std::string, std::set<ClientId>> waiting_;   // by the key they wait for
   std::unordered_map<std::string, std::set<ClientId>> barriers_;  // who has arrived there
   std::thread thread_;
@@ -224,28 +170,20 @@ void TcpStoreServer::Loop::serve(ClientId id, short events) {
   auto& client = found->second;
   try {
     const bool greets = !client.is_valid || !client.is_trusted;
-    if (greets && steady_clock::now() >= client.greeting_deadline) throw BadClient();
+    TANDEM_CHECK(!greets || steady_clock::now() < client.greeting_deadline, "no greeting");
     if (events & POLLOUT) flush(client);
     if (events & ~POLLOUT) {
       receive(client);
       understand(id, client);
     }
-  } catch (const BadClient&) {
-    drop(id);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // what it broke, or memory that ran out while it was served
     drop(id);
   }
 }
 
 void TcpStoreServer::Loop::drop(ClientId id) {
   const auto found = clients_.find(id);
-  const auto forget = [id](auto& by_key, const std::string& key) {
-    const auto entry = by_key.find(key);
-    if (entry == by_key.end()) return;
-    entry->second.erase(id);
-    if (entry->second.empty()) by_key.erase(entry);
-  };
-  for (const auto& key : found->second.awaited) forget(waiting_, key);
+  cancel_wait(id, found->second);
   for (auto entry = barriers_.begin(); entry != barriers_.end();) {
     entry->second.erase(id);
     entry = entry->second.empty() ? barriers_.erase(entry) : std::next(entry);
@@ -256,7 +194,7 @@ void TcpStoreServer::Loop::drop(ClientId id) {
 void TcpStoreServer::Loop::receive(Client& client) {
   // One chunk a turn: a client that never stops sending does not keep the others waiting.
   const auto n = ::recv(client.socket.get(), chunk_.data(), chunk_.size(), 0);
-  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) throw BadClient();
+  TANDEM_CHECK(n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)), "connection closed");
   if (n < 0) return;
   client.received.append(chunk_.data(), static_cast<std::size_t>(n));
 }
@@ -269,16 +207,17 @@ void TcpStoreServer::Loop::understand(ClientId id, Client& client) {
       answer(id, client, reader);
       used = client.received.size() - reader.left();
     }
-  } catch (const Incomplete&) {
+  } catch (const protocol::Incomplete&) {
   }
   client.received.erase(0, used);
   const bool greets = !client.is_valid || !client.is_trusted;
-  if (client.received.size() > (greets ? max_greeting_bytes : max_query_bytes)) throw BadClient();
+  TANDEM_CHECK(client.received.size() <= (greets ? max_greeting_bytes : max_query_bytes), "a query too long");
 }
 
 void TcpStoreServer::Loop::greet(Client& client, Query query, Reader& reader) {
   if (!client.is_valid) {
-    if (query != Query::validate || reader.number<std::uint32_t>() != protocol::magic) throw BadClient();
+    TANDEM_CHECK(query == Query::validate && reader.number<std::uint32_t>() == protocol::magic,
+                 "no greeting");
     client.is_valid = true;
     return;
   }
@@ -290,7 +229,7 @@ void TcpStoreServer::Loop::greet(Client& client, Query query, Reader& reader) {
   }
   if (!proved) {
     ++refused_clients_;
-    throw BadClient();
+    detail::fail("no token");
   }
   client.is_trusted = true;
   send(client, Message().text(token_));
@@ -303,134 +242,117 @@ void TcpStoreServer::Loop::answer(ClientId id, Client& client, Reader& reader) {
   switch (query) {
     case Query::set: {
       const auto key = reader.key();
-      put(key, std::string(reader.value()));
-      return;
+      return put(key, std::string(reader.value()));
     }
     case Query::compare_set: {
       const auto key = reader.key();
       const auto expected = reader.value();
       const auto desired = reader.value();
-      const auto found = table_.find(key);
-      const bool matches = found == table_.end() ? expected.empty() : found->second == expected;
-      const auto reply = Message().text(matches                 ? desired
-                                        : found == table_.end() ? expected
-                                                                : std::string_view(found->second));
-      if (matches) put(key, std::string(desired));
-      return send(client, reply);
+      bool changed = false;
+      send(client, Message().text(table_.compare_set(key, expected, desired, changed)));
+      return changed ? key_arrived(key) : void();
     }
-    case Query::get:
-      return send(client, Message().text(value_of(reader.key())));
+    case Query::get: return send(client, Message().text(table_.get(reader.key())));
     case Query::add: {
       const auto key = reader.key();
-      const auto delta = reader.number<std::int64_t>();
-      return send(client, Message().i64(add(key, delta)));
+      send(client, Message().i64(table_.add(key, reader.number<std::int64_t>())));
+      return key_arrived(key);
     }
     case Query::check: {
       const auto keys = reader.keys();
       const bool ready =
-          std::all_of(keys.begin(), keys.end(), [this](const auto& key) { return exists(key); });
+          std::all_of(keys.begin(), keys.end(), [this](const auto& key) { return table_.contains(key); });
       return send(client,
                   Message().u8(ready ? protocol::CheckReply::ready : protocol::CheckReply::not_ready));
     }
-    case Query::wait: {
-      auto keys = reader.keys();
-      std::erase_if(keys, [this](const auto& key) { return exists(key); });
-      if (keys.empty()) return send(client, Message().u8(protocol::WaitReply::stop));
-      if (client.awaited.size() + keys.size() > protocol::max_keys) throw BadClient();
-      for (auto& key : keys) {
-        waiting_[key].insert(id);
-        client.awaited.insert(std::move(key));
-      }
-      return;
-    }
+    case Query::wait: return start_wait(id, client, reader.keys());
     case Query::cancel_wait:
-      for (const auto& key : client.awaited) {
-        const auto entry = waiting_.find(key);
-        entry->second.erase(id);
-        if (entry->second.empty()) waiting_.erase(entry);
-      }
-      client.awaited.clear();
+      cancel_wait(id, client);
       return send(client, Message().u8(protocol::WaitReply::canceled));
-    case Query::key_count:
-      return send(client, Message().i64(static_cast<std::int64_t>(table_.size())));
-    case Query::delete_key: {
-      const auto found = table_.find(reader.key());
-      const bool present = found != table_.end();
-      if (present) {
-        table_bytes_ -= found->first.size() + found->second.size();
-        table_.erase(found);
-      }
-      return send(client, Message().i64(present));
-    }
+    case Query::key_count: return send(client, Message().i64(static_cast<std::int64_t>(table_.size())));
+    case Query::delete_key: return send(client, Message().i64(table_.erase(reader.key())));
     case Query::append: {
       const auto key = reader.key();
-      auto value = value_of(key);
-      value += reader.value();
-      return put(key, std::move(value));
+      const auto more = reader.value();
+      return put(key, table_.get(key).append(more));
     }
-    case Query::multi_get:
-      for (const auto& key : reader.keys()) send(client, Message().text(value_of(key)));
-      return;
+    case Query::multi_get: {
+      Message reply;
+      for (const auto& key : reader.keys()) {
+        reply.text(table_.get(key));
+        TANDEM_CHECK(reply.bytes().size() <= max_unread_bytes, "a reply too long");
+      }
+      return send(client, reply);
+    }
     case Query::multi_set: {
       std::vector<std::pair<std::string, std::string_view>> pairs;
       for (auto n = reader.count(); n > 0; --n) {
         auto key = reader.key();
         pairs.emplace_back(std::move(key), reader.value());
       }
-      for (auto& [key, value] : pairs) put(key, std::string(value));
+      for (const auto& [key, value] : pairs) put(key, std::string(value));
       return;
     }
-    case Query::ping:
-      return send(client, Message().u32(reader.number<std::uint32_t>()));
+    case Query::ping: return send(client, Message().u32(reader.number<std::uint32_t>()));
     case Query::queue_push: {
       const auto key = reader.key();
-      const auto value = reader.value();
-      if (table_bytes_ + key.size() + value.size() > max_table_bytes) throw BadClient();
-      queues_[key].emplace_back(value);
-      table_bytes_ += key.size() + value.size();
+      table_.push(key, std::string(reader.value()));
       return key_arrived(key);
     }
     case Query::queue_pop: {
-      const auto found = queues_.find(reader.key());
-      if (found == queues_.end()) return send(client, Message().i64(0));
-      auto& queue = found->second;
-      // The number is that of the items left, this one included.
-      send(client, Message().i64(static_cast<std::int64_t>(queue.size())).text(queue.front()));
-      table_bytes_ -= found->first.size() + queue.front().size();
-      queue.pop_front();
-      if (queue.empty()) queues_.erase(found);
-      return;
+      const auto key = reader.key();
+      const auto length = table_.length(key);  // the item that goes is counted
+      Message reply;
+      reply.i64(static_cast<std::int64_t>(length));
+      if (length > 0) reply.text(table_.pop(key));
+      return send(client, reply);
     }
-    case Query::queue_length: {
-      const auto found = queues_.find(reader.key());
-      return send(client, Message().i64(
-                              found == queues_.end() ? 0 : static_cast<std::int64_t>(found->second.size())));
-    }
+    case Query::queue_length:
+      return send(client, Message().i64(static_cast<std::int64_t>(table_.length(reader.key()))));
     case Query::list_keys: {
-      send(client, Message().i64(static_cast<std::int64_t>(table_.size())));
-      for (const auto& entry : table_) send(client, Message().text(entry.first));
-      return;
+      Message reply;
+      reply.i64(static_cast<std::int64_t>(table_.size()));
+      for (const auto& key : table_.keys()) reply.text(key);
+      return send(client, reply);
     }
     case Query::barrier: {
       const auto key = reader.key();
       const auto world_size = reader.number<std::int64_t>();
-      const auto arrived = add(key, 1);
-      auto& waiting = barriers_[key];
-      waiting.insert(id);
-      if (arrived < world_size) return;
-      const auto released = std::move(waiting);
+      barriers_[key].insert(id);
+      if (table_.add(key, 1) < world_size) return;
+      const auto arrived = std::move(barriers_[key]);
       barriers_.erase(key);
-      for (const auto other : released) release(clients_.at(other));
+      for (const auto other : arrived) release(clients_.at(other));
+      return key_arrived(key);
       return;
     }
-    case Query::validate:
-      break;
+    case Query::validate: break;
   }
-  throw BadClient();
+  detail::fail("a query out of place");
+}
+
+void TcpStoreServer::Loop::start_wait(ClientId id, Client& client, std::vector<std::string> keys) {
+  std::erase_if(keys, [this](const auto& key) { return table_.contains(key); });
+  if (keys.empty()) return send(client, Message().u8(protocol::WaitReply::stop));
+  TANDEM_CHECK(client.awaited.size() + keys.size() <= protocol::max_keys, "too many keys awaited at once");
+  for (auto& key : keys) {
+    client.awaited.insert(key);
+    waiting_[std::move(key)].insert(id);
+  }
+}
+
+void TcpStoreServer::Loop::cancel_wait(ClientId id, Client& client) {
+  for (const auto& key : client.awaited) {
+    const auto entry = waiting_.find(key);
+    if (entry == waiting_.end()) continue;  // memory ran out as the wait began
+    entry->second.erase(id);
+    if (entry->second.empty()) waiting_.erase(entry);
+  }
+  client.awaited.clear();
 }
 
 void TcpStoreServer::Loop::send(Client& client, const Message& message) {
-  if (client.replies.size() + message.bytes().size() > max_unread_bytes) throw BadClient();
+  TANDEM_CHECK(client.replies.size() + message.bytes().size() <= max_unread_bytes, "replies are not read");
   client.replies += message.bytes();
   flush(client);
 }
@@ -439,7 +361,7 @@ void TcpStoreServer::Loop::send(Client& client, const Message& message) {
 void TcpStoreServer::Loop::release(Client& client) {
   try {
     send(client, Message().u8(protocol::WaitReply::stop));
-  } catch (const BadClient&) {
+  } catch (const std::exception&) {
     ::shutdown(client.socket.get(), SHUT_RDWR);  // its own next turn drops it
   }
 }
@@ -461,20 +383,8 @@ void TcpStoreServer::Loop::flush(Client& client) {
 }
 
 void TcpStoreServer::Loop::put(const std::string& key, std::string value) {
-  const auto found = table_.find(key);
-  const std::size_t before = found == table_.end() ? 0 : key.size() + found->second.size();
-  if (table_bytes_ - before + key.size() + value.size() > max_table_bytes) throw BadClient();
-  table_bytes_ += key.size() + value.size() - before;
-  table_[key] = std::move(value);
+  table_.set(key, std::move(value));
   key_arrived(key);
-}
-
-std::int64_t TcpStoreServer::Loop::add(const std::string& key, std::int64_t delta) {
-  const auto found = table_.find(key);
-  std::int64_t sum = found == table_.end() ? 0 : parse_number(found->second);
-  if (__builtin_add_overflow(sum, delta, &sum)) throw BadClient();
-  put(key, std::to_string(sum));
-  return sum;
 }
 
 void TcpStoreServer::Loop::key_arrived(const std::string& key) {
@@ -489,18 +399,9 @@ void TcpStoreServer::Loop::key_arrived(const std::string& key) {
   }
 }
 
-std::string TcpStoreServer::Loop::value_of(const std::string& key) const {
-  const auto found = table_.find(key);
-  return found == table_.end() ? std::string() : found->second;
-}
-
 TcpStoreServer::TcpStoreServer(const Options& options) : loop_(std::make_unique<Loop>(options)) {}
 TcpStoreServer::~TcpStoreServer() = default;
-int TcpStoreServer::port() const {
-  return loop_->port();
-}
-int TcpStoreServer::refused_clients() const {
-  return loop_->refused_clients();
-}
+int TcpStoreServer::port() const { return loop_->port(); }
+int TcpStoreServer::refused_clients() const { return loop_->refused_clients(); }
 
 }  // namespace tandem::distributed

@@ -53,9 +53,7 @@ std::string describe_end(const WorkerEnd& end) {
   return text;
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 

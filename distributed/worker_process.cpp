@@ -58,7 +58,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   for (;;) {
     pid_t group;
     const auto n = ::read(0, &group, sizeof group);
-    if (n == sizeof group && count < most) groups[count++] = group;
+    // 0 and -1 mean more than a group to kill(2).
+    if (n == sizeof group && group > 1 && count < most) groups[count++] = group;
     if (n == 0 || (n < 0 && errno != EINTR)) break;
   }
   for (int i = 0; i < count; ++i) kill(-groups[i], SIGKILL);

@@ -7,7 +7,8 @@ namespace tandem::nn {
 
 Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options)
     : window_{options.kernel_size, options.stride, options.padding, options.dilation} {
-  TANDEM_CHECK(in_channels > 0 && out_channels > 0, "Conv2d: channels must be positive, got ", in_channels, " and ", out_channels);
+  TANDEM_CHECK(in_channels > 0 && out_channels > 0, "Conv2d: channels must be positive, got ", in_channels,
+               " and ", out_channels);
   const Shape shape{out_channels, in_channels, options.kernel_size.h, options.kernel_size.w};
   weight = add_parameter("weight", init::kaiming_uniform(shape));
   const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(shape)));

@@ -6,9 +6,12 @@
 namespace tandem::nn {
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
-  TANDEM_CHECK(in_features > 0 && out_features > 0, "Linear: sizes must be positive, got ", in_features, " and ", out_features);
+  TANDEM_CHECK(in_features > 0 && out_features > 0, "Linear: sizes must be positive, got ", in_features,
+               " and ", out_features);
   weight = add_parameter("weight", init::kaiming_uniform({out_features, in_features}));
-  if (with_bias) bias = add_parameter("bias", init::uniform({out_features}, 1 / std::sqrt(static_cast<double>(in_features))));
+  if (with_bias)
+    bias =
+        add_parameter("bias", init::uniform({out_features}, 1 / std::sqrt(static_cast<double>(in_features))));
 }
 
 }  // namespace tandem::nn

@@ -18,11 +18,13 @@ void walk(const Module& module, const std::string& prefix, const F& f) {
 }  // namespace
 
 void Module::check_free(const std::string& name) const {
-  TANDEM_CHECK(!name.empty() && name.find('.') == std::string::npos, "a name in a module must not be empty or hold a dot, got '", name, "'");
+  TANDEM_CHECK(!name.empty() && name.find('.') == std::string::npos,
+               "a name in a module must not be empty or hold a dot, got '", name, "'");
   const auto taken = [&](const auto& list) {
     return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   };
-  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), "this module has a '", name, "' already");
+  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), "this module has a '", name,
+               "' already");
 }
 
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
@@ -79,11 +81,13 @@ void Module::load_state_dict(const std::vector<NamedArray>& state) {
       continue;
     }
     if (found->second->shape() != array.shape())
-      problems << "\n  " << name << ": shape " << found->second->shape() << ", this model has " << array.shape();
+      problems << "\n  " << name << ": shape " << found->second->shape() << ", this model has "
+               << array.shape();
     given.erase(found);
   }
   for (const auto& [name, array] : given) problems << "\n  unexpected: " << name << ' ' << array->shape();
-  TANDEM_CHECK(problems.str().empty(), "load_state_dict: this is the state of another model:", problems.str());
+  TANDEM_CHECK(problems.str().empty(),
+               "load_state_dict: this is the state of another model:", problems.str());
 
   for (const auto& [name, array] : state) given[name] = &array;
   for (auto& [name, array] : mine) array.copy_from(*given.at(name));

@@ -21,8 +21,8 @@ class Sequential : public Module {
     template <std::derived_from<Module> M>
     Step(M module) : module(std::make_shared<M>(std::move(module))) {}  // NOLINT: lists convert
     template <class F>
-      requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
-    Step(F function);  // NOLINT: lists convert
+    requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
+        Step(F function);  // NOLINT: lists convert
 
     std::shared_ptr<Module> module;
   };
@@ -46,7 +46,8 @@ class FunctionModule : public Module {
 }  // namespace detail
 
 template <class F>
-  requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
-Sequential::Step::Step(F function) : module(std::make_shared<detail::FunctionModule<F>>(std::move(function))) {}
+requires(!std::derived_from<F, Module> &&
+         std::is_invocable_r_v<Tensor, F, const Tensor&>) Sequential::Step::Step(F function)
+    : module(std::make_shared<detail::FunctionModule<F>>(std::move(function))) {}
 
 }  // namespace tandem::nn

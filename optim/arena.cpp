@@ -11,7 +11,8 @@ std::vector<Array> arena_like(std::span<const Array> like) {
   std::vector<Array> arrays;
   std::size_t offset = 0;
   for (const Array& a : like) {
-    arrays.emplace_back(storage_slice(block, offset, padded(a)), a.shape(), contiguous_strides(a.shape()), 0, a.dtype());
+    arrays.emplace_back(storage_slice(block, offset, padded(a)), a.shape(), contiguous_strides(a.shape()), 0,
+                        a.dtype());
     offset += padded(a);
   }
   return arrays;

@@ -14,6 +14,8 @@ class Optimizer {
   // One update from the gradients that are there; a parameter without gradient stays as it is. Gradients are only read.
   virtual void step() = 0;
   virtual void zero_grad() = 0;
+  // The learning rate of the next step, of the given parameter group.
+  virtual double lr(int group = 0) const = 0;
 
   // What the next step depends on besides the parameters: "layer1.0.weight/momentum". Empty before the first step.
   virtual std::vector<NamedArray> state_dict() const = 0;

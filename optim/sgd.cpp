@@ -12,15 +12,18 @@ void check(const SgdOptions& o) {
   const auto is_valid = [](double v) { return std::isfinite(v) && v >= 0; };
   TANDEM_CHECK(is_valid(o.lr), "SGD: lr must be a number of at least 0, got ", o.lr);
   TANDEM_CHECK(is_valid(o.momentum), "SGD: momentum must be a number of at least 0, got ", o.momentum);
-  TANDEM_CHECK(is_valid(o.weight_decay), "SGD: weight_decay must be a number of at least 0, got ", o.weight_decay);
-  TANDEM_CHECK(!o.nesterov || (o.momentum > 0 && o.dampening == 0), "SGD: nesterov needs momentum above 0 and dampening 0");
+  TANDEM_CHECK(is_valid(o.weight_decay), "SGD: weight_decay must be a number of at least 0, got ",
+               o.weight_decay);
+  TANDEM_CHECK(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
+               "SGD: nesterov needs momentum above 0 and dampening 0");
 }
 
 constexpr const char* momentum_suffix = "/momentum";
 
 }  // namespace
 
-SGD::SGD(std::vector<NamedTensor> parameters, const SgdOptions& options) : SGD({SgdGroup{std::move(parameters), options}}) {}
+SGD::SGD(std::vector<NamedTensor> parameters, const SgdOptions& options)
+    : SGD({SgdGroup{std::move(parameters), options}}) {}
 
 SGD::SGD(std::vector<SgdGroup> groups) {
   std::set<const autograd::TensorState*> seen;
@@ -29,7 +32,8 @@ SGD::SGD(std::vector<SgdGroup> groups) {
     TANDEM_CHECK(!parameters.empty(), "SGD: a group without parameters");
     std::vector<Array> values;
     for (const auto& [name, tensor] : parameters) {
-      TANDEM_CHECK(tensor.dtype() == DType::f32, "SGD: parameter ", name, " is ", tensor.dtype(), ", must be f32");
+      TANDEM_CHECK(tensor.dtype() == DType::f32, "SGD: parameter ", name, " is ", tensor.dtype(),
+                   ", must be f32");
       TANDEM_CHECK(seen.insert(tensor.state().get()).second, "SGD: parameter ", name, " is given twice");
       values.push_back(tensor.value());
     }
@@ -57,11 +61,13 @@ void SGD::step() {
       gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
       segments.push_back({value.data<float>(), gradients.back().data<float>(),
-                          e.momentum.defined() ? e.momentum.data<float>() : nullptr, value.numel(), !e.momentum_started});
+                          e.momentum.defined() ? e.momentum.data<float>() : nullptr, value.numel(),
+                          !e.momentum_started});
       e.momentum_started = e.momentum.defined();
       value.storage()->written_by("SGD::step");
     }
-    if (!segments.empty()) backend(group.entries[0].parameter.tensor.device()).sgd_step(segments, group.options);
+    if (!segments.empty())
+      backend(group.entries[0].parameter.tensor.device()).sgd_step(segments, group.options);
   }
 }
 
@@ -92,8 +98,10 @@ void SGD::load_state_dict(const std::vector<NamedArray>& state) {
   for (const auto& [name, array] : state) {
     const Entry* entry = find(name);
     TANDEM_CHECK(entry, "SGD: the saved state has ", name, ", but no such parameter is being optimised");
-    TANDEM_CHECK(entry->momentum.defined(), "SGD: the saved state has ", name, ", but momentum is 0 here; give the same --momentum");
-    TANDEM_CHECK(entry->momentum.shape() == array.shape(), "SGD: ", name, " has shape ", array.shape(), ", expected ", entry->momentum.shape());
+    TANDEM_CHECK(entry->momentum.defined(), "SGD: the saved state has ", name,
+                 ", but momentum is 0 here; give the same --momentum");
+    TANDEM_CHECK(entry->momentum.shape() == array.shape(), "SGD: ", name, " has shape ", array.shape(),
+                 ", expected ", entry->momentum.shape());
   }
   for (Group& group : groups_)
     for (Entry& e : group.entries) e.momentum_started = false;

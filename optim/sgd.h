@@ -28,14 +28,14 @@ class SGD : public Optimizer {
   void load_state_dict(const std::vector<NamedArray>& state) override;
 
   int group_count() const { return static_cast<int>(groups_.size()); }
-  double lr(int group = 0) const { return groups_.at(group).options.lr; }
+  double lr(int group = 0) const override { return groups_.at(group).options.lr; }
   void set_lr(double lr);  // of every group
   void set_lr(double lr, int group) { groups_.at(group).options.lr = lr; }
 
  private:
   struct Entry {
     NamedTensor parameter;
-    Array momentum;                // undefined where momentum is 0
+    Array momentum;  // undefined where momentum is 0
     bool momentum_started = false;
   };
   struct Group {

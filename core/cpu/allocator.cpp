@@ -3,8 +3,6 @@
 // system for nothing.
 #include <tandem/core/cpu/cpu_backend.h>
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -15,8 +13,6 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
-constexpr std::size_t huge_page =
-    2u << 20;  // large blocks are aligned to it, so that few TLB entries cover them
 
 struct SizeClass {
   std::size_t index, bytes;
@@ -66,17 +62,10 @@ class CachingAllocator {
   }
 
  private:
-  static std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : alignment; }
   static std::size_t system_size(std::size_t bytes) {
-    const std::size_t align = alignment_of(bytes);
-    return (bytes + align - 1) / align * align;
+    return (bytes + alignment - 1) / alignment * alignment;
   }
-
-  static void* from_system(std::size_t bytes) {
-    void* block = std::aligned_alloc(alignment_of(bytes), system_size(bytes));
-    if (block && bytes >= huge_page) madvise(block, bytes, MADV_HUGEPAGE);
-    return block;
-  }
+  static void* from_system(std::size_t bytes) { return std::aligned_alloc(alignment, system_size(bytes)); }
 
   void release_cached() {
     std::lock_guard lock(mutex_);

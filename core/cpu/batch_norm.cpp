@@ -241,7 +241,8 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
       constexpr int L = lanes;
       using V = vec<C, L>;
       const V a = load<L>(&slope[c]), b = load<L>(&offset[c]);
-      for (std::int64_t i = 0; i < pixels; ++i, at += channels) store<L>(out + at, V(load<L>(in + at) * a + b));
+      for (std::int64_t i = 0; i < pixels; ++i, at += channels)
+        store<L>(out + at, V(load<L>(in + at) * a + b));
     };
     if (!fusion.max_pool_2x2) {
       cpu::parallel_for(images * height, x.numel(), [&](std::int64_t row) {

@@ -1,12 +1,15 @@
 #include <tandem/core/check.h>
+#include <tandem/data/download.h>
 #include <tandem/data/find_mnist.h>
 #include <tandem/data/mnist.h>
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 
 #include "data/http_server.h"
+#include "data/idx_files.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -75,6 +78,36 @@ TEST_F(FindMnist, CacheFolderWithoutXdgIsInTheHomeFolder) {
     const Variable variable("XDG_CACHE_HOME", xdg);
     EXPECT_EQ(find_mnist().folder, folder.path() / ".cache" / "tandem" / "mnist");
   }
+}
+
+TEST_F(FindMnist, DownloadsOnFirstUseOnlyAndUnpacks) {
+  std::map<std::string, std::string> served;
+  for (const auto& name : names) {
+    const bool has_images = name.find("images") != std::string::npos;
+    const std::string bytes = has_images ? testing::idx_bytes({2, 28, 28}, std::string(2 * 28 * 28, 'x'))
+                                         : testing::idx_bytes({2}, "\1\2");
+    served["/mnist/" + name + ".gz"] = testing::gzip(bytes);
+  }
+  MnistSource source;
+  for (const auto& name : names) {
+    write_bytes(folder / "file", served["/mnist/" + name + ".gz"]);
+    source.md5.push_back(md5_of(folder / "file"));
+  }
+  HttpServer server([&](const std::string& request) {
+    const auto begin = request.find(' ') + 1;
+    return HttpServer::answer("200 OK", served.at(request.substr(begin, request.find(' ', begin) - begin)));
+  });
+  source.mirrors = {server.url() + "mnist/"};
+  const MnistFolder first = find_mnist(source);
+  EXPECT_EQ(first.folder, mnist);
+  EXPECT_FALSE(first.is_sample);
+  testing::expect_parts(first.notice, {"downloaded", mnist.string()});
+  EXPECT_EQ(server.requests().size(), 4u);
+  for (const auto& name : names) EXPECT_TRUE(fs::exists(mnist / name)) << name;
+  EXPECT_EQ(Mnist(mnist, Split::train).size(), 2);
+
+  EXPECT_TRUE(find_mnist(source).notice.empty());
+  EXPECT_EQ(server.requests().size(), 4u);
 }
 
 TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {

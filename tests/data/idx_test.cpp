@@ -36,6 +36,16 @@ TEST(Idx, PlainAndGzipByContentNotByName) {
   }
 }
 
+TEST(Idx, WritesWhatItReads) {
+  TemporaryFolder folder;
+  const std::string bytes = idx_bytes({2, 0x102}, std::string(2 * 0x102, 'x'));
+  write_bytes(folder / "a", bytes);
+  write_idx(folder / "b", read_idx(folder / "a"));
+  EXPECT_EQ(testing::read_bytes(folder / "b"), bytes);
+  EXPECT_ERROR(write_idx(folder / "c", Array::empty({2, 3}, DType::u8).transpose(0, 1)), "must be row-major");
+  EXPECT_ERROR(write_idx(folder / "c", Array::empty({2, 3})), "holds f32");
+}
+
 TEST(Idx, LargerThanAllBuffers) {
   TemporaryFolder folder;
   std::string data(1'000'003, '\0');

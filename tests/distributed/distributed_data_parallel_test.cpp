@@ -20,10 +20,10 @@
 namespace tandem::distributed {
 namespace {
 
-using tests::Group;
-using tests::message_of;
-using tests::run_ranks;
-using tests::run_ranks_catching;
+using testing::Group;
+using testing::message_of;
+using testing::run_ranks;
+using testing::run_ranks_catching;
 
 // The number at `index` of a fixed random-looking sequence in [-1, 1).
 float noise(std::int64_t index) {

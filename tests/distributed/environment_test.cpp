@@ -144,9 +144,7 @@ TEST(ConnectStore, KeysOfAnotherAttemptAreNotSeen) {
   EXPECT_FALSE(connect_store(environment, 10s)->check({"key"}));
 }
 
-TEST(ConnectStore, NeedsAnAddress) {
-  EXPECT_THROW(connect_store({}, 10s), Error);
-}
+TEST(ConnectStore, NeedsAnAddress) { EXPECT_THROW(connect_store({}, 10s), Error); }
 
 TEST(ReportFailure, WritesWhatTorchrunReads) {
   const auto path =

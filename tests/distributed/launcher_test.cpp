@@ -1,5 +1,6 @@
 // Runs the built tandemrun with small shell commands as ranks.
 #include <tandem/core/check.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/launcher.h>
 #include <tandem/distributed/socket.h>
 
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -92,15 +94,26 @@ class LauncherTest : public testing::Test {
                                      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    ASSERT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    const int failure = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
+    if (failure) {
+      pid_ = -1;
+      throw Error("cannot run " + tandemrun + ": " + std::strerror(failure));
+    }
+  }
+
+  // A number that is no single process's must never get to kill(2): -1 is every process of the machine.
+  void send(int signal) {
+    TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
+    EXPECT_EQ(kill(pid_, signal), 0);
   }
 
   // The exit code, or 1000 + the signal that ended tandemrun; 2000 when it did not end.
   int finish() {
+    TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
     int status = 0;
     if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
-      kill(pid_, SIGKILL);
+      send(SIGKILL);
       waitpid(pid_, &status, 0);
       pid_ = -1;
       return 2000;
@@ -187,6 +200,35 @@ TEST_F(LauncherTest, KeepsTheUsersThreadCount) {
 TEST_F(LauncherTest, OpenStoreHasNoToken) {
   EXPECT_EQ(run_shell(1, "echo \"token '$TANDEM_STORE_TOKEN'\"", {"--open-store"}), 0);
   EXPECT_EQ(out(), "token ''\n");
+}
+
+// Bash can speak to the store: the greeting, then the token's proof where asked, then a ping.
+std::string store_script(bool with_proof) {
+  const std::string greeting =
+      "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; ";
+  const std::string proof =
+      "n='\\40\\0\\0\\0\\0\\0\\0\\000'; t=$TANDEM_STORE_TOKEN; "
+      "printf '\\2\\14\\0\\0\\0\\0\\0\\0\\0tandem/token'$n$t$n$t >&3; head -c 40 <&3 | tail -c 32; echo; ";
+  return greeting + (with_proof ? proof : "") + "printf '\\15ping' >&3; head -c 4 <&3";
+}
+
+TEST_F(LauncherTest, ServesTheStoreToItsRanks) {
+  EXPECT_EQ(run({"bash", "-c", "echo $TANDEM_STORE_TOKEN; " + store_script(true)}), 0);
+  std::istringstream lines(out());
+  std::string token, reply, ping;
+  lines >> token >> reply >> ping;
+  EXPECT_EQ(token.size(), 32u);
+  EXPECT_EQ(reply, token);
+  EXPECT_EQ(ping, "ping");
+}
+
+TEST_F(LauncherTest, TellsWhyARankWithoutTheTokenGetsNoAnswer) {
+  EXPECT_EQ(run({"bash", "-c", store_script(false)}), 0);
+  EXPECT_EQ(out(), "");
+  expect_contains(err(), "--open-store");
+  EXPECT_EQ(run({"--open-store", "bash", "-c", store_script(false)}), 0);
+  EXPECT_EQ(out(), "ping");
+  EXPECT_EQ(err(), "");
 }
 
 TEST_F(LauncherTest, GivesThePortAsked) {
@@ -309,7 +351,7 @@ TEST_F(LauncherTest, ForwardsSignals) {
            "trap 'echo stopping; exit 0' TERM INT; echo $$ > " + folder_.string() +
                "/pid$RANK; while :; do sleep 0.05; done"});
     const auto processes = pids(2);
-    kill(pid_, signal);
+    send(signal);
     EXPECT_EQ(finish(), 128 + signal);
     EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] stopping", "stopping"}));
     expect_contains(err(), signal == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT");
@@ -321,10 +363,10 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   start({"--grace=60", "sh", "-c",
          "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
   const auto processes = pids(1);
-  kill(pid_, SIGTERM);
+  send(SIGTERM);
   std::this_thread::sleep_for(200ms);
   EXPECT_TRUE(is_alive(processes[0]));
-  kill(pid_, SIGTERM);
+  send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   EXPECT_TRUE(all_end(processes));
 }
@@ -335,7 +377,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
              "/pid_child$RANK; trap '' TERM HUP INT; wait"});
   const auto processes = pids(4);
   for (const auto process : processes) EXPECT_TRUE(is_alive(process));
-  kill(pid_, SIGKILL);
+  send(SIGKILL);
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
 }
@@ -458,6 +500,7 @@ TEST_F(LauncherTest, EndsThoughNobodyReadsItsOutput) {
   const FileDescriptor reader(ends[0]);
   FileDescriptor writer(ends[1]);
   const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
   if (pid == 0) {
     dup2(writer.get(), 1);
     dup2(open("/dev/null", O_WRONLY), 2);

@@ -11,10 +11,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using tests::Group;
-using tests::message_of;
-using tests::run_ranks;
-using tests::run_ranks_catching;
+using testing::Group;
+using testing::message_of;
+using testing::run_ranks;
+using testing::run_ranks_catching;
 
 template <class T>
 Array filled(std::int64_t n, T value) {
@@ -54,7 +54,7 @@ void check_reductions(Group group, std::int64_t n) {
   }
 }
 
-class ProcessGroupOfSize : public testing::TestWithParam<int> {};
+class ProcessGroupOfSize : public ::testing::TestWithParam<int> {};
 
 TEST_P(ProcessGroupOfSize, reduces_every_dtype_small_and_large) {
   run_ranks(GetParam(), [](Group group) {
@@ -143,7 +143,7 @@ TEST_P(ProcessGroupOfSize, runs_many_operations_in_the_order_of_their_start) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ProcessGroupOfSize, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Sizes, ProcessGroupOfSize, ::testing::Values(1, 2, 3, 4));
 
 TEST(LocalGroup, changes_nothing_and_checks_its_arguments) {
   const auto group = local_group();

@@ -11,8 +11,8 @@
 namespace tandem::distributed {
 namespace {
 
-using tests::Group;
-using tests::run_ranks;
+using testing::Group;
+using testing::run_ranks;
 
 using Layout = std::vector<std::vector<std::size_t>>;
 
@@ -23,7 +23,7 @@ NamedTensor parameter(const std::string& name, std::int64_t elements, DType dtyp
 TEST(Buckets, follow_reverse_order_and_close_once_they_hold_their_size) {
   // 400-byte parameters: the first bucket closes at 500 bytes, the others at 1000.
   std::vector<NamedTensor> parameters;
-  for (int i = 0; i < 8; ++i) parameters.push_back(parameter("p" + std::to_string(i), 100));
+  for (int i = 0; i < 8; ++i) parameters.push_back(parameter(std::to_string(i), 100));
   EXPECT_EQ(assign_buckets(parameters, {.first_bytes = 500, .bytes = 1000}),
             (Layout{{7, 6}, {5, 4, 3}, {2, 1, 0}}));
   EXPECT_EQ(assign_buckets(parameters, {}), (Layout{{7, 6, 5, 4, 3, 2, 1, 0}}));

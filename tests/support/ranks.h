@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace tandem::tests {
+namespace tandem::testing {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
 
@@ -57,4 +57,4 @@ inline std::string message_of(const std::exception_ptr& exception) {
   }
 }
 
-}  // namespace tandem::tests
+}  // namespace tandem::testing

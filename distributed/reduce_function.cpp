@@ -1,4 +1,4 @@
-#include <tandem/distributed/reduction.h>
+#include <tandem/distributed/reduce_function.h>
 
 #include <algorithm>
 #include <type_traits>
@@ -52,8 +52,8 @@ void reduce(void* out, const void* const* sources, int count, std::size_t elemen
 
 }  // namespace
 
-Reduction reduction(DType dtype, ReduceOp op) {
-  return dispatch(dtype, [op](auto zero) -> Reduction {
+ReduceFunction reduce_function(DType dtype, ReduceOp op) {
+  return dispatch(dtype, [op](auto zero) -> ReduceFunction {
     using T = decltype(zero);
     switch (op) {
       case ReduceOp::sum:

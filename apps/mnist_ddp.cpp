@@ -1,0 +1,93 @@
+// Trains a small convolutional network on MNIST, on one process or several: tandemrun --nproc-per-node 2 mnist_ddp
+#include <tandem/tandem.h>
+
+#include <iostream>
+
+using namespace tandem;
+using namespace tandem::distributed;
+
+struct Net : nn::Module {
+  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
+
+  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
+};
+
+std::string find_data(const std::string& data, bool quiet) {
+  const auto say = [quiet](const std::string& line) {
+    if (!quiet && !line.empty()) std::cerr << line << std::endl;
+  };
+  const auto found = data::find_mnist({.data = data, .report = say});
+  say(found.notice);
+  return found.folder.string();
+}
+
+// The fraction of `images` that the model recognises, over all ranks.
+double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader& images, DType dtype) {
+  const NoGrad no_grad;
+  const Autocast autocast(dtype);
+  ddp.eval();
+  double right = 0, all = 0;
+  for (auto& [image, label] : images) {
+    right +=
+        ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label)).item();
+    all += static_cast<double>(label.numel());
+  }
+  ddp.train();
+  const auto sums = Array::from(std::vector<double>{right, all}, {2});
+  group.all_reduce(sums)->wait();
+  return sums.data<double>()[0] / sums.data<double>()[1];
+}
+
+int main(int argc, char** argv) {
+  TrainingOptions options("mnist_ddp",
+                          "Trains a small convolutional network on MNIST, on one process or several.");
+  options.epochs = 5;
+  options.batch_size = 100;
+  std::string data;
+  double lr = 1e-4, momentum = 0, weight_decay = 0;
+  options.add("--data", data, "folder of the MNIST files (TANDEM_DATA, else a download, else a sample)");
+  options.add("--lr", lr, "learning rate", {.min = 0});
+  options.add("--momentum", momentum, "of the gradients", {.min = 0});
+  options.add("--weight-decay", weight_decay, "L2 penalty", {.min = 0});
+
+  return options.run(argc, argv, [&] {
+    const auto group = init(options.init_options());
+    const int rank = group->rank(), world = group->size();
+    const auto folder =
+        once_per_host(*group, options.local_rank, [&] { return find_data(data, options.quiet); });
+    const auto [images, tests] = run_together(*group, [&] {
+      return std::pair(data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test));
+    });
+    data::DistributedSampler sampler(images.size(), {.rank = rank, .world = world, .seed = options.seed});
+    data::Loader loader(images, sampler,
+                        {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers)});
+    data::ExactSampler test_sampler(tests.size(), rank, world);
+    data::Loader test_loader(tests, test_sampler, {.batch_size = 500});
+
+    manual_seed(options.seed);
+    Net model;
+    DistributedDataParallel ddp(model, group, options.bucket_sizes());
+    const nn::CrossEntropyLoss criterion;
+    optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
+
+    TrainingRun run(options, group, model, optimizer, loader);
+    while (run.next_epoch()) {
+      sampler.set_epoch(run.epoch());
+      for (auto& [image, label] : loader) {
+        const Autocast autocast(options.dtype);
+        const Tensor loss = criterion(ddp(image), label);
+        optimizer.zero_grad();
+        loss.backward();
+        optimizer.step();
+        if (!run.step(loss)) break;
+      }
+      run.end_epoch({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
+    }
+    if (options.epochs == 0) run.show({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
+    run.finish();
+  });
+}

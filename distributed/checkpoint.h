@@ -1,0 +1,48 @@
+// Checkpoints: a training job on disk, from which it can go on as if nothing had happened.
+//
+// One safetensors file each: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Tensors: model/NAME and what
+// the optimizer keeps (optimizer/NAME/momentum); metadata: the rest of TrainingState, as text.
+#pragma once
+
+#include <tandem/core/named_array.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+struct TrainingState {
+  std::string program;
+  std::int64_t epoch = 0;     // the one that is running, or to be begun; from 0
+  std::int64_t step = 0;      // optimizer steps so far
+  std::int64_t position = 0;  // of these, in this epoch; 0: at its start
+  std::uint64_t seed = 0;
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 1;
+  std::string generator;      // default_generator().state() when this epoch began
+  std::vector<float> losses;  // the sum of this epoch's losses so far, by rank
+  std::vector<NamedArray> model;
+  std::vector<NamedArray> optimizer;
+};
+
+// Error when `folder` is not there and can't be made.
+void make_checkpoint_folder(const std::filesystem::path& folder);
+
+// Writes `state` into `folder`, and then removes the oldest checkpoints beyond
+// `keep_last`. A crash or a full disk at any moment leaves the older ones as they were, and no partial file.
+void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
+
+// The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).
+// Damaged ones are left out, and `warn` is told. Error when all are damaged, or the newest valid one is of another program.
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder,
+                                                     const std::string& program,
+                                                     const std::function<void(const std::string&)>& warn);
+
+// Error, with the reason, for a file that is no checkpoint or a damaged one.
+TrainingState read_checkpoint(const std::filesystem::path& path);
+
+}  // namespace tandem::distributed

@@ -1,0 +1,46 @@
+#include <tandem/core/check.h>
+#include <tandem/distributed/log_folder.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+namespace tandem::distributed {
+
+namespace fs = std::filesystem;
+
+LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool has_logs) {
+  fs::path folder = root;
+  if (root.empty()) {
+    auto pattern = (fs::temp_directory_path() / "tandemrun-XXXXXX").string();
+    TANDEM_CHECK(mkdtemp(pattern.data()), "cannot make the folder ", pattern, ": ", std::strerror(errno));
+    folder = pattern;
+    if (has_logs) {
+      std::fprintf(stderr, "tandemrun: logs are in %s\n", folder.c_str());
+    } else {
+      temporary_ = folder;
+    }
+  }
+  auto name = run_id;
+  std::replace(name.begin(), name.end(), '/', '_');
+  attempt_ = fs::absolute(folder) / name / "attempt_0";
+}
+
+LogFolder::~LogFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+fs::path LogFolder::of(int local_rank) const {
+  const auto folder = attempt_ / std::to_string(local_rank);
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  TANDEM_CHECK(!failure, "cannot make the folder ", folder.string(), ": ", failure.message());
+  fs::remove(folder / "error.json", failure);
+  return folder;
+}
+
+}  // namespace tandem::distributed

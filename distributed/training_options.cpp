@@ -1,0 +1,331 @@
+#include <tandem/distributed/cores.h>
+#include <tandem/distributed/network_interface.h>
+#include <tandem/distributed/training_options.h>
+
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr double any = std::numeric_limits<double>::max();
+constexpr const char* shared = "Every training program";
+
+// A usage error: leads to exit code 2.
+struct UsageError : Error {
+  using Error::Error;
+};
+
+// Failed before the other ranks heard of it: of all failures this must be seen to be the first.
+struct EarlierFailure : Error {
+  using Error::Error;
+  std::chrono::system_clock::time_point when = std::chrono::system_clock::now();
+};
+
+// This rank has nothing wrong, another one has, and says so itself.
+struct PeerFailure : Error {
+  using Error::Error;
+};
+
+template <class T>
+std::string allowed(OptionRange range) {
+  std::ostringstream text;
+  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
+  const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
+  if (has_min && has_max) text << " from " << range.min << " to " << range.max;
+  else if (has_min) text << " of at least " << range.min;
+  else if (has_max) text << " of at most " << range.max;
+  return text.str();
+}
+
+// The whole of `text` as a finite T in `range`.
+template <class T>
+T parse_number(const std::string& name, const std::string& text, OptionRange range) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  bool valid = result.ec == std::errc() && result.ptr == end;
+  if constexpr (std::is_floating_point_v<T>) valid = valid && std::isfinite(value);
+  valid = valid && static_cast<double>(value) >= range.min && static_cast<double>(value) <= range.max;
+  if (!valid) throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
+  return value;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
+
+template <class T>
+std::string shown(T value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// "--batch_size=5" as "--batch-size=5".
+std::string with_dashes(std::string argument) {
+  if (argument.compare(0, 2, "--") != 0) return argument;
+  const auto name_end = std::min(argument.find('='), argument.size());
+  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+  return argument;
+}
+
+}  // namespace
+
+// CLI11, with every value converted and checked here, so that all errors read alike.
+class TrainingOptions::Parser {
+ public:
+  Parser(const std::string& program, const std::string& description) : app_(description, program) {
+    app_.set_help_flag("--help", "this text");
+    app_.get_formatter()->column_width(30);
+    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  void option(const std::string& group, const std::string& name, const std::string& type,
+              const std::string& help, std::function<void(const std::string&)> set) {
+    const auto callback = [set = std::move(set)](const std::string& text) { set(text); };
+    app_.add_option_function<std::string>(name, callback, help)
+        ->group(group)
+        ->type_name(type)
+        ->allow_extra_args(false);
+  }
+
+  template <class T>
+  void number(const std::string& group, const std::string& name, T& value, const std::string& help,
+              OptionRange range) {
+    option(group, name, std::is_integral_v<T> ? "N" : "X", help,
+           [&value, name, range](const std::string& text) { value = parse_number<T>(name, text, range); });
+  }
+
+  void text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
+            const std::string& help) {
+    option(group, name, type, help, [&value, name](const std::string& given) {
+      if (given.empty()) throw UsageError(name + ": expected a text that is not empty");
+      value = given;
+    });
+  }
+
+  void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
+              std::function<void(const std::string&)> set, const std::string& help) {
+    std::string type;
+    for (const auto& c : choices) type += (type.empty() ? "" : "|") + c;
+    option(group, name, type, help, [=](const std::string& given) {
+      if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
+        throw UsageError(name + " " + given + ": expected " + list(choices));
+      }
+      set(given);
+    });
+  }
+
+  void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
+    app_.add_flag(name, value, help)->group(group);
+  }
+
+  // False when help was asked for.
+  bool parse(int argc, const char* const* argv) {
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+      return false;
+    } catch (const CLI::ExtrasError&) {
+      throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string text = error.what();
+      throw UsageError(text.substr(0, text.find(':')) + ": expected a value behind it");
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(error.what());
+    }
+    return true;
+  }
+
+  std::string help() const { return app_.help(); }
+  bool given(const std::string& name) const { return app_.count(name) > 0; }
+
+ private:
+  CLI::App app_;
+};
+
+TrainingOptions::TrainingOptions(std::string program, std::string description)
+    : program_(std::move(program)), parser_(std::make_unique<Parser>(program_, description)) {}
+
+TrainingOptions::~TrainingOptions() = default;
+
+void TrainingOptions::add(const std::string& name, std::string& value, const std::string& help) {
+  parser_->text(program_, name, "TEXT", value, help);
+}
+
+void TrainingOptions::add(const std::string& name, double& value, const std::string& help,
+                          OptionRange range) {
+  parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
+}
+
+void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help,
+                          OptionRange range) {
+  parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
+}
+
+void TrainingOptions::add_shared_options() {
+  Parser& p = *parser_;
+  p.choice(
+      shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
+      "where to compute (auto)");
+  p.choice(
+      shared, "--backend", {"auto", "gloo"}, [this](const std::string& v) { backend = v; },
+      "how the processes communicate (auto)");
+  p.option(shared, "--init-method", "URL", "where they meet: env:// or tcp://HOST:PORT (env://)",
+           [this](const std::string& v) {
+             try {
+               check_init_method(init_method = v);
+             } catch (const Error& error) {
+               throw UsageError("--init-method " + v + ": " + error.what());
+             }
+           });
+  p.number(shared, "--local-rank", local_rank, "for old launchers; LOCAL_RANK wins", {.min = 0, .max = 1e6});
+  p.number(shared, "--timeout", timeout, "longest wait for another process, in seconds (300)",
+           {.min = 0.001, .max = 1e7});
+  p.option(shared, "--interface", "NAME|CIDR", "network interface (chosen)", [this](const std::string& v) {
+    try {
+      local_address(interface = v);
+    } catch (const Error& error) {
+      throw UsageError("--interface " + v + ": " + error.what());
+    }
+  });
+  p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
+  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine");
+  p.choice(
+      shared, "--dtype", {"f32", "bf16"},
+      [this](const std::string& v) { dtype = v == "bf16" ? DType::bf16 : DType::f32; },
+      "compute type; weights stay f32 (f32)");
+  p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
+           {.min = 1, .max = 4096});
+  p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
+           {.min = 0, .max = 4096});
+  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")",
+           {.min = 0, .max = 1e9});
+  p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
+           {.min = 1, .max = 1e9});
+  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
+           {.min = 1e-6, .max = 1e6});
+  p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
+  p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
+  p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
+  p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
+  p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
+  p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
+  p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
+  p.flag(shared, "--quiet", quiet, "errors only");
+}
+
+// What no single option can tell.
+void TrainingOptions::check_together() const {
+  if (device_name == "cuda") {
+    throw UsageError("--device cuda: this build has no CUDA; expected auto or cpu");
+  }
+  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
+    if (parser_->given(name) && checkpoint.empty()) {
+      throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
+    }
+  }
+  if (log_every > 0 && metrics.empty())
+    throw UsageError("--log-every: needs --metrics FILE, where the lines go");
+  const std::string suffix = ".safetensors";
+  if (!save.empty() && (save.size() <= suffix.size() || save.substr(save.size() - suffix.size()) != suffix)) {
+    throw UsageError("--save " + save + ": expected a file name that ends in .safetensors");
+  }
+}
+
+void TrainingOptions::apply_threads(const Environment& environment) {
+  const char* from_environment = std::getenv("OMP_NUM_THREADS");
+  if (threads == 0 && from_environment && *from_environment) threads = omp_get_max_threads();
+  if (threads == 0) threads = std::max(1, available_cores() / environment.local_world_size);
+  omp_set_num_threads(static_cast<int>(threads));
+}
+
+int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
+  // Who speaks must be known before anything can fail.
+  const char* rank = std::getenv("RANK");
+  const std::string speaker = rank && *rank ? "[rank" + std::string(rank) + "]: " : program_ + ": ";
+  const bool is_rank_0 = !rank || !*rank || std::string(rank) == "0";
+  try {
+    add_shared_options();
+    if (!parser_->parse(argc, argv)) {
+      if (is_rank_0) std::cout << parser_->help();
+      return 0;
+    }
+    check_together();
+    const auto environment = environment_for(init_method);
+    if (std::getenv("LOCAL_RANK")) local_rank = environment.local_rank;
+    apply_threads(environment);
+    body();
+    return 0;
+  } catch (const UsageError& error) {
+    // All ranks were given the same: one says so.
+    if (is_rank_0) std::cerr << program_ << ": " << error.what() << std::endl;
+    report_failure(error.what());
+    return 2;
+  } catch (const PeerFailure& error) {
+    // Under a launcher one message is enough: that of the rank that failed.
+    if (!std::getenv("TORCHELASTIC_RUN_ID")) std::cerr << speaker << error.what() << std::endl;
+    report_failure(error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << speaker << error.what() << std::endl;
+    const auto* earlier = dynamic_cast<const EarlierFailure*>(&error);
+    report_failure(error.what(), earlier ? earlier->when : std::chrono::system_clock::now());
+    return 1;
+  }
+}
+
+InitOptions TrainingOptions::init_options() const {
+  const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
+  return {backend, init_method, wait, interface};
+}
+
+BucketSizes TrainingOptions::bucket_sizes() const {
+  const auto cap = std::max<std::size_t>(1, static_cast<std::size_t>(bucket_cap_mb * (1 << 20)));
+  return {std::min(BucketSizes().first_bytes, cap), cap};
+}
+
+void run_together(ProcessGroup& group, const std::function<void()>& f) {
+  std::optional<EarlierFailure> mine;
+  try {
+    f();
+  } catch (const std::exception& error) {
+    mine.emplace(error.what());
+  }
+  const auto messages = group.all_gather_strings(mine ? std::string("!") + mine->what() : "", "outcome");
+  for (int r = 0; r < group.size(); ++r) {
+    if (messages[r].empty()) continue;
+    if (r == group.rank()) throw *mine;
+    throw PeerFailure("rank " + std::to_string(r) + " failed: " + messages[r].substr(1));
+  }
+}
+
+std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
+                          const std::function<std::string()>& f) {
+  const auto mine = run_together(group, [&] { return local_rank == 0 ? f() : std::string(); });
+  const auto all = group.all_gather_strings(mine, "result");
+  // Launchers number the processes of a host one after the other.
+  return all.at(static_cast<std::size_t>(std::max<std::int64_t>(0, group.rank() - local_rank)));
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,110 @@
+// TrainingOptions: the command line that all training programs share, and what their main() does besides training.
+#pragma once
+
+#include <tandem/core/device.h>
+#include <tandem/core/dtype.h>
+#include <tandem/distributed/init.h>
+#include <tandem/distributed/reducer.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tandem::distributed {
+
+struct OptionRange {
+  double min = std::numeric_limits<double>::lowest();
+  double max = std::numeric_limits<double>::max();
+};
+
+// A program sets its own defaults, adds its own options, and trains in the body it gives to run():
+//
+//   TrainingOptions options("mnist_ddp", "Trains a small network on MNIST.");
+//   options.epochs = 5;
+//   double lr = 1e-4;
+//   options.add("--lr", lr, "learning rate", {.min = 0});
+//   return options.run(argc, argv, [&] { ... });
+//
+// In option names dashes and underscores are the same.
+class TrainingOptions {
+ public:
+  TrainingOptions(std::string program, std::string description);
+  ~TrainingOptions();
+  TrainingOptions(const TrainingOptions&) = delete;
+  TrainingOptions& operator=(const TrainingOptions&) = delete;
+
+  // An option of the program's own. `value` holds the default, and what was given once run() calls the body. `help` is one line.
+  // Numbers outside of `range`, and all that are not finite, are usage errors.
+  void add(const std::string& name, std::string& value, const std::string& help);
+  void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
+  void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
+
+  // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help was
+  // asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to the
+  // launcher), 2 for a usage error (the flag, what was given and what is allowed).
+  int run(int argc, const char* const* argv, const std::function<void()>& body);
+
+  // What was given, or the default.
+  std::string device_name = "auto";
+  std::string backend = "auto";
+  std::string init_method = "env://";
+  std::int64_t local_rank = 0;  // the launcher's LOCAL_RANK wins
+  double timeout = 300;         // seconds: the longest wait for a peer
+  std::string interface;
+  std::uint64_t seed = 0;
+  bool deterministic = false;
+  DType dtype = DType::f32;  // for Autocast
+  std::int64_t threads = 0;  // of OpenMP, in this process; run() sets them and fills in the number
+  std::int64_t workers = 0;
+  std::int64_t epochs = 1;  // in all, also when resuming; 0: evaluate only
+  std::int64_t batch_size = 1;
+  std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
+  double bucket_cap_mb = 25;
+  std::string checkpoint;  // a folder; empty: none
+  std::int64_t save_every = 1;
+  std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
+  std::int64_t keep_last = 3;
+  bool resume = false;
+  std::string save;            // a file; empty: none
+  std::string metrics;         // a file; empty: none
+  std::int64_t log_every = 0;  // steps; 0: no step lines
+  bool quiet = false;
+
+  const std::string& program() const { return program_; }
+  Device device() const { return {}; }
+  InitOptions init_options() const;
+  BucketSizes bucket_sizes() const;
+
+ private:
+  class Parser;
+
+  std::string program_;
+  std::unique_ptr<Parser> parser_;
+
+  void add_shared_options();
+  void check_together() const;
+  void apply_threads(const Environment& environment);
+};
+
+// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the first,
+// so that a rank that can't read its data ends the job at once. Collective.
+void run_together(ProcessGroup& group, const std::function<void()>& f);
+template <class F>
+requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGroup& group, F f) {
+  std::optional<std::invoke_result_t<F>> result;
+  run_together(group, std::function<void()>([&] { result.emplace(f()); }));
+  return std::move(*result);
+}
+
+// The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
+// do for all, such as downloading. Errors as run_together's. Collective.
+std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
+                          const std::function<std::string()>& f);
+
+}  // namespace tandem::distributed

@@ -1,0 +1,294 @@
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/safetensors.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random.h>
+#include <tandem/distributed/checkpoint.h>
+#include <tandem/distributed/console.h>
+#include <tandem/distributed/training_run.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace tandem::distributed {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string minutes_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string shown(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) {
+    std::string words = name;
+    for (char& c : words) {
+      if (c == '_') c = ' ';
+    }
+    text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * value);
+  }
+  return text;
+}
+
+// A file of JSON lines, each of them flushed. Until it is opened: nothing.
+class MetricsFile {
+ public:
+  void open(const std::string& path) {
+    if (path.empty()) return;
+    path_ = path;
+    file_.open(path, std::ios::app);
+    TANDEM_CHECK(file_, "can't write the metrics file ", path,
+                 ": does its folder exist, and may you write there?");
+  }
+  void write(const Json& line) {
+    if (path_.empty()) return;
+    file_ << line.dump() << std::endl;
+    TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": is the disk full?");
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace
+
+class TrainingRun::Implementation {
+ public:
+  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                 optim::Optimizer& optimizer, data::Loader& loader)
+      : options_(options),
+        group_(std::move(group)),
+        model_(model),
+        optimizer_(optimizer),
+        loader_(loader),
+        console_(group_->rank() == 0 && !options.quiet) {
+    console_.note(
+        fmt::format("{}: {} process{} ({}), {}, {}, {} thread{} and {} loader worker{} each, batch {}, {} "
+                    "steps an epoch",
+                    options.program(), group_->size(), group_->size() == 1 ? "" : "es", group_->backend(),
+                    options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype), options.threads,
+                    options.threads == 1 ? "" : "s", options.workers, options.workers == 1 ? "" : "s",
+                    options.batch_size, loader.size()));
+    run_together(*group_, [this] { open_outputs(); });
+    if (options.resume) resume();
+  }
+
+  bool next_epoch() {
+    if (state_.epoch >= options_.epochs || state_.step >= options_.max_steps) return false;
+    epoch_ = state_.epoch;
+    // A resumed epoch begins with the generator it began with before: the loader then draws the same order.
+    state_.generator = default_generator().state();
+    loader_.skip(state_.position);
+    total_loss_ = ops::scalar(total_before_);
+    epoch_start_ = line_start_ = Clock::now();
+    epoch_begin_ = line_begin_ = state_.position;
+    epoch_seconds_ = 0;
+    return true;
+  }
+
+  bool step(const Tensor& loss) {
+    if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
+    ops::add_(total_loss_, loss.value().reshape({}).to(DType::f32));
+    ++state_.step;
+    ++state_.position;
+    epoch_seconds_ = seconds_since(epoch_start_);
+    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(loss);
+    if (console_.wants_progress()) show_progress(loss);
+    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete())
+      save();
+    return state_.step < options_.max_steps;
+  }
+
+  void end_epoch(const std::vector<Metric>& metrics) {
+    Array total = total_loss_.clone();
+    group_->reduce(total, 0, ReduceOp::sum, "total loss")->wait();
+    const double rate = images_since(epoch_begin_) / std::max(epoch_seconds_, 1e-9);
+    const std::string figures = shown(metrics);
+    console_.line(fmt::format("Total loss: {}", total.item()));
+    console_.line(fmt::format("Epoch {}/{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs,
+                              figures, figures.empty() ? "" : ", ", rate, epoch_seconds_));
+    Json line = {{"kind", "epoch"},
+                 {"epoch", epoch_},
+                 {"total_loss", total.item()},
+                 {"images_per_second", rate},
+                 {"epoch_seconds", epoch_seconds_},
+                 {"world_size", group_->size()},
+                 {"batch_size", options_.batch_size}};
+    for (const auto& [name, value] : metrics) line[name] = value;
+    metrics_.write(line);
+
+    const bool complete = epoch_is_complete();
+    if (complete) {
+      ++state_.epoch;
+      state_.position = 0;
+      total_before_ = 0;
+      total_loss_ = ops::scalar(0);
+      state_.generator = default_generator().state();
+    }
+    const bool is_due = (complete && state_.epoch % options_.save_every == 0) ||
+                        (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0);
+    const bool is_last = state_.epoch >= options_.epochs || state_.step >= options_.max_steps;
+    if (!options_.checkpoint.empty() && (is_last || is_due)) save();
+  }
+
+  void show(const std::vector<Metric>& metrics) { console_.line(shown(metrics)); }
+
+  void note(const std::string& line) { console_.note(line); }
+
+  void finish() {
+    if (options_.save.empty() || group_->rank() != 0) return;
+    write_safetensors(options_.save, model_.state_dict(), {{"program", options_.program()}});
+    console_.note("saved the model to " + options_.save);
+  }
+
+  std::int64_t epoch() const { return epoch_; }
+
+ private:
+  bool epoch_is_complete() const { return state_.position == loader_.size(); }
+
+  // By all ranks, from batch `begin` of this epoch up to where it is now; the last batch may be a short one.
+  double images_since(std::int64_t begin) const {
+    const auto done = std::min(state_.position * options_.batch_size, loader_.samples());
+    return static_cast<double>((done - begin * options_.batch_size) * group_->size());
+  }
+
+  // Now, not after hours of training: can what is to be written be written there?
+  void open_outputs() {
+    if (group_->rank() != 0) return;
+    metrics_.open(options_.metrics);
+    if (!options_.save.empty()) {
+      const AtomicFile probe(options_.save);
+    }
+    if (!options_.checkpoint.empty()) {
+      make_checkpoint_folder(options_.checkpoint);
+      const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+    }
+  }
+
+  void resume() {
+    const auto find = [this]() -> std::string {
+      if (group_->rank() != 0) return "";
+      const auto path =
+          find_checkpoint(options_.checkpoint, options_.program(),
+                          [this](const std::string& warning) { console_.note("warning: " + warning); });
+      return path ? path->string() : "";
+    };
+    const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
+    if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
+    run_together(*group_, [&] { restore(found); });
+    console_.note(fmt::format("resumed from {}: {} epoch{} and {} step{} done", found, state_.epoch,
+                              state_.epoch == 1 ? "" : "s", state_.step, state_.step == 1 ? "" : "s"));
+  }
+
+  void restore(const std::string& path) {
+    auto saved = read_checkpoint(path);
+    check_same("--seed", saved.position, saved.seed, options_.seed);
+    check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
+    check_same("number of processes", saved.position, saved.world_size,
+               static_cast<std::int64_t>(group_->size()));
+    try {
+      model_.load_state_dict(saved.model);
+      optimizer_.load_state_dict(saved.optimizer);
+    } catch (const Error& error) {
+      detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
+    }
+    default_generator().set_state(saved.generator);
+    if (saved.position > 0) total_before_ = saved.losses.at(group_->rank());
+    saved.model.clear();
+    saved.optimizer.clear();
+    state_ = std::move(saved);
+  }
+
+  // In the middle of an epoch, what is left of it depends on all of these.
+  template <class T>
+  void check_same(const char* what, std::int64_t position, T saved, T given) {
+    if (saved == given) return;
+    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ",
+                 saved, ", this is ", given, ": go on with the same, or from the end of an epoch");
+    console_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what,
+                              saved, given));
+  }
+
+  void save() {
+    state_.program = options_.program();
+    state_.seed = options_.seed;
+    state_.world_size = group_->size();
+    state_.batch_size = options_.batch_size;
+    std::vector<Array> losses;
+    for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::scalar(0));
+    group_->all_gather(losses, total_loss_, "losses")->wait();
+    if (group_->rank() != 0) return;
+    TrainingState state = state_;
+    state.losses.clear();
+    for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
+    state.model = model_.state_dict();
+    state.optimizer = optimizer_.state_dict();
+    save_checkpoint(options_.checkpoint, state, options_.keep_last);
+  }
+
+  void write_step(const Tensor& loss) {
+    Array mean = loss.value().reshape({}).to(DType::f32).clone();
+    group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
+    const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
+    metrics_.write({{"kind", "step"},
+                    {"epoch", epoch_},
+                    {"step", state_.step},
+                    {"loss", mean.item()},
+                    {"lr", optimizer_.lr()},
+                    {"images_per_second", rate}});
+    line_start_ = Clock::now();
+    line_begin_ = state_.position;
+  }
+
+  void show_progress(const Tensor& loss) {
+    const double left = epoch_seconds_ / static_cast<double>(state_.position - epoch_begin_) *
+                        static_cast<double>(loader_.size() - state_.position);
+    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {:.0f} images/s  {} left",
+                                  epoch_ + 1, options_.epochs, state_.position, loader_.size(), loss.item(),
+                                  images_since(epoch_begin_) / epoch_seconds_, minutes_text(left)));
+  }
+
+  const TrainingOptions& options_;
+  const std::shared_ptr<ProcessGroup> group_;
+  nn::Module& model_;
+  optim::Optimizer& optimizer_;
+  data::Loader& loader_;
+  Console console_;
+  MetricsFile metrics_;
+
+  TrainingState state_;                // without arrays
+  std::int64_t epoch_ = 0;             // the one that runs
+  double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
+  Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch
+  std::int64_t epoch_begin_ = 0;       // the batch at which this process entered the epoch
+  Clock::time_point epoch_start_;
+  double epoch_seconds_ = 0;     // from then to the last step
+  std::int64_t line_begin_ = 0;  // the same since the last step line
+  Clock::time_point line_start_;
+};
+
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader)
+    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader)) {
+}
+TrainingRun::~TrainingRun() = default;
+bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
+std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
+bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss); }
+void TrainingRun::end_epoch(const std::vector<Metric>& metrics) { implementation_->end_epoch(metrics); }
+void TrainingRun::show(const std::vector<Metric>& metrics) { implementation_->show(metrics); }
+void TrainingRun::note(const std::string& line) { implementation_->note(line); }
+void TrainingRun::finish() { implementation_->finish(); }
+
+}  // namespace tandem::distributed

@@ -1,0 +1,69 @@
+// TrainingRun: what goes on around the loop of a training program: progress, metrics, checkpoints, the final model.
+#pragma once
+
+#include <tandem/data/loader.h>
+#include <tandem/distributed/process_group.h>
+#include <tandem/distributed/training_options.h>
+#include <tandem/nn/module.h>
+#include <tandem/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// A figure of the program's own at the end of an epoch: a fraction, shown in percent.
+struct Metric {
+  std::string name;  // "test_accuracy"
+  double value;
+};
+
+// The loop stays in the program:
+//
+//   TrainingRun run(options, group, model, optimizer, loader);
+//   while (run.next_epoch()) {
+//     sampler.set_epoch(run.epoch());
+//     for (auto& [images, labels] : loader) {
+//       ... forward, backward, optimizer.step() ...
+//       if (!run.step(loss)) break;
+//     }
+//     run.end_epoch({{"test_accuracy", accuracy}});
+//   }
+//   run.finish();
+//
+// Rank 0 speaks: on a terminal a line of progress, and a few lines at the end of each epoch. All methods are collective: every
+// rank calls them alike. Everything given must outlive it.
+class TrainingRun {
+ public:
+  // Opens what is to be written, and with --resume puts model, optimizer, loader and default_generator() back to where
+  // the newest checkpoint left them. Errors: a file or folder that can't be written, a checkpoint that doesn't fit.
+  TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+              optim::Optimizer& optimizer, data::Loader& loader);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  // Begins the next epoch; false when all are done, or as many steps as --max-steps allows.
+  bool next_epoch();
+  std::int64_t epoch() const;  // the one that runs, from 0
+  // After each optimizer step: adds up the loss (one element; in f32, on its device), shows progress, writes step lines and
+  // checkpoints. False when --max-steps is reached.
+  bool step(const Tensor& loss);
+  // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics line
+  // and the checkpoint.
+  void end_epoch(const std::vector<Metric>& metrics);
+  // Shows figures outside of an epoch.
+  void show(const std::vector<Metric>& metrics);
+  // A line for people, not for programs that read the output.
+  void note(const std::string& line);
+  // Writes the final model (--save).
+  void finish();
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace tandem::distributed

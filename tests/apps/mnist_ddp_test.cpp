@@ -1,0 +1,446 @@
+// Runs the built mnist_ddp, alone and through tandemrun.
+#include <tandem/core/io/safetensors.h>
+#include <tandem/data/idx.h>
+
+#include <gtest/gtest.h>
+#include <support/golden.h>
+#include <support/process.h>
+#include <support/temporary_folder.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+#include "../data/idx_files.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::expect_parts;
+using testing::Outcome;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+const std::string mnist_ddp = TANDEM_PROGRAM_DIR "/mnist_ddp";
+const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
+
+// The first images of the bundled sample, in files of their own.
+void write_subset(const fs::path& folder, std::int64_t train, std::int64_t test) {
+  const fs::path sample = TANDEM_SOURCE_DIR "/data/sample";
+  const auto write = [&](const std::string& name, std::int64_t count) {
+    const Array all = data::read_idx(sample / (name + ".gz"));
+    const Array first = all.slice(0, 0, count).contiguous();
+    std::vector<std::uint32_t> dims(first.shape().begin(), first.shape().end());
+    write_bytes(folder / name,
+                testing::idx_bytes(dims, {static_cast<const char*>(first.raw()), first.bytes()}));
+  };
+  write("train-images-idx3-ubyte", train);
+  write("train-labels-idx1-ubyte", train);
+  write("t10k-images-idx3-ubyte", test);
+  write("t10k-labels-idx1-ubyte", test);
+}
+
+Outcome run(int processes, const std::vector<std::string>& arguments,
+            const std::map<std::string, std::string>& variables = {}) {
+  std::vector<std::string> command;
+  if (processes > 1) command = {tandemrun, "--nproc-per-node", std::to_string(processes)};
+  command.push_back(mnist_ddp);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  auto all = variables;
+  all.emplace("OMP_NUM_THREADS", "1");
+  return testing::run_process(command, all);
+}
+
+// The numbers behind "Total loss: ".
+std::vector<double> total_losses(const std::string& out) {
+  std::vector<double> losses;
+  std::istringstream lines(out);
+  const std::string mark = "Total loss: ";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, mark.size(), mark) == 0) losses.push_back(std::stod(line.substr(mark.size())));
+  }
+  return losses;
+}
+
+std::vector<json> json_lines(const fs::path& path) {
+  std::vector<json> result;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) result.push_back(json::parse(line));
+  return result;
+}
+
+class MnistDdp : public ::testing::Test {
+ protected:
+  // 330 images: batches of 100, 100, 100 and 30 on one process; 100 and 65 on each of two.
+  void SetUp() override {
+    fs::create_directory(folder / "data");
+    write_subset(folder / "data", 330, 64);
+  }
+  std::vector<std::string> with_data(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"--data", (folder / "data").string()});
+    return arguments;
+  }
+  std::string path(const std::string& name) const { return (folder / name).string(); }
+
+  TemporaryFolder folder;
+};
+
+TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
+  const auto golden = json::parse(file);
+  const testing::Golden states("training.safetensors");
+  const TemporaryFolder folder;
+  write_subset(folder.path(), 5003, 100);
+  ASSERT_GE(golden["subset"].size(), 6u);
+  for (const auto& expected : golden["subset"]) {
+    ASSERT_EQ(expected["images"], 5003);
+    const int world = expected["world_size"];
+    const std::string seed = std::to_string(expected["seed"].get<int>());
+    const auto outcome = run(world, {"--data", folder.path().string(), "--seed", seed, "--epochs",
+                                     std::to_string(expected["epochs"].get<int>()), "--save",
+                                     (folder / "net.safetensors").string()});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto losses = total_losses(outcome.out);
+    const auto expected_losses = expected["total_losses"].get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), expected_losses.size()) << outcome.out;
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i] / expected_losses[i], 1, 1e-5)
+          << "seed " << seed << ", " << world << " processes, epoch " << i;
+    }
+    std::size_t compared = 0;
+    for (const auto& [name, array] : read_safetensors(folder / "net.safetensors").arrays) {
+      const auto found = array.to_vector<double>();
+      const auto want =
+          states["seed" + seed + "_world" + std::to_string(world) + "/" + name].to_vector<double>();
+      ASSERT_EQ(found.size(), want.size()) << name;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], want[i], 1e-4) << name << " element " << i;
+      ++compared;
+    }
+    EXPECT_EQ(compared, 16u);
+  }
+}
+
+TEST_F(MnistDdp, prints_one_loss_and_one_line_of_figures_per_epoch) {
+  for (const int processes : {1, 2}) {
+    const auto outcome = run(processes, with_data({"--epochs", "2", "--lr", "0.05"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(std::regex_match(
+        outcome.out,
+        std::regex(
+            "(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy [0-9.]+ %, [0-9]+ images/s, [0-9.]+ s\n){2}")))
+        << outcome.out;
+    expect_parts(outcome.err, {"mnist_ddp: " + std::to_string(processes) + " process", "0 loader workers",
+                               "steps an epoch"});
+    EXPECT_TRUE(run(processes, with_data({"--epochs", "1", "--quiet"})).out.empty());
+  }
+}
+
+TEST_F(MnistDdp, writes_metrics) {
+  for (int run_number = 0; run_number < 2; ++run_number) {
+    const auto outcome =
+        run(2, with_data({"--epochs", "2", "--metrics", path("metrics.json"), "--log-every", "1"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto lines = json_lines(folder / "metrics.json");
+    ASSERT_EQ(lines.size(), 6u * (run_number + 1));  // appended
+    const auto losses = total_losses(outcome.out);
+    double sum = 0;
+    for (int i = 0; i < 6; ++i) {
+      const auto& line = lines[6 * run_number + i];
+      EXPECT_EQ(line["epoch"], i / 3);
+      EXPECT_GT(line["images_per_second"], 0);
+      if (i % 3 < 2) {
+        EXPECT_EQ(line["kind"], "step");
+        EXPECT_EQ(line["step"], i / 3 * 2 + i % 3 + 1);
+        EXPECT_EQ(line["lr"], 1e-4);
+        sum += 2 * line["loss"].get<double>();
+      } else {
+        EXPECT_EQ(line["kind"], "epoch");
+        EXPECT_EQ(line["total_loss"], losses[i / 3]);
+        EXPECT_NEAR(line["total_loss"], sum, 1e-4);
+        EXPECT_EQ(line["world_size"], 2);
+        EXPECT_EQ(line["batch_size"], 100);
+        EXPECT_GT(line["epoch_seconds"], 0);
+        EXPECT_GE(line["test_accuracy"], 0);
+        EXPECT_LE(line["test_accuracy"], 1);
+        sum = 0;
+      }
+    }
+  }
+}
+
+TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {
+  // 64 images over 3 processes: 22, 21 and 21.
+  ASSERT_EQ(run(1, with_data({"--epochs", "2", "--lr", "0.05", "--checkpoint", path("c")})).code, 0);
+  std::vector<double> accuracies;
+  for (const int processes : {1, 3}) {
+    const auto outcome = run(processes, with_data({"--epochs", "0", "--checkpoint", path("c"), "--resume"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(outcome.out, match, std::regex("test accuracy ([0-9.]+) %")))
+        << outcome.out;
+    accuracies.push_back(std::stod(match[1]));
+  }
+  EXPECT_EQ(accuracies[0], accuracies[1]);
+  EXPECT_NEAR(std::fmod(accuracies[0] * 64 / 100 + 0.01, 1), 0.01, 0.01);
+}
+
+TEST_F(MnistDdp, trains_in_bf16_close_to_f32) {
+  const auto f32 = run(2, with_data({"--epochs", "2"})),
+             bf16 = run(2, with_data({"--epochs", "2", "--dtype", "bf16"}));
+  ASSERT_EQ(bf16.code, 0) << bf16.err;
+  const auto expected = total_losses(f32.out), found = total_losses(bf16.out);
+  ASSERT_EQ(found.size(), 2u);
+  for (int i = 0; i < 2; ++i) EXPECT_NEAR(found[i] / expected[i], 1, 5e-3);
+  EXPECT_NE(found, expected);
+}
+
+TEST_F(MnistDdp, stops_at_max_steps) {
+  const auto outcome =
+      run(1, with_data({"--epochs", "9", "--max-steps", "6", "--metrics", path("m"), "--log-every", "1"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(total_losses(outcome.out).size(), 2u);
+  EXPECT_EQ(json_lines(folder / "m")[6]["step"], 6);
+}
+
+// A job that is stopped and resumed, in the middle of an epoch or between two, ends with the bits of one that ran through.
+TEST_F(MnistDdp, resumes_to_the_bit) {
+  for (const int processes : {1, 2}) {
+    const std::string id = std::to_string(processes);
+    const auto train = [&](std::vector<std::string> more) {
+      const std::vector<std::string> common = {"--epochs",   "4",   "--lr",           "0.05",
+                                               "--momentum", "0.9", "--weight-decay", "0.01"};
+      more.insert(more.end(), common.begin(), common.end());
+      const auto outcome = run(processes, with_data(more));
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      return outcome;
+    };
+    const auto through = train({"--save", path("through.safetensors")});
+    const auto expected_losses = total_losses(through.out);
+    ASSERT_EQ(expected_losses.size(), 4u);
+    for (const int stop : {1, 3, 4}) {  // steps; an epoch has 4 on one process, 2 on two
+      const auto folder_name = path("c" + id + "-" + std::to_string(stop));
+      train({"--checkpoint", folder_name, "--max-steps", std::to_string(stop)});
+      const auto rest =
+          train({"--checkpoint", folder_name, "--resume", "--save", path("resumed.safetensors")});
+      expect_parts(rest.err, {"resumed from", std::to_string(stop) + " step"});
+      EXPECT_TRUE(read_bytes(folder / "resumed.safetensors") == read_bytes(folder / "through.safetensors"))
+          << processes << " processes, stopped after " << stop;
+      const auto losses = total_losses(rest.out);
+      EXPECT_EQ(losses, std::vector<double>(expected_losses.end() - static_cast<long>(losses.size()),
+                                            expected_losses.end()));
+    }
+  }
+}
+
+TEST_F(MnistDdp, keeps_checkpoints_as_told) {
+  ASSERT_EQ(run(1, with_data({"--epochs", "5", "--checkpoint", path("a"), "--keep-last", "2"})).code, 0);
+  const auto names = [&](const std::string& name) {
+    std::vector<std::string> result;
+    for (const auto& entry : fs::directory_iterator(folder / name)) result.push_back(entry.path().filename());
+    std::sort(result.begin(), result.end());
+    return result;
+  };
+  EXPECT_EQ(names("a"), (std::vector<std::string>{"checkpoint-0004-00000016.safetensors",
+                                                  "checkpoint-0005-00000020.safetensors"}));
+  ASSERT_EQ(run(1, with_data({"--epochs", "3", "--checkpoint", path("b"), "--save-every", "2"})).code, 0);
+  EXPECT_EQ(names("b"), (std::vector<std::string>{"checkpoint-0002-00000008.safetensors",
+                                                  "checkpoint-0003-00000012.safetensors"}));
+  ASSERT_EQ(run(2, with_data({"--epochs", "2", "--checkpoint", path("c"), "--save-every-steps", "3",
+                              "--keep-last", "9"}))
+                .code,
+            0);
+  EXPECT_EQ(names("c"), (std::vector<std::string>{"checkpoint-0001-00000002.safetensors",
+                                                  "checkpoint-0001-00000003.safetensors",
+                                                  "checkpoint-0002-00000004.safetensors"}));
+}
+
+TEST_F(MnistDdp, resume_says_what_it_found) {
+  const auto fresh = run(1, with_data({"--epochs", "1", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(fresh.code, 0);
+  expect_parts(fresh.err, {"no checkpoint in", "starting afresh"});
+
+  // The newest damaged: the one before it.
+  ASSERT_EQ(run(1, with_data({"--epochs", "2", "--checkpoint", path("c"), "--resume"})).code, 0);
+  write_bytes(folder / "c/checkpoint-0002-00000008.safetensors", "x");
+  const auto second = run(2, with_data({"--epochs", "2", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(second.code, 0) << second.err;
+  expect_parts(second.err, {"warning: the checkpoint", "checkpoint-0002-00000008.safetensors is damaged",
+                            "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
+                            "number of processes of 1, going on with 2"});
+
+  // In the middle of an epoch nothing may change.
+  ASSERT_EQ(run(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
+  for (const auto& [more, part] :
+       {std::pair<std::vector<std::string>, std::string>{{"--seed", "1"}, "--seed of 0, this is 1"},
+        {{"--batch-size", "50"}, "--batch-size of 100, this is 50"}}) {
+    auto arguments = with_data({"--epochs", "2", "--checkpoint", path("m"), "--resume"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto outcome = run(1, arguments);
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"in the middle of an epoch", part});
+  }
+}
+
+TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
+  fs::create_directory(folder / "c");
+  const auto file = folder / "c/checkpoint-0001-00000004.safetensors";
+  std::map<std::string, std::string> metadata{{"format", "1"},     {"program", "mnist_ddp"},
+                                              {"epoch", "1"},      {"step", "4"},
+                                              {"position", "0"},   {"seed", "0"},
+                                              {"world_size", "1"}, {"batch_size", "1"},
+                                              {"generator", "?"},  {"losses", "0x0p+0"}};
+  write_safetensors(
+      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}},
+      metadata);
+  for (const int processes : {1, 2}) {
+    const auto outcome = run(processes, with_data({"--checkpoint", path("c"), "--resume"}));
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"does not fit this program", "other.weight"});
+  }
+  metadata["program"] = "voc_ddp";
+  write_safetensors(file, std::vector<NamedArray>{}, metadata);
+  expect_parts(run(1, with_data({"--checkpoint", path("c"), "--resume"})).err, {"was written by voc_ddp"});
+  write_bytes(file, "damaged");
+  expect_parts(run(1, with_data({"--checkpoint", path("c"), "--resume"})).err,
+               {"none of the 1 checkpoints", "remove them"});
+}
+
+// What each wrong input is called; none may hang, and every process ends.
+TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
+  const auto images = read_bytes(folder / "data/train-images-idx3-ubyte");
+  const auto labels = read_bytes(folder / "data/train-labels-idx1-ubyte");
+  auto bad_label = labels;
+  bad_label[100] = 11;
+  const struct {
+    std::string file, bytes, part;
+  } cases[] = {
+      {"train-images-idx3-ubyte", images.substr(0, 5000), "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", images + "more", "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", "nonsense" + images, "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", "", "train-images-idx3-ubyte"},
+      {"train-labels-idx1-ubyte", bad_label, "train-labels-idx1-ubyte"},
+      {"train-labels-idx1-ubyte", testing::idx_bytes({329}, labels.substr(8, 329)), "329"},
+      {"train-labels-idx1-ubyte", testing::gzip(labels).substr(0, 40), "train-labels-idx1-ubyte"},
+  };
+  for (const auto& [file, bytes, part] : cases) {
+    const auto before = read_bytes(folder / "data" / file);
+    write_bytes(folder / "data" / file, bytes);
+    for (const int processes : {1, 2}) {
+      const auto outcome = run(processes, with_data({"--epochs", "1"}));
+      EXPECT_EQ(outcome.code, 1) << outcome.err;
+      EXPECT_LT(outcome.seconds, 20);
+      expect_parts(outcome.err, {part});
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+    }
+    write_bytes(folder / "data" / file, before);
+  }
+  const auto missing = run(2, {"--data", path("nowhere")});
+  EXPECT_EQ(missing.code, 1);
+  expect_parts(missing.err, {path("nowhere")});
+}
+
+TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
+  // LOCAL_RANK=0 makes rank 1 one that looks for its own data, as the first process of another host would.
+  const std::string script = "if [ $RANK = 1 ]; then data=" + path("nowhere") +
+                             "; export LOCAL_RANK=0; else data=" + path("data") + "; fi; exec " + mnist_ddp +
+                             " --data $data";
+  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "3", "sh", "-c", script},
+                                            {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+  expect_parts(outcome.err, {"[rank1]", path("nowhere"), "rank 1 failed first"});
+  EXPECT_EQ(outcome.err.find("[rank0]: "), std::string::npos) << outcome.err;
+}
+
+TEST_F(MnistDdp, says_which_rank_was_killed) {
+  // Rank 1 dies once training has begun.
+  const std::string script = "if [ $RANK = 1 ]; then (sleep 3; kill -9 $$) & fi; exec " + mnist_ddp +
+                             " --data " + path("data") + " --epochs 100000";
+  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "2", "sh", "-c", script},
+                                            {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 128 + 9) << outcome.err;
+  EXPECT_LT(outcome.seconds, 20);
+  expect_parts(outcome.err, {"rank 1 failed first", "rank 1 ("});
+}
+
+TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
+  write_bytes(folder / "file", "");
+  for (const int processes : {1, 2}) {
+    for (const auto& [flag, value] :
+         {std::pair{"--save", path("file/net.safetensors")},
+          std::pair{"--save", path("missing/net.safetensors")}, std::pair{"--checkpoint", path("file/c")},
+          std::pair{"--checkpoint", path("file")},
+          std::pair{"--checkpoint", std::string("/proc/checkpoints")},
+          std::pair{"--metrics", path("missing/metrics.json")}}) {
+      const auto outcome = run(processes, with_data({flag, value}));
+      EXPECT_EQ(outcome.code, 1) << flag << ' ' << value;
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+      expect_parts(outcome.err, {value.substr(0, value.rfind('/'))});
+    }
+  }
+}
+
+// A limit on the size of files stands for the full disk: the write fails part of the way.
+TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
+  const auto limited = [&](const std::string& arguments) {
+    const std::string script = "ulimit -f 64; trap '' XFSZ; exec " + mnist_ddp + " --data " + path("data") +
+                               " --epochs 1 " + arguments;
+    return testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+  };
+  fs::create_directory(folder / "full");
+  const auto save = limited("--save " + path("full/net.safetensors"));
+  EXPECT_EQ(save.code, 1);
+  expect_parts(save.err, {"full/net.safetensors"});
+  EXPECT_TRUE(fs::is_empty(folder / "full"));
+  const auto checkpoint = limited("--checkpoint " + path("full"));
+  EXPECT_EQ(checkpoint.code, 1);
+  expect_parts(checkpoint.err, {"full/checkpoint-0001-00000004.safetensors"});
+  EXPECT_TRUE(fs::is_empty(folder / "full"));
+}
+
+TEST_F(MnistDdp, usage_errors_end_with_2) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--nonsense"},
+                                             {"--batch-size", "0"},
+                                             {"--lr", "nan"},
+                                             {"--lr", "-1"},
+                                             {"--epochs", "-3"},
+                                             {"--device", "cuda"}}) {
+    for (const int processes : {1, 2}) {
+      const auto outcome = run(processes, with_data(arguments));
+      EXPECT_EQ(outcome.code, 2) << arguments[0];
+      expect_parts(outcome.err, {"mnist_ddp: " + arguments[0]});
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+    }
+  }
+  EXPECT_EQ(run(1, {"--help"}).code, 0);
+}
+
+TEST_F(MnistDdp, meets_at_a_tcp_address_without_a_launcher) {
+  const std::string common =
+      mnist_ddp + " --data " + path("data") + " --epochs 1 --timeout 20 --init-method tcp://127.0.0.1:$PORT";
+  const std::string script = "PORT=$((20000 + $$ % 10000)); RANK=1 WORLD_SIZE=2 " + common +
+                             " & RANK=0 WORLD_SIZE=2 " + common + "; code=$?; wait $! && exit $code";
+  const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(total_losses(outcome.out).size(), 1u);
+}
+
+TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
+  const auto outcome = run(1, with_data({"--timeout", "1", "--init-method", "tcp://127.0.0.1:29871"}),
+                           {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 10);
+  expect_parts(outcome.err, {"[rank0]: ", "waited 1 s for rank 1 to join"});
+}
+
+}  // namespace
+}  // namespace tandem
