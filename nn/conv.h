@@ -6,7 +6,7 @@
 namespace tandem::nn {
 
 struct Conv2dOptions {
-  Extent kernel_size = 1;
+  Extent kernel_size;
   Extent stride = 1;
   Extent padding = 0;
   Extent dilation = 1;
