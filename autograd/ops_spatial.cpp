@@ -77,22 +77,21 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     affine.invstd = inverse_sqrt(state.running_var, 1, state.eps);
   }
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion);
-  return record(
-      "batch_norm", {x, weight, bias}, out.y,
-      [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
-       b = Saved("batch_norm", bias.value()), affine, fusion, count, selected = out.selected,
-       index = out.index](const Array& grad, Needs needs) -> Gradients {
-        w.get();
-        b.get();
-        const auto sums =
-            ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
-        const double share = count > 0 ? 1 / count : 0;
-        const ops::BatchNormSums means{ops::map(functors::Affine{share, 0}, sums.dy),
-                                       ops::map(functors::Affine{share, 0}, sums.dy_xhat)};
-        const bool in_place = needs.is_last_run() && in.is_unshared();
-        return {ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place), sums.dy_xhat,
-                sums.dy};
-      });
+  return record("batch_norm", {x, weight, bias}, out.y,
+                [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
+                 b = Saved("batch_norm", bias.value()), affine, fusion, count, selected = out.selected,
+                 index = out.index](const Array& grad, Needs needs) -> Gradients {
+                  w.get();
+                  b.get();
+                  const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
+                                                                affine, fusion, grad);
+                  const double share = count > 0 ? 1 / count : 0;
+                  const ops::BatchNormSums means{ops::map(functors::Affine{share, 0}, sums.dy),
+                                                 ops::map(functors::Affine{share, 0}, sums.dy_xhat)};
+                  const bool in_place = needs.is_last_run() && in.is_unshared();
+                  return {ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place),
+                          sums.dy_xhat, sums.dy};
+                });
 }
 
 }  // namespace tandem

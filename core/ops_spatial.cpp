@@ -139,9 +139,8 @@ BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affi
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                             const Array& grad_y, const Array& index, const BatchNormSums& means,
                             bool in_place) {
-  const Array grad_x = in_place && x.is_channels_last()
-                           ? x
-                           : Array::empty_channels_last(x.shape(), x.dtype(), x.device());
+  const Array grad_x =
+      in_place && x.is_channels_last() ? x : Array::empty_channels_last(x.shape(), x.dtype(), x.device());
   backend(x.device())
       .batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
                              means.dy, means.dy_xhat, grad_x);
