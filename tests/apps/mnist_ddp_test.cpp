@@ -128,6 +128,36 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
   }
 }
 
+// Also at lr 0.02 with momentum 0.9, where rounding alone soon moves a loss by a thousandth.
+TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
+  const auto golden = json::parse(file);
+  const TemporaryFolder folder;
+  ASSERT_GE(golden["first_steps"].size(), 6u);
+  int index = 0;
+  for (const auto& expected : golden["first_steps"]) {
+    const auto metrics = folder / ("metrics" + std::to_string(index++));
+    const int world = expected["world_size"], steps = expected["max_steps"];
+    const auto text = [&](const char* key) { return expected[key].dump(); };
+    const auto outcome =
+        run(world, {"--data", TANDEM_SOURCE_DIR "/data/sample", "--seed", text("seed"), "--lr", text("lr"),
+                    "--momentum", text("momentum"), "--epochs", "1", "--max-steps", text("max_steps"),
+                    "--log-every", "1", "--metrics", metrics.string()});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const double tolerance = expected["momentum"].get<double>() > 0 ? 1e-3 : 1e-5;
+    int compared = 0;
+    for (const auto& line : json_lines(metrics)) {
+      if (line["kind"] != "step") continue;
+      double mean = 0;
+      for (const auto& rank : expected["step_losses"]) mean += rank[compared].get<double>() / world;
+      EXPECT_NEAR(line["loss"].get<double>() / mean, 1, tolerance)
+          << "lr " << text("lr") << ", " << world << " processes, step " << compared;
+      ++compared;
+    }
+    EXPECT_EQ(compared, steps);
+  }
+}
+
 TEST_F(MnistDdp, prints_one_loss_and_one_line_of_figures_per_epoch) {
   for (const int processes : {1, 2}) {
     const auto outcome = run(processes, with_data({"--epochs", "2", "--lr", "0.05"}));

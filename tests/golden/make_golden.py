@@ -397,10 +397,11 @@ def make_training(data):
             subset.append(row)
             states.update({f"seed{seed}_world{world_size}/{name}": value for name, value in state.items()})
     for seed, world_size in [(0, 1), (0, 2), (1, 3)]:
-        first_steps.append(train(**documents, images=60000, seed=seed, world_size=world_size, epochs=1,
-                                 steps_kept=100, max_steps=100)[0])
-        first_steps.append(train(**{**documents, "lr": 0.02, "momentum": 0.9}, images=60000, seed=seed,
-                                 world_size=world_size, epochs=1, steps_kept=20, max_steps=20)[0])
+        first_steps.append(train(**documents, images=10000, seed=seed, world_size=world_size, epochs=1,
+                                 steps_kept=30, max_steps=30)[0])
+        # Chaos: with another memory layout PyTorch itself is off by 3e-3 at step 20 of one of these.
+        first_steps.append(train(**{**documents, "lr": 0.02, "momentum": 0.9}, images=10000, seed=seed,
+                                 world_size=world_size, epochs=1, steps_kept=15, max_steps=15)[0])
     for seed, world_size in [(0, 1), (0, 2), (1, 3)]:
         row, _ = train(**documents, images=60000, seed=seed, world_size=world_size, epochs=5, steps_kept=0)
         del row["step_losses"]
