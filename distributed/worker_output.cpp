@@ -72,7 +72,9 @@ void WorkerStream::read_some() {
 }
 
 void WorkerStream::take_line(const std::string& line) {
-  if (console_) console_->add(prefix_ + line + "\n");
+  // "[rank1]: ..." is how a program begins its error message: one mark is enough.
+  const bool is_marked = !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
+  if (console_) console_->add((is_marked ? "" : prefix_) + line + "\n");
   constexpr std::size_t most_kept = 1000;
   last_lines_.push_back(line.substr(0, most_kept));
   if (last_lines_.size() > lines_kept) last_lines_.pop_front();
