@@ -1,4 +1,4 @@
-#include <tandem/distributed/gloo_group.h>
+#include <tandem/distributed/host_group.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/local_group.h>
 
@@ -48,12 +48,10 @@ void check_init_method(const std::string& method) {
 }
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
-  TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo", "backend '", options.backend,
-               "' is none of auto and gloo");
   const auto environment = environment_for(options.init_method);
   if (environment.world_size == 1) return local_group();
-  return gloo_group(connect_store(environment, options.timeout),
-                    {environment.rank, environment.world_size, options.timeout, options.interface});
+  return host_group(connect_store(environment, options.timeout),
+                    {environment.rank, environment.world_size, options.timeout, options.interface, options.backend});
 }
 
 }  // namespace tandem::distributed

@@ -11,11 +11,11 @@
 namespace tandem::distributed {
 
 struct InitOptions {
-  std::string backend = "auto";  // "auto" or "gloo"
+  std::string backend = "auto";  // "auto", "gloo" or "shm"
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT) or "tcp://HOST:PORT" (rank 0 listens there).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
-  std::string interface {};                                       // see GlooOptions
+  std::string interface {};                                       // see GroupOptions
 };
 
 // The group of all ranks of this job, connected. Collective. A process that no launcher started is a job of one.

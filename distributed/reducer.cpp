@@ -59,11 +59,9 @@ void Reducer::make_bucket(const std::vector<std::size_t>& indices) {
     offsets.push_back(bytes);
     bytes += (parameters_[i].tensor.value().bytes() + alignment - 1) / alignment * alignment;
   }
-  const Array& first = parameters_[indices[0]].tensor.value();
-  const DType dtype = first.dtype();
+  const DType dtype = parameters_[indices[0]].tensor.dtype();
   Bucket bucket;
-  bucket.memory = Array::empty({static_cast<std::int64_t>(bytes / size_of(dtype))}, dtype, first.device());
-  bucket.memory.fill(0);
+  bucket.memory = group_->allocate({static_cast<std::int64_t>(bytes / size_of(dtype))}, dtype);
   bucket.parameters = indices;
   for (std::size_t k = 0; k < indices.size(); ++k) {
     Tensor& parameter = parameters_[indices[k]].tensor;

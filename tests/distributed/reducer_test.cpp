@@ -46,20 +46,23 @@ class RecordingGroup : public ProcessGroup {
   int rank() const override { return 0; }
   int size() const override { return 2; }
   const char* backend() const override { return "recording"; }
-  std::shared_ptr<Work> broadcast(Array, int, std::string) override { return nullptr; }
-  std::shared_ptr<Work> all_reduce(Array, ReduceOp, std::string name) override {
-    events_.push_back("start " + name);
-    return std::make_shared<Waited>(events_, name);
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>&) override { return nullptr; }
+  Array allocate(const Shape& shape, DType dtype) override { return ops::zeros(shape, dtype); }
+  std::shared_ptr<Store> store() const override { return nullptr; }
+
+ protected:
+  std::shared_ptr<Work> start(Operation operation) override {
+    events_.push_back("start " + operation.name);
+    return std::make_shared<Waited>(events_, operation.name);
   }
-  std::shared_ptr<Work> reduce(Array, int, ReduceOp, std::string) override { return nullptr; }
-  std::shared_ptr<Work> all_gather(std::vector<Array>, Array, std::string) override { return nullptr; }
-  std::shared_ptr<Work> barrier(std::string) override { return nullptr; }
 
  private:
   struct Waited : Work {
     Waited(std::vector<std::string>& events, std::string name) : events(events), name(std::move(name)) {}
     bool is_done() const override { return true; }
     void wait() override { events.push_back("wait " + name); }
+    void wait(std::chrono::milliseconds) override { wait(); }
+    std::exception_ptr exception() const override { return nullptr; }
     std::vector<std::string>& events;
     std::string name;
   };

@@ -1,7 +1,7 @@
 // Ranks as threads: real sockets over loopback, one process.
 #pragma once
 
-#include <tandem/distributed/gloo_group.h>
+#include <tandem/distributed/host_group.h>
 #include <tandem/distributed/local_group.h>
 #include <tandem/distributed/tcp_store.h>
 
@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,7 @@ using Group = std::shared_ptr<distributed::ProcessGroup>;
 // What each rank ended with, by rank; null: nothing was thrown.
 inline std::vector<std::exception_ptr> run_ranks_catching(
     int size, const std::function<void(Group)>& body,
-    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    std::chrono::milliseconds timeout = std::chrono::seconds(60), const std::string& backend = "auto") {
   distributed::TcpStoreServer server({});
   std::vector<std::exception_ptr> results(size);
   std::vector<std::thread> threads;
@@ -27,8 +28,8 @@ inline std::vector<std::exception_ptr> run_ranks_catching(
     threads.emplace_back([&, rank] {
       try {
         const distributed::TcpStore::Options options{.port = server.port(), .timeout = timeout};
-        body(distributed::gloo_group(std::make_shared<distributed::TcpStore>(options),
-                                     {.rank = rank, .size = size, .timeout = timeout}));
+        body(distributed::host_group(std::make_shared<distributed::TcpStore>(options),
+                                     {.rank = rank, .size = size, .timeout = timeout, .backend = backend}));
       } catch (...) {
         results[rank] = std::current_exception();
       }
@@ -41,8 +42,9 @@ inline std::vector<std::exception_ptr> run_ranks_catching(
 // Runs body(group) on `size` ranks. Every wait in it is bounded by `timeout`. Throws what the lowest failing
 // rank threw.
 inline void run_ranks(int size, const std::function<void(Group)>& body,
-                      std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-  for (const auto& result : run_ranks_catching(size, body, timeout)) {
+                      std::chrono::milliseconds timeout = std::chrono::seconds(60),
+                      const std::string& backend = "auto") {
+  for (const auto& result : run_ranks_catching(size, body, timeout, backend)) {
     if (result) std::rethrow_exception(result);
   }
 }

@@ -1,4 +1,4 @@
-// GlooGroup: a process group of several ranks over TCP, for arrays in host memory.
+// Process groups for arrays in host memory: over TCP, or through memory that the ranks of one host share.
 #pragma once
 
 #include <tandem/distributed/process_group.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::distributed {
 
-struct GlooOptions {
+struct GroupOptions {
   int rank = 0;
   int size = 1;
   // The longest wait for a peer, in any operation and while connecting.
@@ -18,11 +18,15 @@ struct GlooOptions {
   // The network interface, by name ("eth0") or by network ("10.1.0.0/16"). Empty: the loopback when all ranks
   // share a host, else the address of the host's name.
   std::string interface {};
+  // "gloo": TCP. "shm": memory that the ranks share; Error unless all are on one host. "auto": shm where that
+  // is so, else gloo.
+  std::string backend = "auto";
 };
 
 // Connects every rank to every other; returns when all are there. `store` must hold no key of an earlier
-// group (use a prefix_store). One thread of the group runs its operations in the order
-// in which they were started. Destroying the group breaks off what is still running.
-std::shared_ptr<ProcessGroup> gloo_group(std::shared_ptr<Store> store, const GlooOptions& options);
+// group (use a prefix_store), and stays in use while the group lives. Operations run one after the other, in
+// the order in which they were started: on a thread of the group, or on the one that waits for them.
+// Destroying the group breaks off what is still running.
+std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options);
 
 }  // namespace tandem::distributed

@@ -1,0 +1,150 @@
+#include <tandem/core/check.h>
+#include <tandem/distributed/descriptor_exchange.h>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr std::size_t secret_bytes = 32;
+
+// What a rank sends over a new connection; the file travels beside it.
+struct Greeting {
+  char secret[secret_bytes];  // the receiver's, from the store: a stranger does not know it
+  int rank;
+};
+
+std::string random_text() {
+  std::random_device random;
+  std::string text;
+  for (std::size_t i = 0; i < secret_bytes / 8; ++i) {
+    char digits[9];
+    std::snprintf(digits, sizeof digits, "%08x", random());
+    text += digits;
+  }
+  return text;
+}
+
+// In the abstract namespace: it is gone with the socket.
+sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+FileDescriptor unix_socket() {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  TANDEM_CHECK(socket.is_open(), "shared memory: no Unix socket: ", std::strerror(errno));
+  return socket;
+}
+
+void send_greeting(const FileDescriptor& socket, const Greeting& greeting, const FileDescriptor& file) {
+  iovec data{const_cast<Greeting*>(&greeting), sizeof greeting};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = file.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  TANDEM_CHECK(sendmsg(socket.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof greeting),
+               "shared memory: could not pass a segment to a peer: ", std::strerror(errno));
+}
+
+// The greeting with the file; an empty descriptor when it is not one.
+FileDescriptor receive_greeting(const FileDescriptor& socket, Greeting& greeting, Deadline deadline) {
+  if (!wait_readable(socket, deadline)) return {};
+  iovec data{&greeting, sizeof greeting};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (got <= 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  FileDescriptor file(fd);
+  if (got != static_cast<ssize_t>(sizeof greeting)) return {};
+  return file;
+}
+
+std::string key(int rank) { return "segment/" + std::to_string(rank); }
+
+}  // namespace
+
+std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
+                                           Deadline deadline) {
+  const std::string name = "tandem-" + random_text(), secret = random_text();
+  const FileDescriptor listener = unix_socket();
+  socklen_t length = 0;
+  const sockaddr_un mine = abstract_address(name, length);
+  TANDEM_CHECK(bind(listener.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
+                   listen(listener.get(), size + 8) == 0,
+               "shared memory: no Unix socket: ", std::strerror(errno));
+  store.set(key(rank), name + "\n" + secret);
+
+  const auto greet = [&](const FileDescriptor& socket, const std::string& their_secret) {
+    Greeting greeting{};
+    std::memcpy(greeting.secret, their_secret.data(), secret_bytes);
+    greeting.rank = rank;
+    send_greeting(socket, greeting, file);
+  };
+  const auto secret_of = [&](int r, std::string* their_name) {
+    const std::string text = store.get(key(r));
+    const auto line = text.find('\n');
+    if (their_name != nullptr) *their_name = text.substr(0, line);
+    return text.substr(line + 1);
+  };
+
+  // Each rank calls those before it and is called by those after it.
+  std::vector<PeerLink> links(size);
+  for (int r = 0; r < rank; ++r) {
+    std::string their_name;
+    const std::string their_secret = secret_of(r, &their_name);
+    PeerLink link{unix_socket(), {}};
+    const sockaddr_un theirs = abstract_address(their_name, length);
+    TANDEM_CHECK(connect(link.socket.get(), reinterpret_cast<const sockaddr*>(&theirs), length) == 0,
+                 "shared memory: rank ", rank, " could not reach rank ", r, ": ", std::strerror(errno));
+    greet(link.socket, their_secret);
+    Greeting answer{};
+    link.file = receive_greeting(link.socket, answer, deadline);
+    TANDEM_CHECK(link.file.is_open() && answer.rank == r && std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
+                 "shared memory: rank ", r, " did not give rank ", rank, " its segment");
+    links[r] = std::move(link);
+  }
+  for (int missing = size - 1 - rank; missing > 0;) {
+    TANDEM_CHECK(wait_readable(listener, deadline), "shared memory: ", missing, " of ", size,
+                 " ranks did not come to rank ", rank, " in time");
+    PeerLink link{FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), {}};
+    if (!link.socket.is_open()) continue;
+    Greeting greeting{};
+    link.file = receive_greeting(link.socket, greeting, deadline);
+    const bool known = link.file.is_open() && greeting.rank > rank && greeting.rank < size &&
+                       std::memcmp(greeting.secret, secret.data(), secret_bytes) == 0 &&
+                       !links[greeting.rank].socket.is_open();
+    if (!known) continue;
+    greet(link.socket, secret_of(greeting.rank, nullptr));
+    links[greeting.rank] = std::move(link);
+    --missing;
+  }
+  return links;
+}
+
+}  // namespace tandem::distributed
