@@ -32,7 +32,7 @@ struct PeerDiffers : Error {
 
 // One run of an operation.
 struct Call {
-  std::uint64_t sequence;  // collectives of this group so far: the same on all ranks
+  std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
   std::string signature;
   std::chrono::steady_clock::time_point deadline;
   // Whether the thread has nothing else to do: the one that waits for the result may watch for its peers

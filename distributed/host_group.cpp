@@ -256,7 +256,9 @@ std::shared_ptr<Work> Engine::start(Operation operation) {
   auto task = std::make_shared<Task>();
   task->flat = flatten(operation);
   for (const auto& output : operation.outputs) output.storage()->written_by(operation.kind_name());
-  task->call = {++started_, operation.signature(), {}, false};
+  // Nothing to move is nothing to wait for, on every rank: it does not count as an operation.
+  const bool moves = operation.kind == Kind::barrier || bytes_of(operation) > 0;
+  task->call = {moves ? ++started_ : 0, operation.signature(), {}, false};
   task->small = bytes_of(operation) <= small_bytes;
   task->given = std::move(operation);
   {
@@ -327,8 +329,7 @@ std::string Engine::attempt(Task& task, bool may_spin) {
   const auto ticket = watchdog_->begin(task.call.sequence, what, task.call.signature);
   std::string failure;
   try {
-    // Nothing to move is nothing to wait for, on every rank.
-    if (task.given.kind == Kind::barrier || bytes_of(task.flat) > 0) backend_->run(task.flat, task.call);
+    if (task.call.sequence > 0) backend_->run(task.flat, task.call);
     copy_back(task.given, task.flat);
   } catch (const std::exception& exception) {
     failure = explain(what, task.call.signature, exception);

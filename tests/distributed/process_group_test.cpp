@@ -157,6 +157,11 @@ TEST_P(ProcessGroupOfSize, scatters_gathers_and_exchanges) {
     const std::string text(static_cast<std::size_t>(rank) * 1000, static_cast<char>('a' + rank));
     EXPECT_EQ(group->broadcast_string(text, size - 1),
               std::string((size - 1) * 1000, static_cast<char>('a' + size - 1)));
+    // Empty ones among others, again and again: they move nothing, and must not let a rank run ahead.
+    for (int i = 0; i < 200; ++i) {
+      const std::string odd = i % 3 == 0 ? std::to_string(i * rank) : "";
+      EXPECT_EQ(group->all_gather_strings(odd)[0], i % 3 == 0 ? "0" : "");
+    }
     const auto texts = group->gather_strings(text, 0);
     ASSERT_EQ(texts.size(), rank == 0 ? static_cast<std::size_t>(size) : 0);
     if (rank == 0) {
