@@ -17,11 +17,11 @@ struct Net : nn::Module {
 };
 
 std::string find_data(const std::string& data, bool quiet) {
-  const auto say = [quiet](const std::string& line) {
-    if (!quiet && !line.empty()) std::cerr << line << std::endl;
+  const auto report = [quiet](const std::string& line) {
+    if (!quiet) std::cerr << line << std::endl;
   };
-  const auto found = data::find_mnist({.data = data, .report = say});
-  say(found.notice);
+  const auto found = data::find_mnist({.data = data, .report = report});
+  if (!found.notice.empty()) std::cerr << found.notice << std::endl;
   return found.folder.string();
 }
 
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     const auto folder =
         once_per_host(*group, options.local_rank, [&] { return find_data(data, options.quiet); });
     const auto [images, tests] = run_together(*group, [&] {
-      return std::pair(data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test));
+      return std::pair{data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test)};
     });
     data::DistributedSampler sampler(images.size(), {.rank = rank, .world = world, .seed = options.seed});
     data::Loader loader(images, sampler,

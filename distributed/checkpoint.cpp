@@ -61,6 +61,7 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"seed", std::to_string(state.seed)},
           {"world_size", std::to_string(state.world_size)},
           {"batch_size", std::to_string(state.batch_size)},
+          {"samples", std::to_string(state.samples)},
           {"generator", state.generator},
           {"losses", losses.str()}};
 }
@@ -91,6 +92,7 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.seed = number_in<std::uint64_t>(metadata, "seed");
   state.world_size = number_in<std::int64_t>(metadata, "world_size");
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
+  state.samples = number_in<std::int64_t>(metadata, "samples");
   state.generator = text_in(metadata, "generator");
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
@@ -112,6 +114,8 @@ void make_checkpoint_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   TANDEM_CHECK(!error, "can't make the checkpoint folder ", folder.string(), ": ", error.message());
 }
+
+bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
   write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state));

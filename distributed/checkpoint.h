@@ -23,6 +23,7 @@ struct TrainingState {
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;
+  std::int64_t samples = 0;   // of each process in an epoch
   std::string generator;      // default_generator().state() when this epoch began
   std::vector<float> losses;  // the sum of this epoch's losses so far, by rank
   std::vector<NamedArray> model;
@@ -32,8 +33,10 @@ struct TrainingState {
 // Error when `folder` is not there and can't be made.
 void make_checkpoint_folder(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`, and then removes the oldest checkpoints beyond
-// `keep_last`. A crash or a full disk at any moment leaves the older ones as they were, and no partial file.
+// Whether any file in `folder` has a checkpoint's name, damaged or not.
+bool has_checkpoints(const std::filesystem::path& folder);
+
+// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at any moment leaves the older ones as they were, and no partial file.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
 
 // The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).

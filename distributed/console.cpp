@@ -1,5 +1,6 @@
 #include <tandem/distributed/console.h>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +10,12 @@ namespace tandem::distributed {
 namespace {
 
 constexpr double progress_interval = 0.2;  // seconds
+
+// Columns of the terminal; a line that is longer would wrap and stay.
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -35,7 +42,8 @@ void Console::note(const std::string& text) {
 bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }
 
 void Console::progress(const std::string& text) {
-  std::cout << '\r' << text << "\x1b[K" << std::flush;  // to the end of the line: what stood there before
+  std::cout << '\r' << text.substr(0, terminal_width() - 1) << "\x1b[K"
+            << std::flush;  // to the end of the line: what stood there before
   progress_shown_ = true;
   next_progress_ = now() + progress_interval;
 }

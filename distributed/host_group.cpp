@@ -110,7 +110,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::unique_ptr<HostBackend> backend_;
   std::uint64_t started_ = 0;  // collectives; only the thread that starts them
 
-  std::mutex mutex_;  // guards everything below
+  std::mutex mutex_;                 // guards everything below
   std::condition_variable wake_;     // the communication thread
   std::condition_variable changed_;  // those who wait for works
   std::deque<std::shared_ptr<Task>> queue_;
@@ -214,15 +214,15 @@ class Engine::TransferWork : public Work {
   }
 
   void complete(Clock::time_point deadline) {
-    const std::string what =
-        given_.what() + (given_.kind == Kind::send ? " to " : " from ") + engine_->members_[given_.root].name();
+    const std::string what = given_.what() + (given_.kind == Kind::send ? " to " : " from ") +
+                             engine_->members_[given_.root].name();
     std::string failure;
     {
       const std::lock_guard lock(engine_->mutex_);
       failure = engine_->failure_;
       if (failure.empty()) ++engine_->transfers_;
     }
-    if (!failure.empty()) throw Error(what + " can't run, the process group is broken: " + failure);
+    if (!failure.empty()) throw PeerError(what + " can't run, the process group is broken: " + failure);
     const auto ticket = engine_->watchdog_->begin(0, what, "");
     try {
       transfer_->wait(deadline);
@@ -237,7 +237,7 @@ class Engine::TransferWork : public Work {
       if (!failure.empty() && engine_->failure_.empty()) engine_->failure_ = failure;
       engine_->changed_.notify_all();
     }
-    if (!failure.empty()) throw Error(failure);
+    if (!failure.empty()) throw PeerError(failure);
     copy_back(given_, flat_);
   }
 
@@ -252,7 +252,8 @@ class Engine::TransferWork : public Work {
 };
 
 std::shared_ptr<Work> Engine::start(Operation operation) {
-  if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
+  if (operation.kind == Kind::send || operation.kind == Kind::receive)
+    return start_transfer(std::move(operation));
   auto task = std::make_shared<Task>();
   task->flat = flatten(operation);
   for (const auto& output : operation.outputs) output.storage()->written_by(operation.kind_name());
@@ -315,7 +316,7 @@ void Engine::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) {
   task->flat = {};
   task->given.inputs.clear();
   task->given.outputs.clear();
-  if (!error.empty()) task->error = std::make_exception_ptr(Error(error));
+  if (!error.empty()) task->error = std::make_exception_ptr(PeerError(error));
   task->done = true;
   changed_.notify_all();
   if (!queue_.empty() || closing_) wake_.notify_one();
@@ -355,8 +356,8 @@ std::string Engine::explain(const std::string& what, const std::string& signatur
     return members_[gone->rank].name() + " closed the connection during " + what;
   if (const auto* late = dynamic_cast<const PeersLate*>(&exception)) {
     const std::string where = watchdog_->whereabouts(late->ranks);
-    return names_of(members_, late->ranks) + " did not come within " + seconds_text(options_.timeout) + " to " +
-           what + (where.empty() ? "" : ": " + where);
+    return names_of(members_, late->ranks) + " did not come within " + seconds_text(options_.timeout) +
+           " to " + what + (where.empty() ? "" : ": " + where);
   }
   if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {
     return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + what +
@@ -379,8 +380,8 @@ class HostGroup : public ProcessGroup {
       : store_(std::move(store)), options_(options) {
     auto members = meet(*store_, options.rank, options.size, job_rank, options.timeout);
     const bool shared = options.backend == "shm" || (options.backend == "auto" && share_a_host(members));
-    auto backend = shared ? shared_memory_backend(*store_, members, options)
-                          : gloo_backend(store_, members, options);
+    auto backend =
+        shared ? shared_memory_backend(*store_, members, options) : gloo_backend(store_, members, options);
     engine_ = std::make_shared<Engine>(store_, std::move(members), options, std::move(backend));
     name_ = engine_->backend().name();
     engine_->start_thread();
@@ -391,7 +392,9 @@ class HostGroup : public ProcessGroup {
   int size() const override { return options_.size; }
   const char* backend() const override { return name_; }
   std::shared_ptr<Store> store() const override { return store_; }
-  Array allocate(const Shape& shape, DType dtype) override { return engine_->backend().allocate(shape, dtype); }
+  Array allocate(const Shape& shape, DType dtype) override {
+    return engine_->backend().allocate(shape, dtype);
+  }
 
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
     GroupOptions options = options_;
@@ -409,10 +412,10 @@ class HostGroup : public ProcessGroup {
     const std::string key = "subgroup/" + std::to_string(++subgroups_);
     const std::string agreed = store_->compare_set(key, "", list);
     TANDEM_CHECK(agreed == list, "rank ", rank(), " asks for a subgroup of ranks ", list,
-                 ", another rank for one of ranks ", agreed, ": all ranks must make the same subgroups in the same order");
+                 ", another rank for one of ranks ", agreed,
+                 ": all ranks must make the same subgroups in the same order");
     if (options.rank < 0) return nullptr;
-    return std::make_shared<HostGroup>(prefix_store(key, store_), options,
-                                       engine_->members()[rank()].rank);
+    return std::make_shared<HostGroup>(prefix_store(key, store_), options, engine_->members()[rank()].rank);
   }
 
  protected:
@@ -438,8 +441,8 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > Milliseconds::zero(), "a process group needs a timeout above 0");
-  TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo" || options.backend == "shm", "backend '",
-               options.backend, "' is none of auto, gloo and shm");
+  TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo" || options.backend == "shm",
+               "backend '", options.backend, "' is none of auto, gloo and shm");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
 

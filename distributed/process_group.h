@@ -16,13 +16,18 @@ class Store;
 
 enum class ReduceOp { sum, mean, min, max, product };
 
+// This rank has nothing wrong; another one has: it failed, went away or does not come.
+struct PeerError : Error {
+  using Error::Error;
+};
+
 // An operation that has been started. Any thread may ask it.
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool is_done() const = 0;
-  // Waits until the operation is done; throws what went wrong (an Error that names the operation and the
-  // peer, where it is known). The group's timeout bounds every operation, so wait() always returns.
+  // Waits until the operation is done; throws what went wrong (a PeerError that names the operation and the
+  // peer, or another Error). The group's timeout bounds every operation, so wait() always returns.
   virtual void wait() = 0;
   // The same for at most `timeout`: an Error after that, and the operation goes on.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
@@ -40,12 +45,22 @@ class Work {
 //   send, receive                    inputs: 1; outputs: 1
 struct Operation {
   enum class Kind {
-    broadcast, all_reduce, reduce, all_gather, reduce_scatter, gather, scatter, all_to_all, barrier, send, receive
+    broadcast,
+    all_reduce,
+    reduce,
+    all_gather,
+    reduce_scatter,
+    gather,
+    scatter,
+    all_to_all,
+    barrier,
+    send,
+    receive
   };
   Kind kind;
   std::string name;  // for errors: "gradient bucket 2"
-  std::vector<Array> inputs {};
-  std::vector<Array> outputs {};
+  std::vector<Array> inputs{};
+  std::vector<Array> outputs{};
   int root = 0;  // of broadcast, reduce, gather and scatter; the other rank of send and receive
   ReduceOp reduce_op = ReduceOp::sum;
 
@@ -85,7 +100,8 @@ class ProcessGroup {
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
   std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
   // `outputs[r]` ends as `inputs[s]` of rank r, where s is the rank that asks. All of one shape.
-  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
+  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
+                                   std::string name = {});
   // Done on each rank when all ranks have started it.
   std::shared_ptr<Work> barrier(std::string name = {});
 

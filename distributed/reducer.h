@@ -21,7 +21,7 @@ struct BucketSizes {
 std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<NamedTensor>& parameters,
                                                      BucketSizes sizes);
 
-// Owns the memory of the gradients: each is a view of its bucket, so nothing is copied on the way. When the
+// Owns the memory of the gradients: each is a view of its bucket, so communication needs no copy. When the
 // last gradient of a bucket is final, the mean over ranks starts, on the group's own thread, and backward
 // goes on. Buckets start strictly in order, because the ranks must agree on the order while their gradients
 // may become ready in different ones. At the end of backward all have arrived. A parameter without a gradient

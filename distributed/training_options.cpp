@@ -31,9 +31,9 @@ struct EarlierFailure : Error {
   std::chrono::system_clock::time_point when = std::chrono::system_clock::now();
 };
 
-// This rank has nothing wrong, another one has, and says so itself.
-struct PeerFailure : Error {
-  using Error::Error;
+// Nothing is wrong with this rank, and the one that failed says so itself.
+struct PeerFailure : PeerError {
+  using PeerError::PeerError;
 };
 
 template <class T>
@@ -258,6 +258,9 @@ void TrainingOptions::apply_threads(const Environment& environment) {
   if (threads == 0 && from_environment && *from_environment) threads = omp_get_max_threads();
   if (threads == 0) threads = std::max(1, available_cores() / environment.local_world_size);
   omp_set_num_threads(static_cast<int>(threads));
+  if (threads > available_cores() && environment.rank == 0 && !quiet)
+    std::cerr << program_ << ": warning: " << threads << " threads on " << available_cores()
+              << " cores wait for each other most of the time" << std::endl;
 }
 
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
@@ -276,16 +279,20 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (std::getenv("LOCAL_RANK")) local_rank = environment.local_rank;
     apply_threads(environment);
     body();
+    std::cout.flush();
+    TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
     return 0;
   } catch (const UsageError& error) {
     // All ranks were given the same: one says so.
     if (is_rank_0) std::cerr << program_ << ": " << error.what() << std::endl;
     report_failure(error.what());
     return 2;
-  } catch (const PeerFailure& error) {
+  } catch (const PeerError& error) {
     // Under a launcher one message is enough: that of the rank that failed.
-    if (!std::getenv("TORCHELASTIC_RUN_ID")) std::cerr << speaker << error.what() << std::endl;
-    report_failure(error.what());
+    const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
+    if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
+    // The others notice that a rank leaves before it has told the launcher why. Of all failures the earliest counts.
+    report_failure(error.what(), std::chrono::system_clock::now() + std::chrono::seconds(1));
     return 1;
   } catch (const std::exception& error) {
     std::cerr << speaker << error.what() << std::endl;

@@ -28,6 +28,10 @@ std::string minutes_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+std::string count(std::int64_t n, const std::string& thing, const std::string& plural = "s") {
+  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
+}
+
 std::string shown(const std::vector<Metric>& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics) {
@@ -73,13 +77,11 @@ class TrainingRun::Implementation {
         optimizer_(optimizer),
         loader_(loader),
         console_(group_->rank() == 0 && !options.quiet) {
-    console_.note(
-        fmt::format("{}: {} process{} ({}), {}, {}, {} thread{} and {} loader worker{} each, batch {}, {} "
-                    "steps an epoch",
-                    options.program(), group_->size(), group_->size() == 1 ? "" : "es", group_->backend(),
-                    options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype), options.threads,
-                    options.threads == 1 ? "" : "s", options.workers, options.workers == 1 ? "" : "s",
-                    options.batch_size, loader.size()));
+    console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
+                              count(group_->size(), "process", "es"), group_->backend(),
+                              options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype),
+                              count(options.threads, "thread"), count(options.workers, "loader worker"),
+                              options.batch_size, count(loader.size(), "step")));
     run_together(*group_, [this] { open_outputs(); });
     if (options.resume) resume();
   }
@@ -116,8 +118,12 @@ class TrainingRun::Implementation {
     const double rate = images_since(epoch_begin_) / std::max(epoch_seconds_, 1e-9);
     const std::string figures = shown(metrics);
     console_.line(fmt::format("Total loss: {}", total.item()));
-    console_.line(fmt::format("Epoch {}/{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs,
-                              figures, figures.empty() ? "" : ", ", rate, epoch_seconds_));
+    const std::string part =
+        epoch_is_complete() ? "" : fmt::format(" up to batch {} of {}", state_.position, loader_.size());
+    console_.line(fmt::format("Epoch {}/{}{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs,
+                              part, figures, figures.empty() ? "" : ", ", rate, epoch_seconds_));
+    if (!std::isfinite(total.item()))
+      console_.note("warning: the total loss is not a finite number: the training has diverged");
     Json line = {{"kind", "epoch"},
                  {"epoch", epoch_},
                  {"total_loss", total.item()},
@@ -126,9 +132,9 @@ class TrainingRun::Implementation {
                  {"world_size", group_->size()},
                  {"batch_size", options_.batch_size}};
     for (const auto& [name, value] : metrics) line[name] = value;
-    metrics_.write(line);
 
-    const bool complete = epoch_is_complete();
+    // A program may leave an epoch early; only --max-steps leaves one that a later run takes up again.
+    const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
     if (complete) {
       ++state_.epoch;
       state_.position = 0;
@@ -140,6 +146,7 @@ class TrainingRun::Implementation {
                         (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0);
     const bool is_last = state_.epoch >= options_.epochs || state_.step >= options_.max_steps;
     if (!options_.checkpoint.empty() && (is_last || is_due)) save();
+    metrics_.write(line);
   }
 
   void show(const std::vector<Metric>& metrics) { console_.line(shown(metrics)); }
@@ -173,6 +180,10 @@ class TrainingRun::Implementation {
     if (!options_.checkpoint.empty()) {
       make_checkpoint_folder(options_.checkpoint);
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+      TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ",
+                   options_.checkpoint,
+                   " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
+                   "--checkpoint folder to start afresh");
     }
   }
 
@@ -187,8 +198,14 @@ class TrainingRun::Implementation {
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
     if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
     run_together(*group_, [&] { restore(found); });
-    console_.note(fmt::format("resumed from {}: {} epoch{} and {} step{} done", found, state_.epoch,
-                              state_.epoch == 1 ? "" : "s", state_.step, state_.step == 1 ? "" : "s"));
+    console_.note(fmt::format("resumed from {}: {} and {} done", found, count(state_.epoch, "epoch"),
+                              count(state_.step, "step")));
+    if (state_.epoch >= options_.epochs)
+      console_.note(fmt::format("nothing left to do of {}: a larger --epochs goes on",
+                                count(options_.epochs, "epoch")));
+    else if (state_.step >= options_.max_steps)
+      console_.note(fmt::format("nothing left to do of {}: a larger --max-steps goes on",
+                                count(options_.max_steps, "step")));
   }
 
   void restore(const std::string& path) {
@@ -197,6 +214,8 @@ class TrainingRun::Implementation {
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
     check_same("number of processes", saved.position, saved.world_size,
                static_cast<std::int64_t>(group_->size()));
+    if (saved.world_size == group_->size())
+      check_same("number of samples a process and epoch", saved.position, saved.samples, loader_.samples());
     try {
       model_.load_state_dict(saved.model);
       optimizer_.load_state_dict(saved.optimizer);
@@ -225,6 +244,7 @@ class TrainingRun::Implementation {
     state_.seed = options_.seed;
     state_.world_size = group_->size();
     state_.batch_size = options_.batch_size;
+    state_.samples = loader_.samples();
     std::vector<Array> losses;
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::scalar(0));
     group_->all_gather(losses, total_loss_, "losses")->wait();

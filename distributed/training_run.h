@@ -33,6 +33,7 @@ struct Metric {
 //   }
 //   run.finish();
 //
+// Leaving the inner loop ends the epoch; when it was --max-steps that ended it, a resumed run goes on in the middle.
 // Rank 0 speaks: on a terminal a line of progress, and a few lines at the end of each epoch. All methods are collective: every
 // rank calls them alike. Everything given must outlive it.
 class TrainingRun {

@@ -326,7 +326,8 @@ TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
                                               {"epoch", "1"},      {"step", "4"},
                                               {"position", "0"},   {"seed", "0"},
                                               {"world_size", "1"}, {"batch_size", "1"},
-                                              {"generator", "?"},  {"losses", "0x0p+0"}};
+                                              {"generator", "?"},  {"losses", "0x0p+0"},
+                                              {"samples", "330"}};
   write_safetensors(
       file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}},
       metadata);
@@ -341,6 +342,34 @@ TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   write_bytes(file, "damaged");
   expect_parts(run(1, with_data({"--checkpoint", path("c"), "--resume"})).err,
                {"none of the 1 checkpoints", "remove them"});
+}
+
+TEST_F(MnistDdp, a_fresh_run_spares_the_checkpoints_of_an_earlier_one) {
+  EXPECT_EQ(run(1, with_data({"--checkpoint", path("c"), "--epochs", "2"})).code, 0);
+  const auto before = fs::file_size(folder / "c/checkpoint-0002-00000008.safetensors");
+  for (const int processes : {1, 2}) {
+    const auto outcome = run(processes, with_data({"--checkpoint", path("c"), "--epochs", "1"}));
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"holds the checkpoints of an earlier run", "--resume"});
+  }
+  EXPECT_EQ(fs::file_size(folder / "c/checkpoint-0002-00000008.safetensors"), before);
+}
+
+TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {
+  const auto resumed = [&](const std::string& data, const std::string& checkpoints) {
+    return run(1, {"--data", path(data), "--checkpoint", path(checkpoints), "--epochs", "2", "--resume"});
+  };
+  fs::create_directory(folder / "few");
+  write_subset(folder / "few", 110, 64);
+  EXPECT_EQ(run(1, with_data({"--checkpoint", path("middle"), "--max-steps", "3"})).code, 0);
+  const auto in_the_middle = resumed("few", "middle");
+  EXPECT_EQ(in_the_middle.code, 1);
+  expect_parts(in_the_middle.err, {"number of samples a process and epoch of 330", "this is 110"});
+
+  EXPECT_EQ(run(1, with_data({"--checkpoint", path("end"), "--epochs", "1"})).code, 0);
+  const auto at_the_end = resumed("few", "end");
+  EXPECT_EQ(at_the_end.code, 0) << at_the_end.err;
+  expect_parts(at_the_end.err, {"number of samples a process and epoch of 330, going on with 110"});
 }
 
 // What each wrong input is called; none may hang, and every process ends.
