@@ -392,6 +392,7 @@ class HostGroup : public ProcessGroup {
   int size() const override { return options_.size; }
   const char* backend() const override { return name_; }
   std::shared_ptr<Store> store() const override { return store_; }
+  Milliseconds timeout() const override { return options_.timeout; }
   Array allocate(const Shape& shape, DType dtype) override {
     return engine_->backend().allocate(shape, dtype);
   }

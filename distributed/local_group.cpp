@@ -27,6 +27,7 @@ class LocalGroup : public ProcessGroup {
     return array;
   }
   std::shared_ptr<Store> store() const override { return nullptr; }
+  std::chrono::milliseconds timeout() const override { return std::chrono::milliseconds::max(); }
 
  protected:
   std::shared_ptr<Work> start(Operation operation) override {

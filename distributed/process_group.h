@@ -124,6 +124,9 @@ class ProcessGroup {
   // reduced again and again. They may outlive the group.
   virtual Array allocate(const Shape& shape, DType dtype) = 0;
 
+  // The longest wait for a peer in an operation.
+  virtual std::chrono::milliseconds timeout() const = 0;
+
   // Where the ranks met; null in a group of one that no launcher started.
   virtual std::shared_ptr<Store> store() const = 0;
 

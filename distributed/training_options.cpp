@@ -1,5 +1,6 @@
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
+#include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>
 
 #include <omp.h>
@@ -23,17 +24,6 @@ constexpr const char* shared = "Every training program";
 // A usage error: leads to exit code 2.
 struct UsageError : Error {
   using Error::Error;
-};
-
-// Failed before the other ranks heard of it: of all failures this must be seen to be the first.
-struct EarlierFailure : Error {
-  using Error::Error;
-  std::chrono::system_clock::time_point when = std::chrono::system_clock::now();
-};
-
-// Nothing is wrong with this rank, and the one that failed says so itself.
-struct PeerFailure : PeerError {
-  using PeerError::PeerError;
 };
 
 template <class T>
@@ -310,29 +300,6 @@ InitOptions TrainingOptions::init_options() const {
 BucketSizes TrainingOptions::bucket_sizes() const {
   const auto cap = std::max<std::size_t>(1, static_cast<std::size_t>(bucket_cap_mb * (1 << 20)));
   return {std::min(BucketSizes().first_bytes, cap), cap};
-}
-
-void run_together(ProcessGroup& group, const std::function<void()>& f) {
-  std::optional<EarlierFailure> mine;
-  try {
-    f();
-  } catch (const std::exception& error) {
-    mine.emplace(error.what());
-  }
-  const auto messages = group.all_gather_strings(mine ? std::string("!") + mine->what() : "", "outcome");
-  for (int r = 0; r < group.size(); ++r) {
-    if (messages[r].empty()) continue;
-    if (r == group.rank()) throw *mine;
-    throw PeerFailure("rank " + std::to_string(r) + " failed: " + messages[r].substr(1));
-  }
-}
-
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
-                          const std::function<std::string()>& f) {
-  const auto mine = run_together(group, [&] { return local_rank == 0 ? f() : std::string(); });
-  const auto all = group.all_gather_strings(mine, "result");
-  // Launchers number the processes of a host one after the other.
-  return all.at(static_cast<std::size_t>(std::max<std::int64_t>(0, group.rank() - local_rank)));
 }
 
 }  // namespace tandem::distributed

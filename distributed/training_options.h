@@ -92,19 +92,4 @@ class TrainingOptions {
   void apply_threads(const Environment& environment);
 };
 
-// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the first,
-// so that a rank that can't read its data ends the job at once. Collective.
-void run_together(ProcessGroup& group, const std::function<void()>& f);
-template <class F>
-requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGroup& group, F f) {
-  std::optional<std::invoke_result_t<F>> result;
-  run_together(group, std::function<void()>([&] { result.emplace(f()); }));
-  return std::move(*result);
-}
-
-// The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
-// do for all, such as downloading. Errors as run_together's. Collective.
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
-                          const std::function<std::string()>& f);
-
 }  // namespace tandem::distributed

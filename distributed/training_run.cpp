@@ -4,6 +4,7 @@
 #include <tandem/core/random.h>
 #include <tandem/distributed/checkpoint.h>
 #include <tandem/distributed/console.h>
+#include <tandem/distributed/together.h>
 #include <tandem/distributed/training_run.h>
 
 #include <fmt/format.h>

@@ -11,10 +11,9 @@ namespace {
 constexpr std::chrono::milliseconds period{500};
 constexpr std::chrono::milliseconds patience{1000};  // with an operation, before the others are looked at
 
-std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
-constexpr const char* failure_key = "failure";
-
 }  // namespace
+
+std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
 
 Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members,
                    std::function<void(const std::string&)> on_failure)
@@ -119,9 +118,11 @@ std::string Watchdog::find_difference() {
   for (const auto& [ticket, mine] : waiting_) {
     for (std::size_t r = 0; r < members_.size(); ++r) {
       const Progress& other = observed_[r];
-      if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature) continue;
+      if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature)
+        continue;
       return fmt::format(
-          "the ranks do not run the same operations: number {} of the group is {} ({}) on {} and {} ({}) on {}",
+          "the ranks do not run the same operations: number {} of the group is {} ({}) on {} and {} ({}) on "
+          "{}",
           mine.sequence, mine.what, mine.signature, members_[rank_].name(), other.what, other.signature,
           members_[r].name());
     }
@@ -151,12 +152,6 @@ std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
     text += silent > 2 ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
   }
   return text;
-}
-
-std::chrono::milliseconds Watchdog::silence(int rank) {
-  observe(rank);
-  const std::lock_guard lock(observed_mutex_);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - observed_[rank].changed);
 }
 
 }  // namespace tandem::distributed

@@ -15,6 +15,10 @@
 
 namespace tandem::distributed {
 
+// Keys of the store: what rank `rank` does, changed at least twice a second while it lives; why the group failed.
+std::string progress_key(int rank);
+constexpr const char* failure_key = "failure";
+
 // A thread writes this rank's progress to the store twice a second and reads whether another rank has failed.
 // While an operation of this rank waits for more than a second it reads the others' progress as well. Methods
 // may be called by any thread. When the store goes away the watchdog says nothing more.
@@ -38,9 +42,6 @@ class Watchdog {
   // What `ranks` are doing and when they last gave a sign of life: "rank 1 ... is not in any operation, 12
   // collectives done; last sign of life 0.4 s ago". Reads the store.
   std::string whereabouts(const std::vector<int>& ranks);
-
-  // When `rank` last gave a sign of life, as far as this rank has watched.
-  std::chrono::milliseconds silence(int rank);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -1,7 +1,6 @@
 #include <tandem/distributed/training_options.h>
 
 #include <gtest/gtest.h>
-#include <support/ranks.h>
 #include <support/temporary_folder.h>
 
 #include <stdexcept>
@@ -211,27 +210,6 @@ TEST(TrainingOptions, an_exception_becomes_a_message_and_exit_code_1) {
   const auto result = program.run({}, [] { throw std::runtime_error("it broke"); });
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err, "trainer: it broke\n");
-}
-
-TEST(RunTogether, throws_everywhere_what_was_thrown_somewhere) {
-  const auto results = testing::run_ranks_catching(3, [](testing::Group group) {
-    EXPECT_EQ(run_together(*group, [&] { return group->rank() * 2; }), group->rank() * 2);
-    run_together(*group, [&] {
-      if (group->rank() == 1) throw Error("no such folder");
-    });
-  });
-  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: no such folder");
-  EXPECT_EQ(testing::message_of(results[1]), "no such folder");
-  EXPECT_EQ(testing::message_of(results[2]), "rank 1 failed: no such folder");
-}
-
-TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
-  testing::run_ranks(4, [](testing::Group group) {
-    // Two hosts with two processes each.
-    const int rank = group->rank(), local_rank = rank % 2;
-    const auto result = once_per_host(*group, local_rank, [&] { return "by rank " + std::to_string(rank); });
-    EXPECT_EQ(result, "by rank " + std::to_string(rank - local_rank));
-  });
 }
 
 }  // namespace
