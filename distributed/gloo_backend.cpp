@@ -245,7 +245,8 @@ class GlooBackend : public HostBackend {
         out[to]->send(to, slot);
       }
     }
-    if (incoming[rank_].defined())
+    // Not onto itself: Gloo's thread may be reading it.
+    if (incoming[rank_].defined() && incoming[rank_].raw() != outgoing[rank_].raw())
       std::memmove(incoming[rank_].raw(), outgoing[rank_].raw(), outgoing[rank_].bytes());
 
     // The first timeout closes all connections. What had arrived by then still counts; the rest is missing

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -27,12 +28,21 @@ using std::chrono::steady_clock;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+// RFC 6761, 6.3: these names are this machine, even where no /etc/hosts says so.
+bool is_localhost(std::string host) {
+  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (host.ends_with('.')) host.pop_back();
+  return host == "localhost" || host.ends_with(".localhost");
+}
+
 // The addresses of `host`, or null and the reason.
 AddressList resolve(const std::string& host, int port, std::string& reason) {
+  // Not ::1 as well: some machines lack it, and a listener has one address only, which all must agree on.
+  const std::string name = is_localhost(host) ? "127.0.0.1" : host;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  const int failure = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (failure) reason = failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure);
   return {failure ? nullptr : found, &freeaddrinfo};
 }

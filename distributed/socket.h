@@ -1,4 +1,5 @@
-// TCP sockets with deadlines: what the store's client and server are built on.
+// TCP sockets with deadlines: what the store's client and server are built on. The host name "localhost" is
+// 127.0.0.1, without asking the resolver (RFC 6761).
 #pragma once
 
 #include <chrono>

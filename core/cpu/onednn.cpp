@@ -6,6 +6,12 @@
 #include <dnnl.hpp>
 #include <unordered_map>
 
+#ifdef __SANITIZE_THREAD__
+// oneDNN is not built for the thread sanitizer, which therefore sees what it allocates, copies and sets, but not how its
+// threads wait for each other.
+extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libdnnl.so\n"; }
+#endif
+
 namespace tandem::onednn {
 
 namespace {

@@ -70,8 +70,10 @@ void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
               for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(data[offset + i * stride]);
             },
             [out, scale, op](std::int64_t o, sum_t<T> sum) {
-              if (op == Reduction::mean) out[o] = static_cast<Out>(static_cast<compute_t<Out>>(sum * scale));
-              else out[o] = static_cast<Out>(static_cast<compute_t<Out>>(sum));
+              const auto convert = [](auto value) {
+                return static_cast<Out>(static_cast<compute_t<Out>>(value));
+              };
+              out[o] = op == Reduction::mean ? convert(sum * scale) : convert(sum);
             });
       });
       return;
