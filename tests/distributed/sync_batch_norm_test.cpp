@@ -37,7 +37,7 @@ Array part_of(const Array& whole, const Sizes& sizes, int rank) {
 Array uniform(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32) {
   Generator generator(seed);
   std::vector<double> values(shape.product());
-  for (auto& v : values) v = generator.uniform(-1, 1);
+  for (auto& v : values) v = generator.uniform(-1.0, 1.0);
   return Array::from(values, shape).to(dtype);
 }
 
@@ -169,7 +169,9 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
     const auto losses = golden["network/losses"].to_vector<double>();
     for (std::size_t i = 0; i < losses.size(); ++i) {
       EXPECT_NEAR(found.losses[i], losses[i], 1e-5) << "step " << i;
-      if (single) EXPECT_NEAR(found.losses[i], single->losses[i], 1e-5) << "step " << i;
+      if (single) {
+        EXPECT_NEAR(found.losses[i], single->losses[i], 1e-5) << "step " << i;
+      }
     }
     for (std::size_t i = 0; i < found.state.size(); ++i) {
       const auto& [name, array] = found.state[i];
@@ -192,16 +194,16 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
 // each rank's x, weight and bias?
 void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
   const Sizes sizes{2, 0, 1};
-  const auto seed = static_cast<std::uint64_t>(10 * group->rank());
-  std::vector<Tensor> inputs{Tensor(uniform({sizes[group->rank()], 3, 4, 4}, seed, DType::f64), true),
-                             Tensor(uniform({3}, seed + 1, DType::f64), true),
-                             Tensor(uniform({3}, seed + 2, DType::f64), true)};
-  BatchNormState state{ops::zeros({3}, DType::f64), ops::ones({3}, DType::f64)};
+  const auto rank = static_cast<std::uint64_t>(group->rank());
+  std::vector<Tensor> inputs{Tensor(uniform({sizes[rank], 2, 4, 2}, 10 + rank, DType::f64), true),
+                             Tensor(uniform({2}, 1, DType::f64), true),  // as always, equal on all ranks
+                             Tensor(uniform({2}, 2, DType::f64), true)};
+  BatchNormState state{ops::zeros({2}, DType::f64), ops::ones({2}, DType::f64)};
   state.exchange = batch_norm_exchange(group, "layer");
   const auto output = [&] { return batch_norm(inputs[0], inputs[1], inputs[2], state, fusion); };
 
   const Tensor y = output();
-  const Array weights = uniform(y.shape(), seed + 3, DType::f64);
+  const Array weights = uniform(y.shape(), 20 + rank, DType::f64);
   y.backward({.gradient = weights});
   const auto objective = [&] {
     const NoGrad no_grad;
@@ -209,7 +211,7 @@ void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
   };
   for (int owner = 0; owner < group->size(); ++owner) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const std::int64_t elements = i == 0 ? sizes[owner] * 48 : 3;
+      const std::int64_t elements = i == 0 ? sizes[owner] * 16 : 2;
       for (std::int64_t j = 0; j < elements; ++j) {
         const double eps = 1e-6;
         const auto moved = [&](double by) {
@@ -222,8 +224,10 @@ void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
         };
         const double numerical = (moved(eps) - moved(-eps)) / (2 * eps);
         if (group->rank() != owner) continue;
-        ASSERT_NEAR(inputs[i].grad().to_vector<double>()[j], numerical, 1e-7 + 1e-6 * std::abs(numerical))
-            << "rank " << owner << ", input " << i << ", element " << j;
+        // Not ASSERT: the other ranks go on.
+        EXPECT_NEAR(inputs[i].grad().to_vector<double>()[j], numerical, 1e-7 + 1e-6 * std::abs(numerical))
+            << "relu " << fusion.relu << ", pooling " << fusion.max_pool_2x2 << ", rank " << owner
+            << ", input " << i << ", element " << j;
       }
     }
   }
@@ -414,7 +418,7 @@ TEST(SyncBatchNorm, small_variances_survive_the_journey) {
   for (const auto& [offset, spread] : {std::pair{0.0, 1e-5}, std::pair{1000.0, 0.25}}) {
     std::vector<float> values(64 * 9);
     Generator generator(3);
-    for (auto& v : values) v = static_cast<float>(offset + spread * generator.uniform(-1, 1));
+    for (auto& v : values) v = static_cast<float>(offset + spread * generator.uniform(-1.0, 1.0));
     double mean = 0, m2 = 0;
     for (const double v : values) mean += v / static_cast<double>(values.size());
     for (const double v : values) m2 += (v - mean) * (v - mean);
@@ -423,7 +427,7 @@ TEST(SyncBatchNorm, small_variances_survive_the_journey) {
     run_ranks(3, [&](Group group) {
       SyncBatchNorm norm(1, group, {.momentum = 1});
       norm(part_of(whole, sizes, group->rank()));
-      EXPECT_NEAR(norm.running_var.item() / variance, 1, 1e-5) << offset;
+      EXPECT_NEAR(norm.running_var.item() / variance, 1, 5e-5) << offset;
     });
   }
 }
