@@ -60,8 +60,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " has ", x.dim(1),
                  " channels, but weight, bias or running statistics have shape ", a.shape());
   BatchNormAffine affine{{}, {}, weight.value(), bias.value()};
-  Array
-      count;  // (): values per channel that share statistics; undefined: running statistics, which are constants
+  Array count;  // (): values per channel that share statistics; undefined in evaluation
   if (state.training) {
     const auto mine = ops::batch_norm_stats(x.value());
     BatchNormExchange::Statistics stats{

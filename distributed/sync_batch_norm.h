@@ -23,12 +23,13 @@ namespace tandem::distributed {
 // In training, forward is one all-gather of (mean, m2, count) per layer, where m2 is the sum of squared deviations; every
 // rank combines them alike, in f64 (Chan, Golub, LeVeque, 1979), so running statistics are equal to the bit on all
 // ranks. Backward is one all-reduce of (sum of dy, sum of dy * xhat), left out where the layer's input needs no gradient.
-// Parts may differ in size, and be empty: that rank still takes part. The gradients of weight and bias, which must be equal on all ranks, are this rank's
-// share, as with any layer; DistributedDataParallel averages them. In evaluation nothing is exchanged.
+// Parts may differ in size, and be empty: that rank still takes part. weight and bias must be equal on all ranks; their
+// gradients are this rank's share, as with any layer, and DistributedDataParallel averages them. In evaluation nothing is
+// exchanged.
 //
 // The exchanges block, and happen in the order of the graph. DistributedDataParallel starts its buckets in an order that
-// the graph gives too, so both may use one group as long as all ranks run the same graph, shapes of the batch aside. An
-// exchange then waits behind a bucket that was started just before. A second group with the same ranks has its own
+// the graph gives too, so both may use one group as long as all ranks run the same graph, batch sizes aside. An exchange
+// then waits behind a bucket that was started just before. A second group with the same ranks has its own
 // queue: exchanges overtake buckets, and the ranks' graphs may differ in whatever lies between the batch norms.
 void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGroup>& group);
 
