@@ -29,8 +29,8 @@ namespace tandem::distributed {
 //
 // The exchanges block, and happen in the order of the graph. DistributedDataParallel starts its buckets in an order that
 // the graph gives too, so both may use one group as long as all ranks run the same graph, batch sizes aside. An exchange
-// then waits behind a bucket that was started just before. A second group with the same ranks has its own
-// queue: exchanges overtake buckets, and the ranks' graphs may differ in whatever lies between the batch norms.
+// then waits behind a bucket that was started just before. A subgroup of all ranks has its own queue: exchanges overtake
+// buckets, and the ranks' graphs may differ in whatever lies between the batch norms.
 void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGroup>& group);
 
 // One such layer, for models that are never without a group.
