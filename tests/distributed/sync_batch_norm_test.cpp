@@ -7,6 +7,7 @@
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <support/arrays.h>
 #include <support/golden.h>
 #include <support/mnist_net.h>
@@ -179,6 +180,7 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
   for (const Sizes& sizes : {Sizes{12, 12}, Sizes{5, 8, 11}, Sizes{10, 0, 14}, Sizes{6, 6, 6, 6}}) {
     SCOPED_TRACE(::testing::PrintToString(sizes));
     run_ranks(static_cast<int>(sizes.size()), [&](Group group) {
+      omp_set_num_threads(1);  // or the ranks' teams of threads fight for the cores
       const auto found = train(group, golden, sizes);
       if (group->rank() == 0) expect_equal(found, &single);
     });
