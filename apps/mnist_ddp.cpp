@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
 
     manual_seed(options.seed);
     Net model;
+    if (options.sync_bn) convert_sync_batch_norm(model, group);
     DistributedDataParallel ddp(model, group, options.bucket_sizes());
     const nn::CrossEntropyLoss criterion;
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});

@@ -4,7 +4,11 @@
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/backend.h>
 
+#include <memory>
+
 namespace tandem {
+
+class BatchNormExchange;  // autograd/batch_norm_exchange.h
 
 // ---- Element by element (ops_elementwise.cpp). Shapes broadcast, dtypes are promoted.
 Tensor add(const Tensor& a, const Tensor& b);
@@ -60,6 +64,8 @@ struct BatchNormState {
   bool training = true;
   double momentum = 0.1;
   double eps = 1e-5;
+  // In training, where the rest of the batch is on other ranks; null: x is the whole batch.
+  std::shared_ptr<BatchNormExchange> exchange = nullptr;
 };
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion = {});

@@ -1,4 +1,5 @@
 #include <tandem/autograd/autocast.h>
+#include <tandem/autograd/batch_norm_exchange.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
@@ -44,8 +45,8 @@ void update_running(Array& running, double momentum, const Array& observed) {
   ops::add_(running, ops::map(functors::Affine{momentum, 0}, observed));
 }
 
-Array inverse_sqrt(const Array& variance, double scale, double eps) {
-  const Array std = ops::map(functors::Sqrt{}, ops::map(functors::Affine{scale, eps}, variance));
+Array inverse_sqrt(const Array& variance, double eps) {
+  const Array std = ops::map(functors::Sqrt{}, ops::map(functors::Affine{1, eps}, variance));
   return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
 }
 
@@ -59,38 +60,57 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " has ", x.dim(1),
                  " channels, but weight, bias or running statistics have shape ", a.shape());
   BatchNormAffine affine{{}, {}, weight.value(), bias.value()};
-  double count = 0;  // values per channel that share statistics; 0: running statistics, which are constants
+  Array count;  // (): values per channel that share statistics; undefined in evaluation
   if (state.training) {
-    const auto stats = ops::batch_norm_stats(x.value());
-    count = static_cast<double>(stats.count);
-    TANDEM_CHECK(stats.count > 1, "batch_norm: input ", x.shape(), " has only ", stats.count,
-                 " value per channel, whose variance is not defined; use a larger batch, drop the last short "
-                 "one, or share "
-                 "statistics over ranks with SyncBatchNorm");
+    const auto mine = ops::batch_norm_stats(x.value());
+    BatchNormExchange::Statistics stats{
+        mine.mean, mine.m2,
+        ops::scalar(static_cast<double>(mine.count), mine.mean.dtype(), mine.mean.device())};
+    if (state.exchange) stats = state.exchange->combine(mine);
+    count = stats.count;
+    // Several values here are several in all; only otherwise is the count of all ranks worth waiting for.
+    const double values = mine.count > 1 ? static_cast<double>(mine.count) : count.item();
+    TANDEM_CHECK(
+        values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
+        state.exchange ? " and not one more value on all other ranks" : "",
+        ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+        "short one (drop_last)",
+        state.exchange ? "" : ", or share statistics over ranks (SyncBatchNorm)");
+    const Array variance = ops::zip(functors::Div{}, stats.m2, count);
     affine.mean = stats.mean;
-    affine.invstd = inverse_sqrt(stats.m2, 1 / count, state.eps);
-    update_running(state.running_mean, state.momentum, stats.mean);
-    update_running(state.running_var, state.momentum,
-                   ops::map(functors::Affine{1 / (count - 1), 0}, stats.m2));
+    affine.invstd = inverse_sqrt(variance, state.eps);
+    if (values > 0) {
+      update_running(state.running_mean, state.momentum, stats.mean);
+      update_running(state.running_var, state.momentum,
+                     ops::zip(functors::Div{}, stats.m2, ops::map(functors::Affine{1, -1}, count)));
+    }
   } else {
     affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
-    affine.invstd = inverse_sqrt(state.running_var, 1, state.eps);
+    affine.invstd = inverse_sqrt(state.running_var, state.eps);
   }
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion);
   return record("batch_norm", {x, weight, bias}, out.y,
                 [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
-                 b = Saved("batch_norm", bias.value()), affine, fusion, count, selected = out.selected,
+                 b = Saved("batch_norm", bias.value()), affine, fusion, count,
+                 exchange = state.training ? state.exchange : nullptr, selected = out.selected,
                  index = out.index](const Array& grad, Needs needs) -> Gradients {
                   w.get();
                   b.get();
                   const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
                                                                 affine, fusion, grad);
-                  const double share = count > 0 ? 1 / count : 0;
-                  const ops::BatchNormSums means{ops::map(functors::Affine{share, 0}, sums.dy),
-                                                 ops::map(functors::Affine{share, 0}, sums.dy_xhat)};
-                  const bool in_place = needs.is_last_run() && in.is_unshared();
-                  return {ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place),
-                          sums.dy_xhat, sums.dy};
+                  Gradients gradients{Array(), sums.dy_xhat, sums.dy};
+                  if (needs[0]) {
+                    const auto all = exchange ? exchange->add(sums) : sums;
+                    const auto mean = [&count](const Array& sum) {
+                      return count.defined() ? ops::zip(functors::Div{}, sum, count)
+                                             : ops::zeros(sum.shape(), sum.dtype(), sum.device());
+                    };
+                    const ops::BatchNormSums means{mean(all.dy), mean(all.dy_xhat)};
+                    const bool in_place = needs.is_last_run() && in.is_unshared();
+                    gradients[0] =
+                        ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place);
+                  }
+                  return gradients;
                 });
 }
 

@@ -213,6 +213,7 @@ void TrainingOptions::add_shared_options() {
            {.min = 1, .max = 1e15});
   p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
+  p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
   p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",

@@ -66,6 +66,7 @@ class TrainingOptions {
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
   double bucket_cap_mb = 25;
+  bool sync_bn = false;    // for convert_sync_batch_norm
   std::string checkpoint;  // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <tandem/autograd/batch_norm_exchange.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/nn/module.h>
+
+#include <memory>
+#include <optional>
 
 namespace tandem::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  double momentum = 0.1;
+  std::optional<double> momentum = 0.1;  // weight of the newest batch; nullopt: all batches weigh the same
 };
 
 // Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running ones;
@@ -18,11 +22,14 @@ class BatchNorm2d : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow.
   Tensor forward(const Tensor& x, BatchNormFusion fusion);
+  // From now on x is one rank's part of a batch, in training; null: x is the whole batch.
+  void set_exchange(std::shared_ptr<BatchNormExchange> exchange) { exchange_ = std::move(exchange); }
 
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
   BatchNormOptions options_;
+  std::shared_ptr<BatchNormExchange> exchange_;
 };
 
 }  // namespace tandem::nn

@@ -94,6 +94,7 @@ TEST(TrainingOptions, takes_every_option) {
                                    "10",
                                    "--bucket-cap-mb",
                                    "0.5",
+                                   "--sync-bn",
                                    "--checkpoint",
                                    "c",
                                    "--save-every",
@@ -119,7 +120,7 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.init_options().timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(o.init_options().interface, "lo");
   EXPECT_EQ(o.seed, 18446744073709551615u);
-  EXPECT_TRUE(o.deterministic && o.resume && o.quiet);
+  EXPECT_TRUE(o.deterministic && o.sync_bn && o.resume && o.quiet);
   EXPECT_EQ(o.dtype, DType::bf16);
   EXPECT_EQ(o.threads, 2);
   EXPECT_EQ(o.workers, 4);

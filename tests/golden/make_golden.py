@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd sampler training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd batch_norm sampler training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
@@ -292,6 +292,48 @@ def make_sgd():
     save("sgd.safetensors", tensors, metadata)
 
 
+# --- batch_norm.safetensors --------------------------------------------------------------------------------------------
+
+def make_batch_norm():
+    """What SyncBatchNorm must give when the batch is spread over ranks: BatchNorm2d on the whole of it, in one process."""
+    generator = torch.Generator().manual_seed(60)
+    tensors = {}
+    for name, momentum in [("momentum", 0.1), ("cumulative", None)]:
+        norm = nn.BatchNorm2d(5, momentum=momentum)
+        with torch.no_grad():
+            norm.weight.uniform_(-1, 2, generator=generator)
+            norm.bias.uniform_(-1, 1, generator=generator)
+        tensors[f"{name}/weight"] = norm.weight.clone()
+        tensors[f"{name}/bias"] = norm.bias.clone()
+        for step in range(3):
+            # Far from zero next to its spread: a variance from sums of squares would be lost.
+            x = torch.rand(11, 5, 4, 3, generator=generator) * (step + 1) + 10
+            x.requires_grad_()
+            y = norm(x)
+            grad_y = torch.rand(y.shape, generator=generator) - 0.5
+            norm.zero_grad()
+            y.backward(grad_y)
+            values = dict(x=x, y=y, grad_y=grad_y, grad_x=x.grad, grad_weight=norm.weight.grad,
+                          grad_bias=norm.bias.grad, running_mean=norm.running_mean, running_var=norm.running_var)
+            tensors.update({f"{name}/{step}/{key}": value.detach().clone() for key, value in values.items()})
+
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.02, momentum=0.9)
+    images = torch.randint(256, (5, 24, 1, 28, 28), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(10, (5, 24), generator=generator)
+    losses = []
+    for image, label in zip(images, labels):
+        loss = F.cross_entropy(net(image.float() / 255), label)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    tensors.update({"network/images": images, "network/labels": labels, "network/losses": torch.stack(losses)})
+    tensors.update({f"network/after/{name}": value for name, value in net.state_dict().items()})
+    save("batch_norm.safetensors", tensors)
+
+
 # --- sampler.json ------------------------------------------------------------------------------------------------------
 
 def fnv1a64(indices):
@@ -413,7 +455,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = ["ops", "init", "sgd", "sampler", "training"]
+    parts = ["ops", "init", "sgd", "batch_norm", "sampler", "training"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -422,8 +464,8 @@ def main():
     torch.set_num_threads(1)
     for part in args.only:
         print(part, flush=True)
-        {"ops": make_ops, "init": make_init, "sgd": make_sgd, "sampler": make_sampler,
-         "training": lambda: make_training(args.data)}[part]()
+        {"ops": make_ops, "init": make_init, "sgd": make_sgd, "batch_norm": make_batch_norm,
+         "sampler": make_sampler, "training": lambda: make_training(args.data)}[part]()
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ TEST(Module, LayersRefuseNonsense) {
   EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({4}))), "linear", "(4)");
   EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({2, 4, 2, 2}))), "batch_norm", "(2, 4, 2, 2)");
   EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({1, 3, 1, 1}))), "batch_norm", "(1, 3, 1, 1)",
-               "1 value per channel");
+               "1 value per channel", "SyncBatchNorm", "drop_last");
   EXPECT_ERROR(nn::init::fan_in({3}), "2 dimensions", "(3)");
 }
 
@@ -189,6 +189,20 @@ TEST(Module, BatchNormTracksInTrainingAndOnlyThen) {
   EXPECT_NEAR(y[1], 2 / std::sqrt(1.5), 1e-5);
   EXPECT_EQ(norm.num_batches_tracked.item(), 1);
   EXPECT_EQ(norm.running_mean.value().to_vector<float>(), (std::vector<float>{1, 5}));
+}
+
+TEST(Module, BatchNormOfNoImagesKeepsItsStatistics) {
+  nn::BatchNorm2d norm(2);
+  EXPECT_EQ(norm(Tensor(ops::zeros({0, 2, 3, 3}))).shape(), (Shape{0, 2, 3, 3}));
+  EXPECT_EQ(norm.running_mean.value().to_vector<float>(), (std::vector<float>{0, 0}));
+  EXPECT_EQ(norm.running_var.value().to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+TEST(Module, BatchNormWithoutMomentumAveragesAllBatches) {
+  nn::BatchNorm2d norm(1, {.momentum = std::nullopt});
+  for (const float v : {1.f, 2.f, 6.f}) norm(Tensor(ops::full({2, 1, 1, 1}, v)));
+  EXPECT_NEAR(norm.running_mean.item(), 3, 1e-6);
+  EXPECT_NEAR(norm.running_var.item(), 0, 1e-6);
 }
 
 TEST(Module, ZeroGrad) {
