@@ -125,7 +125,8 @@ std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, con
     greet(link.socket, their_secret);
     Greeting answer{};
     link.file = receive_greeting(link.socket, answer, deadline);
-    TANDEM_CHECK(link.file.is_open() && answer.rank == r && std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
+    TANDEM_CHECK(link.file.is_open() && answer.rank == r &&
+                     std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
                  "shared memory: rank ", r, " did not give rank ", rank, " its segment");
     links[r] = std::move(link);
   }

@@ -419,7 +419,6 @@ class HostGroup : public ProcessGroup {
     return std::make_shared<HostGroup>(prefix_store(key, store_), options, engine_->members()[rank()].rank);
   }
 
- protected:
   std::shared_ptr<Work> start(Operation operation) override { return engine_->start(std::move(operation)); }
 
  private:

@@ -50,8 +50,9 @@ void check_init_method(const std::string& method) {
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   const auto environment = environment_for(options.init_method);
   if (environment.world_size == 1) return local_group();
-  return host_group(connect_store(environment, options.timeout),
-                    {environment.rank, environment.world_size, options.timeout, options.interface, options.backend});
+  return host_group(
+      connect_store(environment, options.timeout),
+      {environment.rank, environment.world_size, options.timeout, options.interface, options.backend});
 }
 
 }  // namespace tandem::distributed

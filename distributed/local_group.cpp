@@ -29,7 +29,6 @@ class LocalGroup : public ProcessGroup {
   std::shared_ptr<Store> store() const override { return nullptr; }
   std::chrono::milliseconds timeout() const override { return std::chrono::milliseconds::max(); }
 
- protected:
   std::shared_ptr<Work> start(Operation operation) override {
     // Whatever has an input and an output has one of each: they are rank 0's.
     if (!operation.inputs.empty() && !operation.outputs.empty())

@@ -9,7 +9,9 @@
 
 namespace tandem::distributed {
 
-std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
+std::string Member::name() const {
+  return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")";
+}
 
 Members meet(Store& store, int rank, int size, int job_rank, Store::Timeout timeout) {
   using Clock = std::chrono::steady_clock;

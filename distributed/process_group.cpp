@@ -71,7 +71,8 @@ std::string Operation::signature() const {
 
 std::shared_ptr<Work> ProcessGroup::broadcast(Array array, int root, std::string name) {
   check_rank("root", root);
-  return start({.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
+  return start(
+      {.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
 }
 
 std::shared_ptr<Work> ProcessGroup::all_reduce(Array array, ReduceOp op, std::string name) {

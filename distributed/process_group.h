@@ -130,8 +130,7 @@ class ProcessGroup {
   // Where the ranks met; null in a group of one that no launcher started.
   virtual std::shared_ptr<Store> store() const = 0;
 
- protected:
-  // Receives only operations that have passed the checks of the functions above.
+  // What the functions above come to, once they have checked their arguments; for groups that pass on to another.
   virtual std::shared_ptr<Work> start(Operation operation) = 0;
 
  private:

@@ -100,16 +100,18 @@ class SharedMemoryBackend : public HostBackend {
  public:
   SharedMemoryBackend(Store& store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size) {
-    TANDEM_CHECK(share_a_host(members), "the ranks are on several hosts and can't share memory: use --backend gloo");
+    TANDEM_CHECK(share_a_host(members),
+                 "the ranks are on several hosts and can't share memory: use --backend gloo");
     // Twice what they could use all together.
-    const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const auto memory =
+        static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t control = sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size_);
     own_ = std::make_shared<SharedSegment>(2 * memory / static_cast<std::size_t>(size_) + control);
     own_->allocate(control);
     links_ = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
-      segments_.by_rank.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(links_[r].file)));
+      segments_.by_rank.push_back(r == rank_ ? own_
+                                             : std::make_shared<SharedSegment>(std::move(links_[r].file)));
     }
     outbox_.resize(size_);
     received_.resize(size_);
@@ -353,8 +355,8 @@ class SharedMemoryBackend : public HostBackend {
   std::size_t staging_bytes_ = 0;
 
   std::mutex outbox_mutex_;
-  std::vector<Outbox> outbox_;                  // by peer
-  std::vector<std::uint32_t> received_;         // messages asked for, by peer
+  std::vector<Outbox> outbox_;           // by peer
+  std::vector<std::uint32_t> received_;  // messages asked for, by peer
 };
 
 // --- Messages ---
@@ -362,7 +364,12 @@ class SharedMemoryBackend : public HostBackend {
 class SharedMemoryBackend::Receipt : public Transfer {
  public:
   Receipt(SharedMemoryBackend& backend, int from, std::uint32_t index, void* data, std::size_t bytes)
-      : backend_(backend), segments_(backend.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
+      : backend_(backend),
+        segments_(backend.segments_),
+        from_(from),
+        index_(index),
+        data_(data),
+        bytes_(bytes) {}
 
   bool is_done() override { return mailbox().written.reached(index_ + 1); }
 
@@ -397,8 +404,8 @@ std::unique_ptr<Transfer> SharedMemoryBackend::send(const void* data, std::size_
   const std::lock_guard lock(outbox_mutex_);
   Outbox& outbox = outbox_[to];
   Mailbox& mailbox = segments_.mailbox(rank_, to);
-  while (!outbox.unread.empty() &&
-         mailbox.messages[outbox.unread.front().index % message_ring].received.load(std::memory_order_acquire) != 0) {
+  while (!outbox.unread.empty() && mailbox.messages[outbox.unread.front().index % message_ring].received.load(
+                                       std::memory_order_acquire) != 0) {
     own_->free(outbox.unread.front().offset);
     outbox.unread.pop_front();
   }

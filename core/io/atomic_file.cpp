@@ -56,7 +56,10 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   temporary_ = folder_of(path_) / name.str();
   // A leftover of the same name can only be of a dead process that had our id.
   ::unlink(temporary_.c_str());
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  // Without a name, where the file system can: nothing is left of it if this process is killed.
+  file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  is_named_ = file_ < 0;
+  if (is_named_) file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail("create a temporary file beside it", errno);
 }
 
@@ -80,6 +83,12 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   TANDEM_CHECK(file_ >= 0, "cannot commit ", path_.string(), ": it has been committed or has failed already");
   if (::fsync(file_) != 0) fail("write it to the disk", errno);
+  if (!is_named_) {
+    const std::string handle = "/proc/self/fd/" + std::to_string(file_);
+    if (::linkat(AT_FDCWD, handle.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      fail("give it a name", errno);
+    is_named_ = true;
+  }
   // NFS and quotas report a failed write as late as here.
   const int closed = ::close(std::exchange(file_, -1));
   if (closed != 0 && errno != EINTR) fail("close", errno);
@@ -89,15 +98,13 @@ void AtomicFile::commit() {
     close_and_remove();
     throw;
   }
-  temporary_.clear();
+  is_named_ = false;
 }
 
 void AtomicFile::close_and_remove() noexcept {
   if (file_ >= 0) ::close(std::exchange(file_, -1));
-  if (!temporary_.empty()) {
-    ::unlink(temporary_.c_str());
-    temporary_.clear();
-  }
+  if (is_named_) ::unlink(temporary_.c_str());
+  is_named_ = false;
 }
 
 void AtomicFile::fail(const char* step, int error_number) {

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Writes to a temporary file beside `path`. commit() makes it durable and puts it in the place of `path` in
+// Writes to a temporary file in the folder of `path`. commit() makes it durable and puts it in the place of `path` in
 // one step, so that a crash, a full disk or a lost power supply leaves either what was there before or the
 // new file, whole. Without commit() the destructor removes the temporary. Errors name the file, the reason
 // and what to do; what was at `path` is untouched by all of them except a failure to synchronise the folder
@@ -29,6 +29,7 @@ class AtomicFile {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  bool is_named_ = false;  // the temporary; until commit() mostly not
   int file_ = -1;
   std::uint64_t written_ = 0;
 

@@ -322,12 +322,11 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
 TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   fs::create_directory(folder / "c");
   const auto file = folder / "c/checkpoint-0001-00000004.safetensors";
-  std::map<std::string, std::string> metadata{{"format", "1"},     {"program", "mnist_ddp"},
-                                              {"epoch", "1"},      {"step", "4"},
-                                              {"position", "0"},   {"seed", "0"},
-                                              {"world_size", "1"}, {"batch_size", "1"},
-                                              {"generator", "?"},  {"losses", "0x0p+0"},
-                                              {"samples", "330"}};
+  std::map<std::string, std::string> metadata{
+      {"format", "1"},      {"program", "mnist_ddp"}, {"epoch", "1"},
+      {"step", "4"},        {"position", "0"},        {"seed", "0"},
+      {"world_size", "1"},  {"batch_size", "1"},      {"generator", "?"},
+      {"losses", "0x0p+0"}, {"samples", "330"}};
   write_safetensors(
       file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}},
       metadata);

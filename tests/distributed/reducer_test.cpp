@@ -51,7 +51,6 @@ class RecordingGroup : public ProcessGroup {
   std::shared_ptr<Store> store() const override { return nullptr; }
   std::chrono::milliseconds timeout() const override { return std::chrono::seconds(1); }
 
- protected:
   std::shared_ptr<Work> start(Operation operation) override {
     events_.push_back("start " + operation.name);
     return std::make_shared<Waited>(events_, operation.name);
