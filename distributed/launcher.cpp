@@ -217,10 +217,13 @@ void Node::start(const JobPlan& plan) {
   status_.generation = plan.generation;
   WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node),
                                      member.first_role_rank};
-  if (options_.max_nodes > 1)
-    say("node " + std::to_string(node) + " of " + std::to_string(plan.members.size()) + ", ranks " +
-        std::to_string(member.first_rank) + " to " + std::to_string(member.first_rank + member.processes - 1) +
-        " of " + std::to_string(plan.world_size()));
+  if (options_.max_nodes > 1) {
+    const auto first = std::to_string(member.first_rank);
+    const auto last = std::to_string(member.first_rank + member.processes - 1);
+    say("node " + std::to_string(node) + " of " + std::to_string(plan.members.size()) + " starts " +
+        (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
+        std::to_string(plan.world_size()));
+  }
   group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_);
   rendezvous_->report(status_);
 }
