@@ -406,6 +406,19 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
       {{"--nproc-per-node=-3", "true"}, "--nproc-per-node -3"},
       {{"--nproc-per-node=gpu", "true"}, "--nproc-per-node gpu"},
       {{"--nnodes=2", "true"}, "--nnodes 2"},
+      {{"--nnodes=0", "true"}, "--nnodes 0"},
+      {{"--nnodes=3:2", "true"}, "--nnodes 3:2"},
+      {{"--nnodes=2:", "true"}, "--nnodes 2:"},
+      {{"--nnodes=1:2", "--master-addr=a", "true"}, "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
+      {{"--nnodes=2", "--standalone", "--master-addr=a", "true"}, "--standalone --nnodes 2"},
+      {{"--nnodes=2", "--node-rank=2", "--master-addr=a", "true"}, "--node-rank 2"},
+      {{"--rdzv-conf=timeout=soon", "true"}, "--rdzv-conf timeout=soon"},
+      {{"--rdzv-conf=patience=5", "true"}, "--rdzv-conf patience=5"},
+      {{"--rdzv-conf=is_host=maybe", "true"}, "is_host=maybe"},
+      {{"--rdzv-endpoint=[::1", "true"}, "--rdzv-endpoint [::1"},
+      {{"--max-restarts=-1", "true"}, "--max-restarts"},
+      {{"--monitor-interval=0", "true"}, "--monitor-interval"},
+      {{"-m", "package.module"}, "--module"},
       {{"--node-rank=1", "true"}, "--node-rank 1"},
       {{"--master-port=70000", "true"}, "--master-port"},
       {{"--rdzv-endpoint=host:port", "true"}, "--rdzv-endpoint host:port"},
@@ -439,6 +452,56 @@ TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
                  "--monitor-interval=1", "--start-method=fork", "--use-env", "--master-addr=localhost"}),
       0);
   EXPECT_EQ(err(), "");
+}
+
+TEST_F(LauncherTest, TakesDefaultsFromTheEnvironment) {
+  setenv("PET_NPROC_PER_NODE", "2", 1);
+  setenv("PET_ROLE", "trainer", 1);
+  setenv("PET_STANDALONE", "1", 1);
+  EXPECT_EQ(run({"sh", "-c", "echo $ROLE_NAME $WORLD_SIZE"}), 0) << err();
+  EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] trainer 2", "trainer 2"}));
+  EXPECT_EQ(run({"--nproc_per_node=1", "sh", "-c", "echo $ROLE_NAME $WORLD_SIZE"}), 0);
+  EXPECT_EQ(out(), "trainer 1\n");
+  setenv("PET_NPROC_PER_NODE", "few", 1);
+  EXPECT_EQ(run({"true"}), 2);
+  expect_contains(err(), "--nproc-per-node few");
+  for (const char* name : {"PET_NPROC_PER_NODE", "PET_ROLE", "PET_STANDALONE"}) unsetenv(name);
+}
+
+TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
+  const auto script =
+      "echo $RANK in $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; echo $$ > " + folder_.string() +
+      "/pid$RANK.$TORCHELASTIC_RESTART_COUNT; "
+      "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; exit 3;; 01) exit 4;; esac";
+  EXPECT_EQ(run_shell(2, script, {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3",
+                                  "--rdzv-id=r"}),
+            0);
+  EXPECT_EQ(sorted_lines(out()),
+            (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",
+                                      "[rank1] 1 in 1 of 2", "[rank1] 1 in 2 of 2"}));
+  expect_contains(err(), "rank 1 failed first: exit code 3");
+  expect_contains(err(), "    bad luck\ntandemrun: all ranks start again: restart 1 of 2\n");
+  expect_contains(err(), "rank 0 failed first: exit code 4");
+  expect_contains(err(), "restart 2 of 2\n");
+  EXPECT_TRUE(all_end(pids(6)));
+  EXPECT_EQ(contents(folder_ / "logs/r/attempt_0/1/stderr.log"), "bad luck\n");
+  EXPECT_EQ(contents(folder_ / "logs/r/attempt_2/1/stdout.log"), "1 in 2 of 2\n");
+}
+
+TEST_F(LauncherTest, TheLastFailureDecidesWhenNoRestartIsLeft) {
+  EXPECT_EQ(run_shell(1, "exit $((TORCHELASTIC_RESTART_COUNT + 5))", {"--max-restarts=1"}), 6);
+  expect_contains(err(), "restart 1 of 1");
+  EXPECT_EQ(err().find("restart 2"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
+  start({"--nproc-per-node=2", "--max-restarts=1", "sh", "-c",
+         "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exit 1; fi; sleep 60 & echo $! > " + folder_.string() +
+             "/pid$RANK; trap '' TERM HUP INT; wait"});
+  const auto processes = pids(2);
+  send(SIGKILL);
+  EXPECT_EQ(finish(), 1000 + SIGKILL);
+  EXPECT_TRUE(all_end(processes));
 }
 
 TEST_F(LauncherTest, WritesLogs) {
