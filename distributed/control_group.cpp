@@ -92,8 +92,9 @@ std::optional<double> ControlGroups::cpu_limit() const {
 }
 
 std::optional<std::int64_t> ControlGroups::memory_limit() const {
-  return smaller(least("", [](const fs::path& folder) { return number_in(folder / "memory.max"); }),
-                 least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
+  return smaller(
+      least("", [](const fs::path& folder) { return number_in(folder / "memory.max"); }),
+      least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
 }
 
 std::optional<std::int64_t> ControlGroups::memory_kills() const {

@@ -55,7 +55,8 @@ std::vector<WorkerFailure> failures_from(const json& list) {
     f.end.status = item.at("status");
     f.end.was_stopping = item.at("was_stopping");
     f.message = item.at("message");
-    f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
+    f.time = std::chrono::system_clock::time_point(
+        std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
     f.end.seen = f.time;
     f.last_lines = item.at("last_lines");
     f.hint = item.at("hint");
@@ -180,22 +181,26 @@ void Coordinator::gather(Time now) {
   std::vector<NodeStatus> here;
   for (const auto& node : nodes_) {
     if (node.serves_store && node.state == State::left)
-      return fail(name_of(node) + " served the store and has left", node.stopped_by ? 128 + node.stopped_by : 1);
+      return fail(name_of(node) + " served the store and has left",
+                  node.stopped_by ? 128 + node.stopped_by : 1);
     if (!is_there(node) || node.state != State::waiting) continue;
     if (node.max_nodes != options_.max_nodes)
-      return fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) + ", others with " +
-                      std::to_string(options_.max_nodes),
+      return fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) +
+                      ", others with " + std::to_string(options_.max_nodes),
                   1);
     here.push_back(node);
   }
   if (options_.node_rank) {
-    std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
+    std::stable_sort(here.begin(), here.end(),
+                     [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
     // A launcher that died and came back is not to be taken for two.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
       if (here[i - 1].silence > fresh || here[i].silence > fresh) return;
-      return fail(name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own", 1);
+      return fail(
+          name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own",
+          1);
     }
   } else {
     // The node that serves the store comes first: rank 0 is where its output is looked for.
@@ -205,9 +210,10 @@ void Coordinator::gather(Time now) {
   const auto count = static_cast<int>(here.size());
   if (count >= options_.min_nodes) {
     if (!last_call_ends_) last_call_ends_ = now + options_.last_call;
-    const bool are_all_back =
-        members_before_ > 0 && here.size() >= members_before_ &&
-        std::none_of(nodes_.begin(), nodes_.end(), [&](const auto& n) { return is_there(n) && n.state != State::waiting; });
+    const bool are_all_back = members_before_ > 0 && here.size() >= members_before_ &&
+                              std::none_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+                                return is_there(n) && n.state != State::waiting;
+                              });
     if (count >= options_.max_nodes || are_all_back || now >= *last_call_ends_) start(std::move(here));
     return;
   }
@@ -223,7 +229,8 @@ void Coordinator::gather(Time now) {
 
 void Coordinator::start(std::vector<NodeStatus> members) {
   // Those that come too late wait for a place.
-  if (members.size() > static_cast<std::size_t>(options_.max_nodes)) members.resize(static_cast<std::size_t>(options_.max_nodes));
+  if (members.size() > static_cast<std::size_t>(options_.max_nodes))
+    members.resize(static_cast<std::size_t>(options_.max_nodes));
   plan_.verdict = Verdict::run;
   plan_.members.clear();
   plan_.failures.clear();
@@ -253,7 +260,8 @@ void Coordinator::note_trouble() {
                  (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
       if (status.stopped_by) trouble_code_ = 128 + status.stopped_by;
     } else if (!is_there(status)) {
-      trouble_ = name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
+      trouble_ =
+          name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
     }
   }
 }

@@ -18,8 +18,8 @@ namespace tandem::distributed {
 struct NodeStatus {
   enum class State { waiting, running, ended, left };
 
-  int id = 0;         // given out in the order of arrival
-  int node_rank = -1; // asked for on the command line; -1: none
+  int id = 0;          // given out in the order of arrival
+  int node_rank = -1;  // asked for on the command line; -1: none
   std::string host;
   pid_t pid = 0;
   int processes = 0;
@@ -50,10 +50,11 @@ struct JobPlan {
 
   Verdict verdict = Verdict::gather;
   int generation = 0;
-  int restarts = 0;              // so far
-  std::vector<Member> members;   // of the generation, by node number
-  std::vector<WorkerFailure> failures;  // the cause first: of the generation before (gather), or of the last one (failed)
-  std::string reason;            // why a generation ended or the job failed, where it was no rank
+  int restarts = 0;             // so far
+  std::vector<Member> members;  // of the generation, by node number
+  std::vector<WorkerFailure>
+      failures;        // the cause first: of the generation before (gather), or of the last one (failed)
+  std::string reason;  // why a generation ended or the job failed, where it was no rank
   int exit_code = 0;
 
   int world_size() const;
@@ -93,9 +94,9 @@ class Coordinator {
   Time gathering_since_;
   std::optional<Time> last_call_ends_;
   std::size_t members_before_ = 0;
-  bool makes_room_ = false;   // stopping because a node has joined
+  bool makes_room_ = false;  // stopping because a node has joined
   std::string newcomer_;
-  std::string trouble_;       // of a node in this generation, where it was no rank
+  std::string trouble_;  // of a node in this generation, where it was no rank
   int trouble_code_ = 1;
 };
 

@@ -37,12 +37,12 @@ struct LaunchOptions {
   std::optional<int> node_rank;
   // Where the nodes and ranks meet. On one node an address of this host, where the store listens; nowhere else.
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;                   // 0: a free one, where there is one node
-  std::optional<bool> serves_store;      // overrides what was said of node_rank
-  Duration join_timeout = std::chrono::minutes(10);      // until enough nodes are there
-  Duration last_call = std::chrono::seconds(30);         // how long more than min_nodes are waited for
+  int master_port = 0;                                         // 0: a free one, where there is one node
+  std::optional<bool> serves_store;                            // overrides what was said of node_rank
+  Duration join_timeout = std::chrono::minutes(10);            // until enough nodes are there
+  Duration last_call = std::chrono::seconds(30);               // how long more than min_nodes are waited for
   Duration monitor_interval = std::chrono::milliseconds(100);  // between two looks at the other nodes
-  Duration silence_allowed = std::chrono::seconds(15);   // of a node, before it counts as lost
+  Duration silence_allowed = std::chrono::seconds(15);         // of a node, before it counts as lost
   int max_restarts = 0;
 
   std::string run_id;  // empty: a random one on one node, "none" on several

@@ -4,7 +4,7 @@
 #include <tandem/distributed/launcher.h>
 #include <tandem/distributed/log_folder.h>
 #include <tandem/distributed/network_interface.h>
-#include <tandem/distributed/rendezvous.h>
+#include <tandem/distributed/node_rendezvous.h>
 #include <tandem/distributed/socket.h>
 #include <tandem/distributed/worker_failure.h>
 #include <tandem/distributed/worker_group.h>
@@ -96,13 +96,13 @@ class Node {
   OutputQueue err_{STDERR_FILENO};
   SignalPipe signals_;
   NodeStatus status_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<NodeRendezvous> rendezvous_;
   std::unique_ptr<WorkerGroup> group_;
 
   std::optional<JobPlan> end_;  // the plan that ended the job
   int stopped_by_ = 0;          // the signal that ended the launcher, if one did
   bool has_warned_ = false;
-  int explained_ = 0;           // restarts that have been
+  int explained_ = 0;  // restarts that have been
 };
 
 Node::Node(const LaunchOptions& options, const std::vector<std::string>& program)
@@ -112,7 +112,7 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
       logs_(options_.log_dir, options_.run_id, options_.redirects.is_any() || options_.tee.is_any()),
       status_(first_status(options_)) {
   find_program(program.front());  // before others wait for it
-  rendezvous_ = make_rendezvous(options_, token_, status_);
+  rendezvous_ = make_node_rendezvous(options_, token_, status_);
   if (options_.max_nodes > 1)
     say("host " + status_.host + " meets the other nodes at " +
         endpoint_name(options_.master_addr, options_.master_port));
@@ -182,7 +182,8 @@ void Node::follow(const JobPlan& plan) {
   const bool is_current = status_.generation == plan.generation;
   switch (plan.verdict) {
     case Verdict::run:
-      if (!group_ && !stopped_by_ && status_.generation < plan.generation && plan.node_of(rendezvous_->id()) >= 0)
+      if (!group_ && !stopped_by_ && status_.generation < plan.generation &&
+          plan.node_of(rendezvous_->id()) >= 0)
         start(plan);
       return;
     case Verdict::stop:
@@ -290,7 +291,8 @@ void Node::act_on(int signal) {
 void Node::warn_once() {
   if (has_warned_ || rendezvous_->refused_clients() == 0) return;
   has_warned_ = true;
-  say("a process without the job's token was turned away from the store; ranks that are not Tandem's (Python's) "
+  say("a process without the job's token was turned away from the store; ranks that are not Tandem's "
+      "(Python's) "
       "need --open-store");
 }
 
@@ -299,8 +301,9 @@ void Node::explain_restart(const JobPlan& plan) {
   explained_ = plan.generation;
   if (!plan.reason.empty()) say(plan.reason);
   if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
-  say("all ranks start again" + (plan.restarts == 0 ? "" :
-      ": restart " + std::to_string(plan.restarts) + " of " + std::to_string(options_.max_restarts)));
+  say("all ranks start again" + (plan.restarts == 0 ? ""
+                                                    : ": restart " + std::to_string(plan.restarts) + " of " +
+                                                          std::to_string(options_.max_restarts)));
 }
 
 int Node::conclude(const JobPlan& plan) {
@@ -316,8 +319,9 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
   TANDEM_CHECK(!program.empty(), "launcher: no program to run");
   TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes,
                " processes asked for, at least 1 is needed");
-  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes,
-               " to ", options.max_nodes, " nodes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes,
+               "launcher: ", options.min_nodes, " to ", options.max_nodes,
+               " nodes asked for, at least 1 is needed");
   // Were one of these closed, the next file opened would take its place and be written to.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);

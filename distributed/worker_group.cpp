@@ -49,7 +49,8 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 }  // namespace
 
 WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
-                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err)
+                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out,
+                         OutputQueue& err)
     : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>()) {
   const auto path = find_program(program.front());
   workers_.reserve(static_cast<std::size_t>(options.processes));
@@ -77,7 +78,8 @@ void WorkerGroup::end_all() {
 
 // Decides where the worker's stdout or stderr goes: opens the end that the worker gets, and ours if there is
 // one.
-WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs) {
+WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder,
+                                   FileDescriptor& theirs) {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
   const bool tees = options_.tee.of(worker.local_rank) & bit;
@@ -133,7 +135,8 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
       // Who prints faster than the console takes it has to wait.
-      if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
+      if (stream->is_open() && !(stream->console() && stream->console()->is_full()))
+        result.push_back(stream.get());
     }
   }
   return result;

@@ -31,8 +31,8 @@ class WorkerGroup {
   };
 
   // Starts options.processes processes. `out` and `err` are where their output goes. Error when one cannot be started.
-  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Assignment& assignment,
-              const LogFolder& logs, OutputQueue& out, OutputQueue& err);
+  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
+              const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err);
   // Kills what still runs, children's children too.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;

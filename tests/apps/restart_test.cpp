@@ -41,9 +41,23 @@ class Restart : public ::testing::Test {
   // mnist_ddp for a second or two, with many checkpoints. Its process numbers go to files pid<rank>.<attempt>.
   Words training(const std::string& saved, const Words& more = {}) const {
     const std::string script = "echo $$ > " + path("pid") + "$RANK.$TORCHELASTIC_RESTART_COUNT; exec \"$@\"";
-    return Words{"sh", "-c", script, "sh", TANDEM_PROGRAM_DIR "/mnist_ddp", "--data",
-                 TANDEM_SOURCE_DIR "/data/sample", "--epochs", "1", "--max-steps", "16", "--lr", "0.05",
-                 "--momentum", "0.9", "--save", path(saved)} +
+    return Words{"sh",
+                 "-c",
+                 script,
+                 "sh",
+                 TANDEM_PROGRAM_DIR "/mnist_ddp",
+                 "--data",
+                 TANDEM_SOURCE_DIR "/data/sample",
+                 "--epochs",
+                 "1",
+                 "--max-steps",
+                 "16",
+                 "--lr",
+                 "0.05",
+                 "--momentum",
+                 "0.9",
+                 "--save",
+                 path(saved)} +
            more;
   }
   Words checkpoints() const {
@@ -51,8 +65,8 @@ class Restart : public ::testing::Test {
   }
   // What an undisturbed run of two ranks ends with.
   std::string expected_weights() const {
-    const auto outcome =
-        testing::run_process(Words{tandemrun, "--nproc-per-node", "2"} + training("undisturbed.safetensors"), one_thread);
+    const auto outcome = testing::run_process(
+        Words{tandemrun, "--nproc-per-node", "2"} + training("undisturbed.safetensors"), one_thread);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return read_bytes(folder_ / "undisturbed.safetensors");
   }
@@ -83,9 +97,10 @@ TEST_F(Restart, AKilledRankCostsNothingButTime) {
                        one_thread);
     kill_in_the_middle(rank);
     EXPECT_EQ(job.finish(), 0) << job.err();
-    expect_parts(job.err(), {"rank " + std::to_string(rank) + " failed first: killed by SIGKILL", "restart 1 of 1",
-                             "resumed from"});
-    EXPECT_TRUE(read_bytes(folder_ / "restarted.safetensors") == expected) << "rank " << rank << " was killed";
+    expect_parts(job.err(), {"rank " + std::to_string(rank) + " failed first: killed by SIGKILL",
+                             "restart 1 of 1", "resumed from"});
+    EXPECT_TRUE(read_bytes(folder_ / "restarted.safetensors") == expected)
+        << "rank " << rank << " was killed";
   }
 }
 
@@ -93,7 +108,8 @@ class TwoHosts : public Restart {
  protected:
   void SetUp() override {
     if (!hosts_.are_usable())
-      GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and ip(8): " << hosts_.problem();
+      GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and ip(8): "
+                   << hosts_.problem();
   }
   // The launcher of one of two nodes. Ranks must be told the network: the host's name leads nowhere in a namespace.
   Words node(int number, const Words& options, const Words& program) const {
@@ -101,11 +117,13 @@ class TwoHosts : public Restart {
            Words{"--interface", hosts_.network()};
   }
   Words fixed(int number) const {
-    return {"--nnodes", "2", "--node-rank", std::to_string(number), "--master-addr", hosts_.address(0),
-            "--master-port", "29555"};
+    return {
+        "--nnodes",      "2",    "--node-rank", std::to_string(number), "--master-addr", hosts_.address(0),
+        "--master-port", "29555"};
   }
   Words dynamic() const {
-    return {"--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", hosts_.address(1), "--rdzv-id", "mnist"};
+    return {"--nnodes",        "2",         "--rdzv-backend", "c10d", "--rdzv-endpoint",
+            hosts_.address(1), "--rdzv-id", "mnist"};
   }
 
   NetworkNamespaces hosts_;
@@ -139,14 +157,14 @@ TEST_F(TwoHosts, AKilledRankOnOneRestartsBoth) {
 }
 
 TEST_F(TwoHosts, ALostNetworkEndsBothSides) {
-  const auto program = training("lost.safetensors", {"--epochs", "50", "--max-steps", "100000", "--timeout", "4",
-                                                     "--checkpoint", path("checkpoints"), "--save-every-steps", "2"});
+  const auto program =
+      training("lost.safetensors", {"--epochs", "50", "--max-steps", "100000", "--timeout", "4",
+                                    "--checkpoint", path("checkpoints"), "--save-every-steps", "2"});
   const Words impatient = {"--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2"};
   RunningProcess first(node(0, fixed(0) + impatient, program), one_thread);
   RunningProcess second(node(1, fixed(1) + impatient, program), one_thread);
-  ASSERT_TRUE(eventually([&] {
-    return fs::exists(folder_ / "checkpoints") && !fs::is_empty(folder_ / "checkpoints");
-  }));
+  ASSERT_TRUE(eventually(
+      [&] { return fs::exists(folder_ / "checkpoints") && !fs::is_empty(folder_ / "checkpoints"); }));
   hosts_.cut();
   EXPECT_NE(first.finish(30s), 0);
   EXPECT_NE(second.finish(30s), 0);

@@ -91,7 +91,8 @@ class LimitedGroup {
   }
   bool is_usable() const { return is_usable_; }
   testing::Outcome run(const std::string& command) const {
-    return testing::run_process({"sh", "-c", "echo $$ > " + (path_ / "cgroup.procs").string() + " && " + command});
+    return testing::run_process(
+        {"sh", "-c", "echo $$ > " + (path_ / "cgroup.procs").string() + " && " + command});
   }
 
  private:
@@ -111,8 +112,9 @@ TEST(LauncherInAGroup, SaysWhenTheKernelKilledARankForLackOfMemory) {
                                  " --nproc-per-node 2 sh -c 'test $RANK = 0 && exec sleep 60; "
                                  "x=$(head -c 300000000 /dev/zero | tr \"\\0\" x)'");
   EXPECT_EQ(outcome.code, 128 + SIGKILL);
-  expect_parts(outcome.err, {"rank 1 failed first: killed by SIGKILL: probably out of memory (the kernel killed ",
-                             "the limit here is 64 MiB"});
+  expect_parts(outcome.err,
+               {"rank 1 failed first: killed by SIGKILL: probably out of memory (the kernel killed ",
+                "the limit here is 64 MiB"});
 }
 
 TEST(LauncherInAGroup, CountsTheProcessorTimeItMayUse) {

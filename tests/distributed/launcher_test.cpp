@@ -409,7 +409,8 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
       {{"--nnodes=0", "true"}, "--nnodes 0"},
       {{"--nnodes=3:2", "true"}, "--nnodes 3:2"},
       {{"--nnodes=2:", "true"}, "--nnodes 2:"},
-      {{"--nnodes=1:2", "--master-addr=a", "true"}, "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
+      {{"--nnodes=1:2", "--master-addr=a", "true"},
+       "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
       {{"--nnodes=2", "--standalone", "--master-addr=a", "true"}, "--standalone --nnodes 2"},
       {{"--nnodes=2", "--node-rank=2", "--master-addr=a", "true"}, "--node-rank 2"},
       {{"--rdzv-conf=timeout=soon", "true"}, "--rdzv-conf timeout=soon"},
@@ -469,13 +470,15 @@ TEST_F(LauncherTest, TakesDefaultsFromTheEnvironment) {
 }
 
 TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
-  const auto script =
-      "echo $RANK in $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; echo $$ > " + folder_.string() +
-      "/pid$RANK.$TORCHELASTIC_RESTART_COUNT; "
-      "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; exit 3;; 01) exit 4;; esac";
-  EXPECT_EQ(run_shell(2, script, {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3",
-                                  "--rdzv-id=r"}),
-            0);
+  const auto script = "echo $RANK in $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; echo $$ > " +
+                      folder_.string() +
+                      "/pid$RANK.$TORCHELASTIC_RESTART_COUNT; "
+                      "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; "
+                      "exit 3;; 01) exit 4;; esac";
+  EXPECT_EQ(
+      run_shell(2, script,
+                {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3", "--rdzv-id=r"}),
+      0);
   EXPECT_EQ(sorted_lines(out()),
             (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",
                                       "[rank1] 1 in 1 of 2", "[rank1] 1 in 2 of 2"}));

@@ -24,7 +24,8 @@ namespace tandem::testing {
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
   for (const auto deadline = std::chrono::steady_clock::now() + timeout;
-       std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+       std::chrono::steady_clock::now() < deadline;
+       std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     if (condition()) return true;
   }
   return condition();
@@ -33,7 +34,8 @@ inline bool eventually(const std::function<bool()>& condition,
 class RunningProcess {
  public:
   // command[0] is looked for in PATH; `variables` come on top of this environment.
-  explicit RunningProcess(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {}) {
+  explicit RunningProcess(std::vector<std::string> command,
+                          const std::map<std::string, std::string>& variables = {}) {
     std::vector<std::string> environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text = *entry;

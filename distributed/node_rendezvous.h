@@ -1,4 +1,4 @@
-// Rendezvous: where the launchers of a job's nodes meet, tell each other how they are, and learn what to do.
+// NodeRendezvous: where the launchers of a job's nodes meet, tell each other how they are, and learn what to do.
 #pragma once
 
 #include <tandem/distributed/job_plan.h>
@@ -9,10 +9,10 @@
 
 namespace tandem::distributed {
 
-// Made by make_rendezvous. For one thread, and not to be outlived by the options.
-class Rendezvous {
+// Made by make_node_rendezvous. For one thread, and not to be outlived by the options.
+class NodeRendezvous {
  public:
-  virtual ~Rendezvous() = default;
+  virtual ~NodeRendezvous() = default;
 
   // The store's port, for the ranks; where to reach it is LaunchOptions::master_addr.
   virtual int port() const = 0;
@@ -33,7 +33,7 @@ class Rendezvous {
 // With one node there is nobody to meet: the store listens on that host alone, and nothing waits. With several, the node
 // that owns the address serves the store; a thread looks at the others at LaunchOptions::monitor_interval. `status` is this node's first one. Error when
 // this node is to serve the store and cannot.
-std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const std::string& token,
-                                            const NodeStatus& status);
+std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
+                                                     const NodeStatus& status);
 
 }  // namespace tandem::distributed

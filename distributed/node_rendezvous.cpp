@@ -1,5 +1,5 @@
 #include <tandem/core/check.h>
-#include <tandem/distributed/rendezvous.h>
+#include <tandem/distributed/node_rendezvous.h>
 #include <tandem/distributed/socket.h>
 #include <tandem/distributed/tcp_store.h>
 
@@ -21,10 +21,11 @@ using std::chrono::steady_clock;
 using State = NodeStatus::State;
 using Verdict = JobPlan::Verdict;
 
-class OneNode final : public Rendezvous {
+class OneNode final : public NodeRendezvous {
  public:
   OneNode(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
-      : server_({options.master_addr, options.master_port, token}), coordinator_(options, steady_clock::now()) {
+      : server_({options.master_addr, options.master_port, token}),
+        coordinator_(options, steady_clock::now()) {
     report(status);
   }
 
@@ -54,7 +55,7 @@ bool is_local(const std::string& host) {
 
 // All nodes write their status under their id and read the plan; the node that serves the store also reads every status
 // and writes the plan.
-class ManyNodes final : public Rendezvous {
+class ManyNodes final : public NodeRendezvous {
  public:
   ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
       : options_(options), token_(token), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), status_(status) {
@@ -246,7 +247,8 @@ bool ManyNodes::decide() {
     if (heard.text != text) heard = {std::move(text), now};
     auto status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
     status.silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard.when);
-    is_alone = is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
+    is_alone =
+        is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
     nodes.push_back(std::move(status));
   }
   store_->set("plan", encode(coordinator_->decide(nodes, now)));
@@ -264,8 +266,8 @@ void ManyNodes::publish(const JobPlan& plan) {
 
 }  // namespace
 
-std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const std::string& token,
-                                            const NodeStatus& status) {
+std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
+                                                     const NodeStatus& status) {
   if (options.max_nodes == 1) return std::make_unique<OneNode>(options, token, status);
   return std::make_unique<ManyNodes>(options, token, status);
 }
