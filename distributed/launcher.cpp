@@ -153,12 +153,15 @@ int Node::run() {
     throw;
   }
   int code = 128 + stopped_by_;
-  if (stopped_by_) {
-    status_.stopped_by = stopped_by_;
-    say("stopped by " + signal_name(stopped_by_));
-  } else {
+  if (!stopped_by_) {
     code = conclude(*end_);
+  } else if (status_.has_failed && !status_.failures.empty()) {  // before the signal came
+    err_.add(explain(status_.failures, seconds()));
+    code = status_.failures.front().exit_code();
+  } else {
+    say("stopped by " + signal_name(stopped_by_));
   }
+  status_.stopped_by = stopped_by_;
   const auto deadline = steady_clock::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   err_.flush(deadline);

@@ -371,6 +371,17 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(all_end(processes));
 }
 
+TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
+  start({"--grace=60", "--nproc-per-node=2", "sh", "-c",
+         "if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told' TERM; trap '' INT; while :; do sleep 0.05; "
+         "done"});
+  ASSERT_TRUE(eventually([&] { return out().find("told") != std::string::npos; }));
+  send(SIGINT);
+  send(SIGINT);
+  EXPECT_EQ(finish(), 7);
+  expect_contains(err(), "rank 1 failed first: exit code 7");
+}
+
 TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
   start({"--nproc-per-node=2", "sh", "-c",
          "sleep 60 & echo $! > " + folder_.string() + "/pid_grandchild$RANK; echo $$ > " + folder_.string() +
