@@ -75,9 +75,11 @@ class LauncherTest : public testing::Test {
     auto pattern = (fs::temp_directory_path() / "tandem_launcher_XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
+    setenv("TMPDIR", folder_.c_str(), 1);  // launchers that are killed leave theirs behind
   }
   void TearDown() override {
     if (pid_ > 0) finish();
+    unsetenv("TMPDIR");
     fs::remove_all(folder_);
   }
 
@@ -372,11 +374,10 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
 }
 
 TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
-  start({"--grace=60", "--nproc-per-node=2", "sh", "-c",
+  start({"--grace=1", "--nproc-per-node=2", "sh", "-c",
          "if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told' TERM; trap '' INT; while :; do sleep 0.05; "
          "done"});
   ASSERT_TRUE(eventually([&] { return out().find("told") != std::string::npos; }));
-  send(SIGINT);
   send(SIGINT);
   EXPECT_EQ(finish(), 7);
   expect_contains(err(), "rank 1 failed first: exit code 7");
@@ -561,9 +562,7 @@ TEST_F(LauncherTest, BindsCores) {
 }
 
 TEST_F(LauncherTest, TemporaryFoldersGo) {
-  setenv("TMPDIR", folder_.c_str(), 1);
   const int code = run_shell(2, "echo $TORCHELASTIC_ERROR_FILE; exit $RANK");
-  unsetenv("TMPDIR");
   EXPECT_EQ(code, 1);
   expect_contains(out(), folder_.string() + "/tandemrun-");
   for (const auto& entry : fs::directory_iterator(folder_)) {

@@ -33,9 +33,11 @@ inline bool eventually(const std::function<bool()>& condition,
 
 class RunningProcess {
  public:
-  // command[0] is looked for in PATH; `variables` come on top of this environment.
+  // command[0] is looked for in PATH; `variables` come on top of this environment. What it leaves in the folder for
+  // temporary files goes with this object.
   explicit RunningProcess(std::vector<std::string> command,
-                          const std::map<std::string, std::string>& variables = {}) {
+                          std::map<std::string, std::string> variables = {}) {
+    variables.emplace("TMPDIR", folder_.path());
     std::vector<std::string> environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text = *entry;
