@@ -1,40 +1,20 @@
 #include <tandem/core/check.h>
+#include <tandem/distributed/control_group.h>
 #include <tandem/distributed/cores.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace tandem::distributed {
-namespace {
-
-// A container's limit: microseconds of processor time in a period, or nothing.
-std::optional<double> cpu_limit() {
-  std::string quota;
-  double period = 0;
-  if (std::ifstream("/sys/fs/cgroup/cpu.max") >> quota >> period && quota != "max" && period > 0) {
-    return std::atof(quota.c_str()) / period;
-  }
-  double quota_us = 0;
-  if (std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota_us && quota_us > 0 &&
-      std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period && period > 0) {
-    return quota_us / period;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 int available_cores() {
   cpu_set_t allowed;
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  if (const auto limit = cpu_limit()) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
+  const auto limit = ControlGroups::of_this_process().cpu_limit();
+  if (limit) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
   return std::max(1, cores);
 }
 

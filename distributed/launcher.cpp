@@ -1,33 +1,34 @@
 #include <tandem/core/check.h>
 #include <tandem/distributed/cores.h>
+#include <tandem/distributed/job_plan.h>
 #include <tandem/distributed/launcher.h>
 #include <tandem/distributed/log_folder.h>
-#include <tandem/distributed/tcp_store.h>
+#include <tandem/distributed/network_interface.h>
+#include <tandem/distributed/node_rendezvous.h>
+#include <tandem/distributed/socket.h>
 #include <tandem/distributed/worker_failure.h>
+#include <tandem/distributed/worker_group.h>
 #include <tandem/distributed/worker_output.h>
-#include <tandem/distributed/worker_process.h>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
-
-extern char** environ;
 
 namespace tandem::distributed {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::steady_clock;
+using State = NodeStatus::State;
+using Verdict = JobPlan::Verdict;
 
 std::string random_text(int words) {
   std::random_device random;
@@ -40,201 +41,226 @@ std::string random_text(int words) {
   return text;
 }
 
-struct Worker {
-  int rank = 0;
-  pid_t pid = -1;
-  bool is_running = true;
-  std::string error_file;
-  std::string stderr_log;  // where its stderr went instead of to us, if it did
-  std::vector<std::unique_ptr<WorkerStream>> streams;
-  WorkerStream* error_stream = nullptr;
-  WorkerEnd end;
-};
-
-FileDescriptor open_file(const fs::path& path, int flags) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-  TANDEM_CHECK(file.is_open(), "cannot open ", path.string(), ": ", std::strerror(errno));
-  return file;
+LaunchOptions with_run_id(LaunchOptions options) {
+  if (options.run_id.empty()) options.run_id = options.max_nodes == 1 ? random_text(2) : "none";
+  return options;
 }
 
-class Job {
+// On several hosts the token must be one that all launchers know: a secret from their environment, or at least the
+// run's name, which keeps strangers and other jobs out.
+std::string job_token(const LaunchOptions& options) {
+  if (options.open_store) return "";
+  if (options.max_nodes == 1) return random_text(4);
+  const char* secret = std::getenv("TANDEM_STORE_TOKEN");
+  return secret && *secret ? secret : "run " + options.run_id;
+}
+
+NodeStatus first_status(const LaunchOptions& options) {
+  NodeStatus status;
+  status.node_rank = options.node_rank.value_or(-1);
+  status.host = host_name();
+  status.pid = getpid();
+  status.processes = options.processes;
+  status.role = options.role;
+  status.max_nodes = options.max_nodes;
+  return status;
+}
+
+// This host's part in the job: it reports how its ranks are, and does what the plan says.
+class Node {
  public:
-  Job(const LaunchOptions& options, const std::vector<std::string>& command);
-  ~Job();
+  Node(const LaunchOptions& options, const std::vector<std::string>& program);
   int run();
 
  private:
-  Worker start(int rank);
-  WorkerStream* connect(Worker& worker, int fd, const fs::path& folder, FileDescriptor& theirs);
-  std::vector<std::string> environment(int rank, const std::string& error_file) const;
   void poll_once();
-  void notice_ends();
+  void follow(const JobPlan& plan);
+  void start(const JobPlan& plan);
+  void finish_group();
+  void leave();
+  void explain_restart(const JobPlan& plan);
+  int conclude(const JobPlan& plan);
   void act_on(int signal);
-  void stop(int signal, Deadline kill_at);
-  void kill_running(steady_clock::time_point now);
-  void kill_groups(int signal, bool only_running);
-  void drain();
-  int conclude();
-  bool is_any_running() const {
-    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.is_running; });
-  }
+  void warn_once();
+  std::map<std::string, std::string> variables(const JobPlan& plan, int node) const;
+  void say(const std::string& line) { err_.add("tandemrun: " + line + "\n"); }
+  double seconds() const { return std::chrono::duration<double>(steady_clock::now() - start_).count(); }
 
-  const LaunchOptions& options_;
-  const std::vector<std::string>& command_;
-  const std::string path_;
-  const std::string run_id_;
+  const LaunchOptions options_;
+  const std::vector<std::string>& program_;
   const std::string token_;
   const int cores_ = available_cores();
   const steady_clock::time_point start_ = steady_clock::now();
   LogFolder logs_;
   OutputQueue out_{STDOUT_FILENO};
   OutputQueue err_{STDERR_FILENO};
-  // In this order: the guardian must not inherit the handlers, nor the store's socket.
-  std::unique_ptr<Guardian> guardian_;
   SignalPipe signals_;
-  std::unique_ptr<TcpStoreServer> server_;
-  std::vector<Worker> workers_;
+  NodeStatus status_;
+  std::unique_ptr<NodeRendezvous> rendezvous_;
+  std::unique_ptr<WorkerGroup> group_;
 
-  bool has_failed_ = false;
-  int stopped_by_ = 0;                  // the signal that ended the launcher, if one did
-  Deadline stop_at_ = Deadline::max();  // when SIGTERM goes out
-  Deadline kill_at_ = Deadline::max();  // when SIGKILL goes out
-  bool is_stopping_ = false;
-  bool has_killed_ = false;
+  std::optional<JobPlan> end_;  // the plan that ended the job
+  int stopped_by_ = 0;          // the signal that ended the launcher, if one did
   bool has_warned_ = false;
+  int explained_ = 0;  // restarts that have been
 };
 
-Job::Job(const LaunchOptions& options, const std::vector<std::string>& command)
-    : options_(options),
-      command_(command),
-      path_(find_program(command.front())),
-      run_id_(options.run_id.empty() ? random_text(2) : options.run_id),
-      token_(options.open_store ? "" : random_text(4)),
-      logs_(options.log_dir, run_id_, options.redirects.is_any() || options.tee.is_any()),
-      guardian_(std::make_unique<Guardian>()),
-      server_(std::make_unique<TcpStoreServer>(
-          TcpStoreServer::Options{options.master_addr, options.master_port, token_})) {
-  workers_.reserve(static_cast<std::size_t>(options.processes));
+Node::Node(const LaunchOptions& options, const std::vector<std::string>& program)
+    : options_(with_run_id(options)),
+      program_(program),
+      token_(job_token(options_)),
+      logs_(options_.log_dir, options_.run_id, options_.redirects.is_any() || options_.tee.is_any()),
+      status_(first_status(options_)) {
+  find_program(program.front());  // before others wait for it
+  rendezvous_ = make_node_rendezvous(options_, token_, status_);
+  if (options_.max_nodes > 1)
+    say("host " + status_.host + " meets the other nodes at " +
+        endpoint_name(options_.master_addr, options_.master_port));
 }
 
-Job::~Job() {
-  // The groups' leaders have not been reaped yet, so their numbers cannot have passed to other processes.
-  kill_groups(SIGKILL, false);
-  guardian_.reset();
-  for (const auto& worker : workers_) {
-    // One that does not end after SIGKILL has been waited for.
-    const int how = has_killed_ && worker.is_running ? WNOHANG : 0;
-    while (waitpid(worker.pid, nullptr, how) < 0 && errno == EINTR) {
-    }
-  }
-}
-
-std::vector<std::string> Job::environment(int rank, const std::string& error_file) const {
-  const auto size = std::to_string(options_.processes);
-  const auto number = std::to_string(rank);
+std::map<std::string, std::string> Node::variables(const JobPlan& plan, int node) const {
+  const auto& member = plan.members[static_cast<std::size_t>(node)];
   std::map<std::string, std::string> ours = {
-      {"RANK", number},
-      {"LOCAL_RANK", number},
-      {"ROLE_RANK", number},
-      {"GROUP_RANK", "0"},
+      {"GROUP_RANK", std::to_string(node)},
+      {"GROUP_WORLD_SIZE", std::to_string(plan.members.size())},
+      {"WORLD_SIZE", std::to_string(plan.world_size())},
+      {"LOCAL_WORLD_SIZE", std::to_string(options_.processes)},
       {"ROLE_NAME", options_.role},
-      {"WORLD_SIZE", size},
-      {"LOCAL_WORLD_SIZE", size},
-      {"ROLE_WORLD_SIZE", size},
-      {"GROUP_WORLD_SIZE", "1"},
+      {"ROLE_WORLD_SIZE", std::to_string(member.role_size)},
       {"MASTER_ADDR", options_.master_addr},
-      {"MASTER_PORT", std::to_string(server_->port())},
-      {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_MAX_RESTARTS", "0"},
-      {"TORCHELASTIC_RUN_ID", run_id_},
+      {"MASTER_PORT", std::to_string(rendezvous_->port())},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(plan.generation)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", options_.run_id},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-      {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"TANDEM_STORE_TOKEN", token_},
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
   }
-  std::vector<std::string> result;
-  for (char** variable = environ; *variable; ++variable) {
-    const std::string text = *variable;
-    if (!ours.count(text.substr(0, text.find('=')))) result.push_back(text);
+  return ours;
+}
+
+int Node::run() {
+  try {
+    while (!end_ && !(stopped_by_ && !group_)) {
+      follow(rendezvous_->plan());
+      if (!end_) poll_once();
+    }
+  } catch (const Error&) {
+    leave();
+    throw;
   }
-  for (const auto& [name, value] : ours) result.push_back(name + "=" + value);
-  return result;
-}
-
-// Decides where the worker's stdout or stderr goes: opens the end that the worker gets, and ours if there is
-// one.
-WorkerStream* Job::connect(Worker& worker, int fd, const fs::path& folder, FileDescriptor& theirs) {
-  const int bit = fd == STDOUT_FILENO ? 1 : 2;
-  const auto log_path = folder / (fd == STDOUT_FILENO ? "stdout.log" : "stderr.log");
-  const bool tees = options_.tee.of(worker.rank) & bit;
-  if (!tees && (options_.redirects.of(worker.rank) & bit)) {
-    theirs = open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC);
-    if (fd == STDERR_FILENO) worker.stderr_log = log_path;
-    return nullptr;
+  int code = 128 + stopped_by_;
+  if (!stopped_by_) {
+    code = conclude(*end_);
+  } else if (status_.has_failed && !status_.failures.empty()) {  // before the signal came
+    err_.add(explain(status_.failures, seconds()));
+    code = status_.failures.front().exit_code();
+  } else {
+    say("stopped by " + signal_name(stopped_by_));
   }
-  const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.rank);
-  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // our own stream
-  int ends[2];
-  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", std::strerror(errno));
-  FileDescriptor ours(ends[0]);
-  theirs = FileDescriptor(ends[1]);
-  OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
-  auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
-  auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
-  worker.streams.push_back(
-      std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log)));
-  return worker.streams.back().get();
+  status_.stopped_by = stopped_by_;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  out_.flush(deadline);
+  err_.flush(deadline);
+  leave();
+  return code;
 }
 
-Worker Job::start(int rank) {
-  Worker worker;
-  worker.rank = rank;
-  const auto folder = logs_.of(rank);
-  worker.error_file = folder / "error.json";
-  WorkerCommand command;
-  command.path = path_;
-  command.arguments = command_;
-  command.environment = environment(rank, worker.error_file);
-  if (rank != 0) command.input = open_file("/dev/null", O_RDONLY);
-  connect(worker, STDOUT_FILENO, folder, command.output);
-  worker.error_stream = connect(worker, STDERR_FILENO, folder, command.error);
-  if (options_.bind_cores) command.cores = core_share(rank, options_.processes);
-  worker.pid = start_worker(command, *guardian_);
-  return worker;
+void Node::leave() {
+  status_.state = State::left;
+  rendezvous_->report(status_);
+  const auto deadline = steady_clock::now() + options_.silence_allowed + std::chrono::seconds(5);
+  while (!rendezvous_->is_released() && steady_clock::now() < deadline) {
+    pollfd signal{signals_.fd(), POLLIN, 0};
+    ::poll(&signal, 1, static_cast<int>(std::min<std::int64_t>(options_.monitor_interval.count(), 100)));
+    const auto signals = signals_.take();
+    if (std::any_of(signals.begin(), signals.end(), [](int number) { return number != SIGCHLD; })) return;
+  }
 }
 
-int Job::run() {
-  for (int rank = 0; rank < options_.processes; ++rank) workers_.push_back(start(rank));
-  while (is_any_running()) poll_once();
-  return conclude();
+void Node::follow(const JobPlan& plan) {
+  const bool is_current = status_.generation == plan.generation;
+  switch (plan.verdict) {
+    case Verdict::run:
+      if (!group_ && !stopped_by_ && status_.generation < plan.generation &&
+          plan.node_of(rendezvous_->id()) >= 0)
+        start(plan);
+      return;
+    case Verdict::stop:
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_ && !is_current) {
+        status_.generation = plan.generation;  // it had not begun here
+        finish_group();
+      }
+      return;
+    case Verdict::gather:
+      explain_restart(plan);
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_ && status_.state == State::ended) {
+        status_.state = State::waiting;
+        status_.has_failed = false;
+        status_.failures.clear();
+        rendezvous_->report(status_);
+      }
+      return;
+    case Verdict::done:
+    case Verdict::failed:
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_) end_ = plan;
+      return;
+  }
 }
 
-void Job::poll_once() {
-  std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
+void Node::start(const JobPlan& plan) {
+  const int node = plan.node_of(rendezvous_->id());
+  const auto& member = plan.members[static_cast<std::size_t>(node)];
+  status_.state = State::running;
+  status_.generation = plan.generation;
+  WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node),
+                                     member.first_role_rank};
+  if (options_.max_nodes > 1) {
+    const auto first = std::to_string(member.first_rank);
+    const auto last = std::to_string(member.first_rank + member.processes - 1);
+    say("node " + std::to_string(node) + " of " + std::to_string(plan.members.size()) + " starts " +
+        (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
+        std::to_string(plan.world_size()));
+  }
+  group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_);
+  rendezvous_->report(status_);
+}
+
+void Node::finish_group() {
+  status_.state = State::ended;
+  if (group_) {
+    status_.failures = group_->failures();
+    // A rank that succeeded in vain, or was stopped for another's failure, is no failure of this node.
+    status_.has_failed = group_->has_failed();
+  }
+  group_.reset();
+  rendezvous_->report(status_);
+}
+
+void Node::poll_once() {
+  std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}, {rendezvous_->fd(), POLLIN, 0}};
   std::vector<OutputQueue*> writers;
-  std::vector<WorkerStream*> readers;
   for (auto* console : {&out_, &err_}) {
     if (!console->has_waiting()) continue;
     watched.push_back({console->fd(), POLLOUT, 0});
     writers.push_back(console);
   }
-  for (const auto& worker : workers_) {
-    for (const auto& stream : worker.streams) {
-      // Who prints faster than the console takes it has to wait.
-      if (!stream->is_open() || (stream->console() && stream->console()->is_full())) continue;
-      watched.push_back({stream->fd(), POLLIN, 0});
-      readers.push_back(stream.get());
-    }
-  }
-  const auto next = std::min({stop_at_, kill_at_, steady_clock::now() + std::chrono::seconds(1)});
+  const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
+  for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
+
+  auto next = steady_clock::now() + std::chrono::seconds(1);
+  if (group_) next = std::min(next, group_->next());
   if (::poll(watched.data(), watched.size(), poll_timeout(next)) < 0) {
     TANDEM_CHECK(errno == EINTR, "launcher: cannot wait: ", std::strerror(errno));
     return;
   }
-  auto event = watched.begin() + 1;
+  auto event = watched.begin() + 2;
   for (auto* writer : writers) {
     if ((event++)->revents) writer->write_some();
   }
@@ -242,165 +268,69 @@ void Job::poll_once() {
     if ((event++)->revents) reader->read_some();
   }
   for (const int signal : signals_.take()) {
-    signal == SIGCHLD ? notice_ends() : act_on(signal);
+    if (signal != SIGCHLD) act_on(signal);
+    else if (group_) group_->notice_ends();
   }
-  const auto now = steady_clock::now();
-  if (now >= stop_at_) stop(SIGTERM, now + options_.grace);
-  if (now >= kill_at_) kill_running(now);
-  if (!has_warned_ && server_->refused_clients() > 0) {
-    has_warned_ = true;
-    err_.add(
-        "tandemrun: a process without the job's token was turned away from the store; ranks that are not "
-        "Tandem's "
-        "(Python's) need --open-store\n");
-  }
-}
-
-void Job::kill_running(steady_clock::time_point now) {
-  // A process that the system cannot end (it hangs in a file server, say) is not worth waiting for.
-  constexpr auto patience = std::chrono::seconds(30);
-  for (const auto& worker : workers_) {
-    TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
-                 ") does not end, not even by SIGKILL; left behind");
-  }
-  has_killed_ = true;
-  kill_at_ = now + patience;
-  kill_groups(SIGKILL, true);
-}
-
-void Job::notice_ends() {
-  for (auto& worker : workers_) {
-    if (!worker.is_running) continue;
-    siginfo_t info{};
-    // It stays a zombie until the job is over: its number is that of its process group.
-    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
-      continue;
-    worker.is_running = false;
-    worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
-    if (worker.end.has_failed() && !has_failed_ && !is_stopping_) {
-      has_failed_ = true;
-      // Ranks that fail together should all get to say so before they are told to stop.
-      stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
+  if (group_) {
+    group_->act_on_time();
+    if (group_->has_failed() && group_->is_stopping() && !status_.has_failed) {
+      status_.has_failed = true;
+      rendezvous_->report(status_);
     }
+    if (!group_->is_running()) finish_group();
   }
+  warn_once();
 }
 
-void Job::act_on(int signal) {
-  const auto now = steady_clock::now();
+void Node::act_on(int signal) {
   if (stopped_by_) {
-    if (!has_killed_) kill_running(now);  // asked twice
+    if (group_ && !group_->has_killed()) group_->kill_running();  // asked twice
     return;
   }
   stopped_by_ = signal;
-  stop(signal, std::min(kill_at_, now + options_.grace));
+  if (group_) group_->stop(signal);
 }
 
-void Job::stop(int signal, Deadline kill_at) {
-  is_stopping_ = true;
-  stop_at_ = Deadline::max();
-  kill_at_ = kill_at;
-  kill_groups(signal, true);
+void Node::warn_once() {
+  if (has_warned_ || rendezvous_->refused_clients() == 0) return;
+  has_warned_ = true;
+  say("a process without the job's token was turned away from the store; ranks that are not Tandem's "
+      "(Python's) "
+      "need --open-store");
 }
 
-void Job::kill_groups(int signal, bool only_running) {
-  for (const auto& worker : workers_) {
-    if (worker.is_running || !only_running) kill(-worker.pid, signal);
-  }
+void Node::explain_restart(const JobPlan& plan) {
+  if (plan.generation <= explained_) return;
+  explained_ = plan.generation;
+  if (!plan.reason.empty()) say(plan.reason);
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
+  say("all ranks start again" + (plan.restarts == 0 ? ""
+                                                    : ": restart " + std::to_string(plan.restarts) + " of " +
+                                                          std::to_string(options_.max_restarts)));
 }
 
-void Job::drain() {
-  // What was printed is in the pipes. Only a process that left its group could still hold one open.
-  const auto deadline = steady_clock::now() + std::chrono::seconds(1);
-  for (const auto& worker : workers_) {
-    for (const auto& stream : worker.streams) {
-      while (stream->is_open()) {
-        pollfd ready{stream->fd(), POLLIN, 0};
-        const int n = ::poll(&ready, 1, poll_timeout(deadline));
-        if (n == 0) break;
-        if (n > 0) stream->read_some();
-        if (stream->console() && stream->console()->is_full())
-          (stream->console() == &out_ ? out_ : err_).flush(deadline);
-      }
-    }
-  }
-}
-
-std::vector<std::string> last_lines_of_file(const std::string& path) {
-  std::ifstream file(path);
-  std::deque<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    lines.push_back(line);
-    if (lines.size() > WorkerStream::lines_kept) lines.pop_front();
-  }
-  return {lines.begin(), lines.end()};
-}
-
-int Job::conclude() {
-  kill_groups(SIGKILL, false);
-  drain();
-  std::vector<WorkerFailure> failures;
-  for (const auto& worker : workers_) {
-    auto failure = find_failure(worker.rank, worker.pid, worker.end, worker.error_file);
-    if (!failure) continue;
-    if (worker.error_stream) {
-      const auto& lines = worker.error_stream->last_lines();
-      failure->last_lines.assign(lines.begin(), lines.end());
-    } else if (!worker.stderr_log.empty()) {
-      failure->last_lines = last_lines_of_file(worker.stderr_log);
-    }
-    failures.push_back(std::move(*failure));
-  }
-  int code = 0;
-  if (has_failed_) {
-    sort_by_cause(failures);
-    err_.add(explain(failures, std::chrono::duration<double>(steady_clock::now() - start_).count()));
-    code = failures.front().exit_code();
-  } else if (stopped_by_) {
-    err_.add("tandemrun: stopped by " + signal_name(stopped_by_) + "\n");
-    code = 128 + stopped_by_;
-  }
-  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
-  out_.flush(deadline);
-  err_.flush(deadline);
-  return code;
+int Node::conclude(const JobPlan& plan) {
+  if (plan.verdict == Verdict::done) return 0;
+  if (!plan.reason.empty()) say(plan.reason);
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
+  return plan.exit_code;
 }
 
 }  // namespace
 
-StreamChoice parse_stream_choice(const std::string& option, const std::string& text) {
-  const auto digit = [&](const std::string& part) {
-    TANDEM_CHECK(part.size() == 1 && part[0] >= '0' && part[0] <= '3', option, " ", text,
-                 ": expected 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or by local rank 0:1,1:2");
-    return part[0] - '0';
-  };
-  StreamChoice choice;
-  if (text.find(':') == std::string::npos) {
-    choice.otherwise = digit(text);
-    return choice;
-  }
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const auto colon = part.find(':');
-    const auto rank = part.substr(0, colon);
-    const bool is_number =
-        !rank.empty() && rank.size() < 6 && rank.find_first_not_of("0123456789") == std::string::npos;
-    choice.by_local_rank[is_number ? std::stoi(rank) : -1] =
-        digit(is_number && colon != std::string::npos ? part.substr(colon + 1) : "");
-  }
-  return choice;
-}
-
-int launch(const LaunchOptions& options, const std::vector<std::string>& command) {
-  TANDEM_CHECK(!command.empty(), "launcher: no program to run");
+int launch(const LaunchOptions& options, const std::vector<std::string>& program) {
+  TANDEM_CHECK(!program.empty(), "launcher: no program to run");
   TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes,
                " processes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes,
+               "launcher: ", options.min_nodes, " to ", options.max_nodes,
+               " nodes asked for, at least 1 is needed");
   // Were one of these closed, the next file opened would take its place and be written to.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }
-  Job job(options, command);
-  return job.run();
+  Node node(options, program);
+  return node.run();
 }
 
 }  // namespace tandem::distributed

@@ -26,7 +26,7 @@ LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool ha
   }
   auto name = run_id;
   std::replace(name.begin(), name.end(), '/', '_');
-  attempt_ = fs::absolute(folder) / name / "attempt_0";
+  run_ = fs::absolute(folder) / name;
 }
 
 LogFolder::~LogFolder() {
@@ -34,8 +34,8 @@ LogFolder::~LogFolder() {
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
-fs::path LogFolder::of(int local_rank) const {
-  const auto folder = attempt_ / std::to_string(local_rank);
+fs::path LogFolder::of(int attempt, int local_rank) const {
+  const auto folder = run_ / ("attempt_" + std::to_string(attempt)) / std::to_string(local_rank);
   std::error_code failure;
   fs::create_directories(folder, failure);
   TANDEM_CHECK(!failure, "cannot make the folder ", folder.string(), ": ", failure.message());

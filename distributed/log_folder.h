@@ -6,7 +6,7 @@
 
 namespace tandem::distributed {
 
-// ROOT/<run id>/attempt_0/<local rank>, as torchrun lays it out. Without a root it is a temporary folder, which goes with
+// ROOT/<run id>/attempt_<number>/<local rank>, as torchrun lays it out. Without a root it is a temporary folder, which goes with
 // this object unless it is to keep logs; then stderr says where they are.
 class LogFolder {
  public:
@@ -15,11 +15,11 @@ class LogFolder {
   LogFolder(const LogFolder&) = delete;
   LogFolder& operator=(const LogFolder&) = delete;
 
-  // The folder of one rank, made and without an old error file. Error when it cannot be made.
-  std::filesystem::path of(int local_rank) const;
+  // The folder of one rank in one attempt, made and without an old error file. Error when it cannot be made.
+  std::filesystem::path of(int attempt, int local_rank) const;
 
  private:
-  std::filesystem::path attempt_;
+  std::filesystem::path run_;
   std::filesystem::path temporary_;  // empty: the folder stays
 };
 

@@ -1,10 +1,11 @@
+#include <tandem/distributed/control_group.h>
+#include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/worker_failure.h>
 
 #include <nlohmann/json.hpp>
 
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -46,16 +47,42 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   return true;
 }
 
-std::string describe_end(const WorkerEnd& end) {
+std::string describe_end(const WorkerFailure& failure) {
+  const auto& end = failure.end;
   if (end.has_exited) return "exit code " + std::to_string(end.status);
-  std::string text = "killed by " + signal_name(end.status);
-  if (end.status == SIGKILL && !end.was_stopping) text += " (perhaps out of memory)";
-  return text;
+  return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
+}
+
+// Also where there are no control groups, and in the topmost one: the whole machine's count.
+std::optional<std::int64_t> memory_kills() {
+  if (const auto kills = ControlGroups::of_this_process().memory_kills()) return kills;
+  std::ifstream file("/proc/vmstat");
+  std::string name;
+  std::int64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "oom_kill") return value;
+  }
+  return std::nullopt;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
+
+MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
+
+std::string MemoryWatch::hint() const {
+  const auto kills = memory_kills();
+  if (!kills || !kills_before_) return "probably out of memory";
+  const auto count = *kills - *kills_before_;
+  if (count <= 0)
+    return "hardly out of memory (the kernel counts no such kill), so by somebody or a batch system";
+  auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
+              (count == 1 ? " process" : " processes") + " for that";
+  if (const auto limit = ControlGroups::of_this_process().memory_limit())
+    text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
+  return text + ")";
+}
 
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
@@ -72,6 +99,7 @@ std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& 
                                           const std::string& error_file) {
   WorkerFailure failure;
   failure.rank = rank;
+  failure.host = host_name();
   failure.pid = pid;
   failure.end = end;
   failure.time = end.seen;
@@ -95,14 +123,12 @@ void sort_by_cause(std::vector<WorkerFailure>& failures) {
 }
 
 std::string explain(const std::vector<WorkerFailure>& failures, double seconds) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
   std::ostringstream text;
   const auto& first = failures.front();
   text.setf(std::ios::fixed);
   text.precision(1);
-  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first.end) << " (host "
-       << host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first) << " (host "
+       << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
   const auto indented = [&text](const std::string& block) {
     std::istringstream lines(block);
     for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";
@@ -115,7 +141,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, double seconds) 
     for (const auto& line : first.last_lines) indented(line);
   }
   for (std::size_t i = 1; i < failures.size(); ++i) {
-    text << "  then rank " << failures[i].rank << ": " << describe_end(failures[i].end);
+    text << "  then rank " << failures[i].rank << ": " << describe_end(failures[i]);
     if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
     text << "\n";
   }

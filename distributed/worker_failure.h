@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,11 +23,13 @@ struct WorkerEnd {
 
 struct WorkerFailure {
   int rank = 0;
+  std::string host;
   pid_t pid = 0;
   WorkerEnd end;
   std::string message;  // its own words, from its error file; may be empty
   std::chrono::system_clock::time_point time;
   std::vector<std::string> last_lines;  // of its stderr, where the launcher saw it
+  std::string hint;                     // at why it was killed; may be empty
 
   int exit_code() const;
 };
@@ -35,10 +38,21 @@ struct WorkerFailure {
 std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end,
                                           const std::string& error_file);
 
-// The cause first.
+// Tells whether the kernel killed processes here for lack of memory since this object was made.
+class MemoryWatch {
+ public:
+  MemoryWatch();
+  // What that says about a process that SIGKILL ended.
+  std::string hint() const;
+
+ private:
+  std::optional<std::int64_t> kills_before_;
+};
+
+// The cause first. The clocks of several hosts are taken to agree.
 void sort_by_cause(std::vector<WorkerFailure>& failures);
 
-// The text for stderr. REQUIRES: sorted, at least one.
+// The text for stderr; `seconds`: for how long the job ran. REQUIRES: sorted, at least one.
 std::string explain(const std::vector<WorkerFailure>& failures, double seconds);
 
 std::string signal_name(int signal);  // "SIGKILL"

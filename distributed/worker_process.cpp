@@ -118,8 +118,11 @@ Guardian::Guardian() {
                "launcher: cannot make a pair of sockets: ", std::strerror(errno));
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  pid_ = fork();
-  if (pid_ == 0) guard(theirs.get());
+  {
+    const SignalsBlocked blocked;  // for the guardian, for good
+    pid_ = fork();
+    if (pid_ == 0) guard(theirs.get());
+  }
   TANDEM_CHECK(pid_ > 0, "launcher: cannot start a process: ", std::strerror(errno));
 }
 

@@ -75,9 +75,11 @@ class LauncherTest : public testing::Test {
     auto pattern = (fs::temp_directory_path() / "tandem_launcher_XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
+    setenv("TMPDIR", folder_.c_str(), 1);  // launchers that are killed leave theirs behind
   }
   void TearDown() override {
     if (pid_ > 0) finish();
+    unsetenv("TMPDIR");
     fs::remove_all(folder_);
   }
 
@@ -286,7 +288,7 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
 
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
   EXPECT_EQ(run_shell(2, "if [ $RANK = 1 ]; then kill -KILL $$; else sleep 60; fi"), 128 + SIGKILL);
-  expect_contains(err(), "rank 1 failed first: killed by SIGKILL (perhaps out of memory) (host ");
+  expect_contains(err(), "rank 1 failed first: killed by SIGKILL: ");
   EXPECT_EQ(run_shell(2, "if [ $RANK = 0 ]; then kill -SEGV $$; else sleep 60; fi"), 128 + SIGSEGV);
   expect_contains(err(), "rank 0 failed first: killed by SIGSEGV (host ");
 }
@@ -371,6 +373,16 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(all_end(processes));
 }
 
+TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
+  start({"--grace=1", "--nproc-per-node=2", "sh", "-c",
+         "if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told' TERM; trap '' INT; while :; do sleep 0.05; "
+         "done"});
+  ASSERT_TRUE(eventually([&] { return out().find("told") != std::string::npos; }));
+  send(SIGINT);
+  EXPECT_EQ(finish(), 7);
+  expect_contains(err(), "rank 1 failed first: exit code 7");
+}
+
 TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
   start({"--nproc-per-node=2", "sh", "-c",
          "sleep 60 & echo $! > " + folder_.string() + "/pid_grandchild$RANK; echo $$ > " + folder_.string() +
@@ -406,6 +418,20 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
       {{"--nproc-per-node=-3", "true"}, "--nproc-per-node -3"},
       {{"--nproc-per-node=gpu", "true"}, "--nproc-per-node gpu"},
       {{"--nnodes=2", "true"}, "--nnodes 2"},
+      {{"--nnodes=0", "true"}, "--nnodes 0"},
+      {{"--nnodes=3:2", "true"}, "--nnodes 3:2"},
+      {{"--nnodes=2:", "true"}, "--nnodes 2:"},
+      {{"--nnodes=1:2", "--master-addr=a", "true"},
+       "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
+      {{"--nnodes=2", "--standalone", "--master-addr=a", "true"}, "--standalone --nnodes 2"},
+      {{"--nnodes=2", "--node-rank=2", "--master-addr=a", "true"}, "--node-rank 2"},
+      {{"--rdzv-conf=timeout=soon", "true"}, "--rdzv-conf timeout=soon"},
+      {{"--rdzv-conf=patience=5", "true"}, "--rdzv-conf patience=5"},
+      {{"--rdzv-conf=is_host=maybe", "true"}, "is_host=maybe"},
+      {{"--rdzv-endpoint=[::1", "true"}, "--rdzv-endpoint [::1"},
+      {{"--max-restarts=-1", "true"}, "--max-restarts"},
+      {{"--monitor-interval=0", "true"}, "--monitor-interval"},
+      {{"-m", "package.module"}, "--module"},
       {{"--node-rank=1", "true"}, "--node-rank 1"},
       {{"--master-port=70000", "true"}, "--master-port"},
       {{"--rdzv-endpoint=host:port", "true"}, "--rdzv-endpoint host:port"},
@@ -439,6 +465,58 @@ TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
                  "--monitor-interval=1", "--start-method=fork", "--use-env", "--master-addr=localhost"}),
       0);
   EXPECT_EQ(err(), "");
+}
+
+TEST_F(LauncherTest, TakesDefaultsFromTheEnvironment) {
+  setenv("PET_NPROC_PER_NODE", "2", 1);
+  setenv("PET_ROLE", "trainer", 1);
+  setenv("PET_STANDALONE", "1", 1);
+  EXPECT_EQ(run({"sh", "-c", "echo $ROLE_NAME $WORLD_SIZE"}), 0) << err();
+  EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] trainer 2", "trainer 2"}));
+  EXPECT_EQ(run({"--nproc_per_node=1", "sh", "-c", "echo $ROLE_NAME $WORLD_SIZE"}), 0);
+  EXPECT_EQ(out(), "trainer 1\n");
+  setenv("PET_NPROC_PER_NODE", "few", 1);
+  EXPECT_EQ(run({"true"}), 2);
+  expect_contains(err(), "--nproc-per-node few");
+  for (const char* name : {"PET_NPROC_PER_NODE", "PET_ROLE", "PET_STANDALONE"}) unsetenv(name);
+}
+
+TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
+  const auto script = "echo $RANK in $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; echo $$ > " +
+                      folder_.string() +
+                      "/pid$RANK.$TORCHELASTIC_RESTART_COUNT; "
+                      "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; "
+                      "exit 3;; 01) exit 4;; esac";
+  EXPECT_EQ(
+      run_shell(2, script,
+                {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3", "--rdzv-id=r"}),
+      0);
+  EXPECT_EQ(sorted_lines(out()),
+            (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",
+                                      "[rank1] 1 in 1 of 2", "[rank1] 1 in 2 of 2"}));
+  expect_contains(err(), "rank 1 failed first: exit code 3");
+  expect_contains(err(), "    bad luck\ntandemrun: all ranks start again: restart 1 of 2\n");
+  expect_contains(err(), "rank 0 failed first: exit code 4");
+  expect_contains(err(), "restart 2 of 2\n");
+  EXPECT_TRUE(all_end(pids(6)));
+  EXPECT_EQ(contents(folder_ / "logs/r/attempt_0/1/stderr.log"), "bad luck\n");
+  EXPECT_EQ(contents(folder_ / "logs/r/attempt_2/1/stdout.log"), "1 in 2 of 2\n");
+}
+
+TEST_F(LauncherTest, TheLastFailureDecidesWhenNoRestartIsLeft) {
+  EXPECT_EQ(run_shell(1, "exit $((TORCHELASTIC_RESTART_COUNT + 5))", {"--max-restarts=1"}), 6);
+  expect_contains(err(), "restart 1 of 1");
+  EXPECT_EQ(err().find("restart 2"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
+  start({"--nproc-per-node=2", "--max-restarts=1", "sh", "-c",
+         "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exit 1; fi; sleep 60 & echo $! > " + folder_.string() +
+             "/pid$RANK; trap '' TERM HUP INT; wait"});
+  const auto processes = pids(2);
+  send(SIGKILL);
+  EXPECT_EQ(finish(), 1000 + SIGKILL);
+  EXPECT_TRUE(all_end(processes));
 }
 
 TEST_F(LauncherTest, WritesLogs) {
@@ -484,9 +562,7 @@ TEST_F(LauncherTest, BindsCores) {
 }
 
 TEST_F(LauncherTest, TemporaryFoldersGo) {
-  setenv("TMPDIR", folder_.c_str(), 1);
   const int code = run_shell(2, "echo $TORCHELASTIC_ERROR_FILE; exit $RANK");
-  unsetenv("TMPDIR");
   EXPECT_EQ(code, 1);
   expect_contains(out(), folder_.string() + "/tandemrun-");
   for (const auto& entry : fs::directory_iterator(folder_)) {
