@@ -41,6 +41,8 @@ class BackwardPass {
 
   void add_callback(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
+  bool reaches(const TensorState* leaf) const { return leaves_.count(leaf) > 0; }
+
  private:
   struct Pending {
     std::int64_t uses = 0;  // gradients that are still to come
@@ -145,6 +147,11 @@ void Tensor::backward(const BackwardOptions& options) const {
 void after_backward(std::function<void()> callback) {
   TANDEM_CHECK(running, "after_backward: no backward pass is running on this thread");
   running->add_callback(std::move(callback));
+}
+
+bool backward_reaches(const Tensor& leaf) {
+  TANDEM_CHECK(running, "backward_reaches: no backward pass is running on this thread");
+  return running->reaches(leaf.state().get());
 }
 
 }  // namespace tandem

@@ -95,6 +95,10 @@ struct NamedTensor {
 // from it leaves backward(). Error when no backward pass is running. Callbacks run in the order of registration.
 void after_backward(std::function<void()> callback);
 
+// Whether the backward pass that is running on this thread comes to `leaf`, and so will run or has run its hooks. Error
+// when no backward pass is running.
+bool backward_reaches(const Tensor& leaf);
+
 bool grad_enabled();
 
 // While one lives, operations on this thread record no history.

@@ -46,29 +46,35 @@ std::size_t batch_norm_buffers(const nn::Module& module) {
 }  // namespace
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
-                                                 BucketSizes sizes)
+                                                 BucketSizes sizes, Unused unused)
     : model_(model),
       group_(std::move(group)),
       buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()) {
   if (group_->size() > 1) {
     check_equal_models(model_, *group_);
-    std::vector<std::shared_ptr<Work>> works;
-    for (const auto& [name, tensor] : model_.parameters())
-      works.push_back(group_->broadcast(tensor.value(), 0, name));
-    for (const auto& work : works) work->wait();
-    sync_buffers();
+    share_parameters(0);
+    share_buffers(0);
   }
-  reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, sizes);
+  reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, sizes, unused);
 }
 
 // PyTorch copies rank 0's buffers to all ranks before every training forward. What a batch norm computes in
 // training does not depend on its running statistics, and rank 0's are fed by rank 0's batches alone in
 // either case: copying them when training has ended and somebody is about to read them gives the same numbers
 // everywhere, without a message per step. Any other buffer might be read in training, and is copied before
-// every training forward as PyTorch does.
+// every training forward as PyTorch does, except inside no_sync, where nothing is sent. While ranks join, the
+// rank that feeds the buffers may change with every step, and so they are copied every time.
 Tensor DistributedDataParallel::operator()(const Tensor& input) {
   const bool training = model_.is_training();
-  if (buffers_changed_ && (!training || buffers_read_in_training_)) sync_buffers();
+  if (training && grad_enabled()) {
+    reducer_->begin_forward();
+    if (join_ && join_->options().throw_on_early_termination) {
+      join_->meet(JoinRounds::Step::forward);
+      fail_for_absent(*join_);
+    }
+  }
+  const bool read_in_training = (buffers_read_in_training_ || join_) && reducer_->is_synchronising();
+  if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
   buffers_changed_ = buffers_changed_ || training;
   return model_(input);
 }
@@ -79,11 +85,27 @@ void DistributedDataParallel::eval() {
 }
 
 void DistributedDataParallel::sync_buffers() {
+  int root = 0;
+  if (join_ && !join_->options().throw_on_early_termination && !model_.buffers().empty()) {
+    join_->meet(JoinRounds::Step::buffers);
+    root = join_->lead();
+  }
+  share_buffers(root);
+}
+
+void DistributedDataParallel::share_parameters(int root) {
+  std::vector<std::shared_ptr<Work>> works;
+  for (const auto& [name, tensor] : model_.parameters())
+    works.push_back(group_->broadcast(tensor.value(), root, name));
+  for (const auto& work : works) work->wait();
+}
+
+void DistributedDataParallel::share_buffers(int root) {
   buffers_changed_ = false;
   const auto buffers = model_.buffers();
   if (group_->size() == 1 || buffers.empty()) return;
-  // One message for all of them, each at a multiple of 8 bytes.
-  const auto padded = [](const Array& a) { return static_cast<std::int64_t>((a.bytes() + 7) / 8 * 8); };
+  // One message for all of them, each at a multiple of 64 bytes.
+  const auto padded = [](const Array& a) { return static_cast<std::int64_t>((a.bytes() + 63) / 64 * 64); };
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : buffers) bytes += padded(tensor.value());
   const auto message = Array::empty({bytes}, DType::u8, buffers[0].tensor.device());
@@ -97,9 +119,49 @@ void DistributedDataParallel::sync_buffers() {
     views.back().copy_from(value);
     offset += padded(value);
   }
-  group_->broadcast(message, 0, "buffers")->wait();
-  if (group_->rank() == 0) return;
-  for (std::size_t i = 0; i < buffers.size(); ++i) Array(buffers[i].tensor.value()).copy_from(views[i]);
+  group_->broadcast(message, root, "buffers")->wait();
+  if (group_->rank() == root) return;
+  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw.
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Tensor buffer = buffers[i].tensor;
+    buffer.set_value(views[i]);
+  }
+}
+
+// --- Uneven inputs ---
+
+void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
+  if (rounds.active() == 0 || rounds.active() == group_->size()) return;
+  detail::fail("rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+               " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
+               "same number of batches to train on all data");
+}
+
+void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {
+  JoinRounds rounds(group_, options);
+  struct Joining {
+    Joining(DistributedDataParallel& ddp, JoinRounds& rounds) : ddp(ddp) {
+      ddp.join_ = &rounds;
+      if (!rounds.options().throw_on_early_termination) ddp.reducer_->set_join(&rounds);
+    }
+    ~Joining() {
+      ddp.join_ = nullptr;
+      ddp.reducer_->set_join(nullptr);
+    }
+    DistributedDataParallel& ddp;
+  } joining(*this, rounds);
+
+  body();
+  for (;;) {
+    rounds.meet(JoinRounds::Step::none);
+    if (rounds.active() == 0) break;
+    if (options.throw_on_early_termination) fail_for_absent(rounds);
+    if (rounds.step() == JoinRounds::Step::buffers) share_buffers(rounds.lead());
+    else reducer_->shadow_backward();
+  }
+  if (group_->size() == 1 || options.throw_on_early_termination) return;
+  share_parameters(rounds.lead());
+  share_buffers(rounds.lead());
 }
 
 }  // namespace tandem::distributed

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd batch_norm sampler training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd batch_norm sampler ddp training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
@@ -375,6 +375,96 @@ def write_json(name, value):
     (FOLDER / name).write_text("{\n" + ",\n".join(sections) + "\n}\n")
 
 
+# --- ddp.safetensors ---------------------------------------------------------------------------------------------------
+
+class Branches(nn.Module):
+    """Used twice (shared), used on some steps of some ranks (sometimes), never used (never)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(6, 8)
+        self.shared = nn.Linear(8, 8)
+        self.sometimes = nn.Linear(8, 8)
+        self.never = nn.Linear(3, 3)
+        self.head = nn.Linear(8, 4)
+        self.with_branch = True
+
+    def forward(self, x):
+        x = torch.tanh(self.shared(torch.tanh(self.first(x))))
+        if self.with_branch:
+            x = x + torch.tanh(self.sometimes(x))
+        return self.head(torch.tanh(self.shared(x)))
+
+
+DDP_RANKS, DDP_STEPS, DDP_BATCH = 4, 12, 5
+
+
+def has_branch(step, rank):
+    """On no rank every third step; else on every other one."""
+    return step % 3 != 2 and (step + rank) % 2 == 0
+
+
+def run_ddp_rank(rank, world_size, case, folder):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=world_size)
+    data = torch.load(f"{folder}/data")
+    model = Branches()
+    model.load_state_dict(data["initial"])
+    ddp = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True, bucket_cap_mb=0.0005)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=0.01)
+    losses = []
+
+    def step_loss(step):
+        model.with_branch = has_branch(step, rank)
+        loss = F.cross_entropy(ddp(data["inputs"][rank, step]), data["labels"][rank, step])
+        losses.append(loss.item())
+        return loss
+
+    if case == "unused":
+        for step in range(DDP_STEPS):
+            optimizer.zero_grad()
+            step_loss(step).backward()
+            optimizer.step()
+    elif case == "accumulate":
+        for step in range(0, DDP_STEPS, 4):
+            optimizer.zero_grad()
+            with ddp.no_sync():
+                for part in range(3):
+                    (step_loss(step + part) / 4).backward()
+            (step_loss(step + 3) / 4).backward()
+            optimizer.step()
+    else:  # join: rank r has 3 (r + 1) batches
+        with ddp.join(divide_by_initial_world_size=case == "join_initial"):
+            for step in range(3 * (rank + 1)):
+                optimizer.zero_grad()
+                step_loss(step).backward()
+                optimizer.step()
+    torch.save({"losses": losses, "state": model.state_dict()}, f"{folder}/rank{rank}")
+
+
+def make_ddp():
+    torch.manual_seed(40)
+    initial = Branches().state_dict()
+    inputs = torch.randn(DDP_RANKS, DDP_STEPS, DDP_BATCH, 6)
+    labels = torch.randint(4, (DDP_RANKS, DDP_STEPS, DDP_BATCH))
+    tensors = {"inputs": inputs, "labels": labels, **{f"initial/{name}": value for name, value in initial.items()}}
+    for case in ["unused", "accumulate", "join_initial", "join_active"]:
+        for world_size in [2, 3, 4]:
+            with tempfile.TemporaryDirectory() as folder:
+                torch.save({"initial": initial, "inputs": inputs, "labels": labels}, f"{folder}/data")
+                torch.multiprocessing.spawn(run_ddp_rank, (world_size, case, folder), nprocs=world_size)
+                ranks = [torch.load(f"{folder}/rank{rank}") for rank in range(world_size)]
+            prefix = f"{case}_world{world_size}"
+            for rank, result in enumerate(ranks):
+                tensors[f"{prefix}/losses{rank}"] = torch.tensor(result["losses"])
+            for name, value in ranks[0]["state"].items():
+                for result in ranks:
+                    assert torch.equal(result["state"][name], value), (prefix, name)
+                tensors[f"{prefix}/{name}"] = value
+            print(prefix, flush=True)
+    save("ddp.safetensors", tensors)
+
+
 # --- training.json, training.safetensors -------------------------------------------------------------------------------
 
 def read_idx(path):
@@ -455,7 +545,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = ["ops", "init", "sgd", "batch_norm", "sampler", "training"]
+    parts = ["ops", "init", "sgd", "batch_norm", "sampler", "ddp", "training"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -465,7 +555,7 @@ def main():
     for part in args.only:
         print(part, flush=True)
         {"ops": make_ops, "init": make_init, "sgd": make_sgd, "batch_norm": make_batch_norm,
-         "sampler": make_sampler, "training": lambda: make_training(args.data)}[part]()
+         "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data)}[part]()
 
 
 if __name__ == "__main__":
