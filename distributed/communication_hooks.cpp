@@ -10,10 +10,19 @@ class FinishedWork : public Work {
   bool is_done() const override { return work_->is_done(); }
   void wait() override {
     work_->wait();
+    finish();
+  }
+  void wait(std::chrono::milliseconds timeout) override {
+    work_->wait(timeout);
+    finish();
+  }
+  std::exception_ptr exception() const override { return work_->exception(); }
+
+ private:
+  void finish() {
     if (finish_) std::exchange(finish_, nullptr)();
   }
 
- private:
   std::shared_ptr<Work> work_;
   std::function<void()> finish_;
 };

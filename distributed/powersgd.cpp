@@ -42,7 +42,8 @@ class Message {
   std::int64_t used_ = 0;
 };
 
-// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays.
+// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column goes through it
+// twice: what is left of one that depends on those before is mostly rounding errors, and not yet orthogonal to them.
 void orthonormalise(const Array& m) {
   const std::int64_t rows = m.dim(0), columns = m.dim(1);
   float* values = m.data<float>();
@@ -53,16 +54,20 @@ void orthonormalise(const Array& m) {
     }
     return sum;
   };
-  for (std::int64_t c = 0; c < columns; ++c) {
+  const auto project_and_normalise = [&](std::int64_t c) {
     for (std::int64_t before = 0; before < c; ++before) {
       const auto factor = static_cast<float>(dot(before, c));
       for (std::int64_t r = 0; r < rows; ++r) values[r * columns + c] -= factor * values[r * columns + before];
     }
     const double length = std::sqrt(dot(c, c));
-    if (length == 0) continue;
+    if (length == 0) return;
     for (std::int64_t r = 0; r < rows; ++r) {
       values[r * columns + c] = static_cast<float>(values[r * columns + c] / length);
     }
+  };
+  for (std::int64_t c = 0; c < columns; ++c) {
+    project_and_normalise(c);
+    project_and_normalise(c);
   }
 }
 
@@ -109,7 +114,7 @@ class Round : public Work {
     p_work_ = p_message.average(group_, name_ + ", P of PowerSGD");
   }
 
-  // Second half: P is there, now Q. Once.
+  // Second half: P is there, now Q.
   void go_on() {
     if (!p_work_ || q_work_) return;
     p_work_->wait();
@@ -121,6 +126,7 @@ class Round : public Work {
   }
 
   void wait() override {
+    if (std::exchange(finished_, true)) return;
     go_on();
     if (plain_work_) plain_work_->wait();
     for (std::size_t i = 0; i < plain_.size(); ++i) plain_[i].copy_from(parts_[i]);
@@ -132,6 +138,20 @@ class Round : public Work {
       m.memory->q = m.q;
     }
   }
+  // For each of the messages.
+  void wait(std::chrono::milliseconds timeout) override {
+    if (p_work_) p_work_->wait(timeout);
+    go_on();
+    if (plain_work_) plain_work_->wait(timeout);
+    if (q_work_) q_work_->wait(timeout);
+    wait();
+  }
+  std::exception_ptr exception() const override {
+    for (const auto& work : {plain_work_, p_work_, q_work_}) {
+      if (work && work->exception()) return work->exception();
+    }
+    return nullptr;
+  }
 
  private:
   ProcessGroup& group_;
@@ -140,6 +160,7 @@ class Round : public Work {
   std::vector<Array> plain_, parts_;
   std::unique_ptr<Message> q_message_;
   std::shared_ptr<Work> plain_work_, p_work_, q_work_;
+  bool finished_ = false;
 };
 
 class PowerSgd {
