@@ -126,17 +126,17 @@ class Round : public Work {
   }
 
   void wait() override {
-    if (std::exchange(finished_, true)) return;
+    if (finished_) return;
     go_on();
     if (plain_work_) plain_work_->wait();
     for (std::size_t i = 0; i < plain_.size(); ++i) plain_[i].copy_from(parts_[i]);
-    if (!q_work_) return;
-    q_work_->wait();
+    if (q_work_) q_work_->wait();
     for (Matrix& m : matrices_) {
       m.gradient.copy_from(ops::matmul(m.p, m.q.transpose(0, 1)));
       if (m.keeps_error) m.memory->error = ops::zip(functors::Sub{}, m.input, m.gradient);
       m.memory->q = m.q;
     }
+    finished_ = true;
   }
   // For each of the messages.
   void wait(std::chrono::milliseconds timeout) override {
