@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
     manual_seed(options.seed);
     Net model;
     if (options.sync_bn) convert_sync_batch_norm(model, group);
-    DistributedDataParallel ddp(model, group, options.bucket_sizes());
+    DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);
+    ddp.set_communication_hook(options.communication_hook());
     const nn::CrossEntropyLoss criterion;
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
 
@@ -80,15 +81,19 @@ int main(int argc, char** argv) {
       sampler.set_epoch(run.epoch());
       for (auto& [image, label] : loader) {
         const Autocast autocast(options.dtype);
+        const auto local = ddp.no_sync(!run.completes_step());
         const Tensor loss = criterion(ddp(image), label);
-        optimizer.zero_grad();
-        loss.backward();
-        optimizer.step();
+        (loss / run.parts()).backward();
+        if (run.completes_step()) {
+          optimizer.step();
+          optimizer.zero_grad();
+        }
         if (!run.step(loss)) break;
       }
       run.end_epoch({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
     }
     if (options.epochs == 0) run.show({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
+    if (world > 1) run.note(ddp.report().to_string());
     run.finish();
   });
 }

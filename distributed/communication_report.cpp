@@ -20,6 +20,7 @@ std::string share(double communication, double exposed) {
 }  // namespace
 
 std::string CommunicationReport::to_string() const {
+  if (steps == 0) return "communication: no step since the buckets were made";
   std::size_t bytes = 0;
   for (const auto& bucket : buckets) bytes += bucket.bytes;
   const auto mib = [](std::size_t b) { return fmt::format("{:.3g} MiB", static_cast<double>(b) / (1 << 20)); };

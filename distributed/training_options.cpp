@@ -1,5 +1,6 @@
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
+#include <tandem/distributed/powersgd.h>
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>
 
@@ -211,8 +212,19 @@ void TrainingOptions::add_shared_options() {
            {.min = 1, .max = 1e9});
   p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)",
            {.min = 1, .max = 1e15});
+  p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)",
+           {.min = 1, .max = 1e9});
   p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
+  p.choice(
+      shared, "--unused", {"error", "zero", "skip"},
+      [this](const std::string& v) {
+        unused = v == "zero" ? Unused::zero : v == "skip" ? Unused::skip : Unused::error;
+      },
+      "what parameters without gradient are (error)");
+  p.choice(
+      shared, "--compress", {"none", "bf16", "fp16", "powersgd"}, [this](const std::string& v) { compress = v; },
+      "gradients on their way (none)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
@@ -301,6 +313,13 @@ InitOptions TrainingOptions::init_options() const {
 BucketSizes TrainingOptions::bucket_sizes() const {
   const auto cap = std::max<std::size_t>(1, static_cast<std::size_t>(bucket_cap_mb * (1 << 20)));
   return {std::min(BucketSizes().first_bytes, cap), cap};
+}
+
+CommunicationHook TrainingOptions::communication_hook() const {
+  if (compress == "bf16") return compress_hook(DType::bf16);
+  if (compress == "fp16") return compress_hook(DType::f16);
+  if (compress == "powersgd") return powersgd_hook({.seed = seed});
+  return nullptr;
 }
 
 }  // namespace tandem::distributed

@@ -65,7 +65,10 @@ class TrainingOptions {
   std::int64_t epochs = 1;  // in all, also when resuming; 0: evaluate only
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
+  std::int64_t accumulate = 1;  // batches an optimizer step
   double bucket_cap_mb = 25;
+  Unused unused = Unused::error;
+  std::string compress = "none";
   bool sync_bn = false;    // for convert_sync_batch_norm
   std::string checkpoint;  // a folder; empty: none
   std::int64_t save_every = 1;
@@ -81,6 +84,7 @@ class TrainingOptions {
   Device device() const { return {}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
+  CommunicationHook communication_hook() const;  // --compress; null: none
 
  private:
   class Parser;

@@ -100,14 +100,27 @@ class TrainingRun::Implementation {
     return true;
   }
 
+  int parts() const {
+    const std::int64_t begin = state_.position - state_.position % options_.accumulate;
+    return static_cast<int>(std::min(options_.accumulate, loader_.size() - begin));
+  }
+  bool completes_step() const { return state_.position % options_.accumulate == parts() - 1; }
+
   bool step(const Tensor& loss) {
+    const Array value = loss.value().reshape({}).to(DType::f32);
     if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
-    ops::add_(total_loss_, loss.value().reshape({}).to(DType::f32));
-    ++state_.step;
+    ops::add_(total_loss_, value);
+    // Of this step so far; a single batch's is taken as it is.
+    if (state_.position % options_.accumulate == 0) step_loss_ = value.clone();
+    else ops::add_(step_loss_, value);
+    const bool complete = completes_step();
+    const int in_step = parts();
     ++state_.position;
     epoch_seconds_ = seconds_since(epoch_start_);
-    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(loss);
     if (console_.wants_progress()) show_progress(loss);
+    if (!complete) return true;
+    ++state_.step;
+    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(in_step);
     if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete())
       save();
     return state_.step < options_.max_steps;
@@ -258,8 +271,9 @@ class TrainingRun::Implementation {
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
   }
 
-  void write_step(const Tensor& loss) {
-    Array mean = loss.value().reshape({}).to(DType::f32).clone();
+  void write_step(int batches) {
+    Array mean = step_loss_.clone();
+    if (batches > 1) ops::scale_(mean, 1.0 / batches);
     group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
     const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
     metrics_.write({{"kind", "step"},
@@ -292,6 +306,7 @@ class TrainingRun::Implementation {
   std::int64_t epoch_ = 0;             // the one that runs
   double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
   Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch
+  Array step_loss_;                    // and of this optimizer step
   std::int64_t epoch_begin_ = 0;       // the batch at which this process entered the epoch
   Clock::time_point epoch_start_;
   double epoch_seconds_ = 0;     // from then to the last step
@@ -306,6 +321,8 @@ TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<Process
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
+int TrainingRun::parts() const { return implementation_->parts(); }
+bool TrainingRun::completes_step() const { return implementation_->completes_step(); }
 bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss); }
 void TrainingRun::end_epoch(const std::vector<Metric>& metrics) { implementation_->end_epoch(metrics); }
 void TrainingRun::show(const std::vector<Metric>& metrics) { implementation_->show(metrics); }

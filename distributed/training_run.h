@@ -26,7 +26,9 @@ struct Metric {
 //   while (run.next_epoch()) {
 //     sampler.set_epoch(run.epoch());
 //     for (auto& [images, labels] : loader) {
-//       ... forward, backward, optimizer.step() ...
+//       const auto local = ddp.no_sync(!run.completes_step());
+//       ... forward, (loss / run.parts()).backward() ...
+//       if (run.completes_step()) { optimizer.step(); optimizer.zero_grad(); }
 //       if (!run.step(loss)) break;
 //     }
 //     run.end_epoch({{"test_accuracy", accuracy}});
@@ -49,8 +51,11 @@ class TrainingRun {
   // Begins the next epoch; false when all are done, or as many steps as --max-steps allows.
   bool next_epoch();
   std::int64_t epoch() const;  // the one that runs, from 0
-  // After each optimizer step: adds up the loss (one element; in f32, on its device), shows progress, writes step lines and
-  // checkpoints. False when --max-steps is reached.
+  // With --accumulate K an optimizer step takes the gradients of K batches, the last one of an epoch those that are left.
+  int parts() const;            // batches of the step that the current batch belongs to
+  bool completes_step() const;  // is it the last of them?
+  // After each batch: adds up the loss (one element; in f32, on its device) and shows progress; where a step is complete
+  // writes step lines and checkpoints. False when --max-steps is reached.
   bool step(const Tensor& loss);
   // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics line
   // and the checkpoint.

@@ -500,5 +500,26 @@ TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
   expect_parts(outcome.err, {"[rank0]: ", "waited 1 s for rank 1 to join"});
 }
 
+TEST_F(MnistDdp, accumulates_and_compresses) {
+  for (const int processes : {1, 2}) {
+    const auto file = path("metrics" + std::to_string(processes));
+    const auto outcome =
+        run(processes, with_data({"--epochs", "1", "--accumulate", "3", "--unused", "skip", "--compress", "bf16",
+                                  "--metrics", file, "--log-every", "1"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto lines = json_lines(file);
+    // Batches of 100, 100, 100 and 30: a step of three and one of what is left. On two processes 100 and 65: one step.
+    ASSERT_EQ(lines.size(), processes == 1 ? 3u : 2u);
+    double total = 0;
+    for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+      EXPECT_EQ(lines[i]["step"], i + 1);
+      const int batches = processes == 2 ? 4 : i == 0 ? 3 : 1;
+      total += lines[i]["loss"].get<double>() * batches;
+    }
+    EXPECT_NEAR(total / lines.back()["total_loss"].get<double>(), 1, 1e-6);
+    if (processes == 2) expect_parts(outcome.err, {"communication: no step"});
+  }
+}
+
 }  // namespace
 }  // namespace tandem

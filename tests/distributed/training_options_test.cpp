@@ -57,6 +57,8 @@ TEST(TrainingOptions, defaults_are_the_programs) {
   EXPECT_EQ(program.options.init_options().timeout, std::chrono::seconds(300));
   EXPECT_EQ(program.options.bucket_sizes().first_bytes, 1u << 20);
   EXPECT_EQ(program.options.bucket_sizes().bytes, 25u << 20);
+  EXPECT_EQ(program.options.unused, Unused::error);
+  EXPECT_FALSE(program.options.communication_hook());
 }
 
 TEST(TrainingOptions, takes_every_option) {
@@ -97,6 +99,12 @@ TEST(TrainingOptions, takes_every_option) {
                                    "--sync-bn",
                                    "--checkpoint",
                                    "c",
+                                   "--accumulate",
+                                   "4",
+                                   "--unused",
+                                   "skip",
+                                   "--compress",
+                                   "bf16",
                                    "--save-every",
                                    "2",
                                    "--save-every-steps",
@@ -128,6 +136,10 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.max_steps, 10);
   EXPECT_EQ(o.bucket_sizes().first_bytes, 1u << 19);
   EXPECT_EQ(o.bucket_sizes().bytes, 1u << 19);
+  EXPECT_EQ(o.accumulate, 4);
+  EXPECT_EQ(o.unused, Unused::skip);
+  EXPECT_EQ(o.compress, "bf16");
+  EXPECT_TRUE(o.communication_hook());
   EXPECT_EQ(o.checkpoint, "c");
   EXPECT_EQ(o.save_every, 2);
   EXPECT_EQ(o.save_every_steps, 100);
@@ -180,6 +192,9 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--workers", "-1"}, {"--workers -1: expected a whole number from 0"}},
       {{"--max-steps", "0"}, {"--max-steps 0: expected a whole number from 1"}},
       {{"--bucket-cap-mb", "0"}, {"--bucket-cap-mb 0: expected a number from"}},
+      {{"--accumulate", "0"}, {"--accumulate 0: expected a whole number from 1"}},
+      {{"--unused", "ignore"}, {"--unused ignore: expected error, zero or skip"}},
+      {{"--compress", "gzip"}, {"--compress gzip: expected none, bf16, fp16 or powersgd"}},
       {{"--device", "tpu"}, {"--device tpu: expected auto, cpu or cuda"}},
       {{"--device", "cuda"}, {"--device cuda: this build has no CUDA"}},
       {{"--backend", "nccl"}, {"--backend nccl: expected auto, gloo or shm"}},
