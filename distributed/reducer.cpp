@@ -158,6 +158,8 @@ template <class F>
 void Reducer::call_hook(const Bucket& bucket, F call) const {
   try {
     call();
+  } catch (const PeerError&) {
+    throw;  // not the hook's fault
   } catch (const std::exception& error) {
     const auto& parameters = bucket.content.parameters;
     detail::fail("rank ", group_->rank(), ": the communication hook failed on ", bucket.name, " (",
