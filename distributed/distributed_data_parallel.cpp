@@ -132,9 +132,10 @@ void DistributedDataParallel::share_buffers(int root) {
 
 void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
   if (rounds.active() == 0 || rounds.active() == group_->size()) return;
-  detail::fail("rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
-               " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
-               "same number of batches to train on all data");
+  detail::fail(
+      "rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+      " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
+      "same number of batches to train on all data");
 }
 
 void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {

@@ -34,8 +34,8 @@ class JoinRounds {
   }
 
   // Of the last round:
-  Step step() const { return step_; }        // of the ranks that have data
-  int active() const { return active_; }     // how many those are
+  Step step() const { return step_; }          // of the ranks that have data
+  int active() const { return active_; }       // how many those are
   int absent_rank() const { return absent_; }  // the first without, or -1
   // The last of the ranks that had data when any rank last had: whose model counts.
   int lead() const { return lead_; }

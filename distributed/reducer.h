@@ -82,7 +82,8 @@ class Reducer {
   const std::shared_ptr<ProcessGroup> group_;
   const BucketSizes sizes_;
   const Unused unused_;
-  std::vector<std::size_t> reduced_, frozen_;  // parameters that required a gradient at construction, or did not
+  std::vector<std::size_t> reduced_,
+      frozen_;  // parameters that required a gradient at construction, or did not
   std::vector<HookHandle> hook_handles_;
 
   BucketLayout layout_;
@@ -104,7 +105,8 @@ class Reducer {
   std::vector<State> state_;        // by parameter
   std::vector<std::size_t> order_;  // parameters as they were reached
   std::size_t started_ = 0;         // buckets
-  std::vector<std::pair<std::size_t, Array>> untouched_;  // not reached here, and the gradient before (or none)
+  std::vector<std::pair<std::size_t, Array>>
+      untouched_;                 // not reached here, and the gradient before (or none)
   std::weak_ptr<void> backward_;  // lives as long as the backward pass whose gradients are counted
 };
 

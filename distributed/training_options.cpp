@@ -223,8 +223,8 @@ void TrainingOptions::add_shared_options() {
       },
       "what parameters without gradient are (error)");
   p.choice(
-      shared, "--compress", {"none", "bf16", "fp16", "powersgd"}, [this](const std::string& v) { compress = v; },
-      "gradients on their way (none)");
+      shared, "--compress", {"none", "bf16", "fp16", "powersgd"},
+      [this](const std::string& v) { compress = v; }, "gradients on their way (none)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});

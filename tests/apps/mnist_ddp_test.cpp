@@ -504,8 +504,8 @@ TEST_F(MnistDdp, accumulates_and_compresses) {
   for (const int processes : {1, 2}) {
     const auto file = path("metrics" + std::to_string(processes));
     const auto outcome =
-        run(processes, with_data({"--epochs", "1", "--accumulate", "3", "--unused", "skip", "--compress", "bf16",
-                                  "--metrics", file, "--log-every", "1"}));
+        run(processes, with_data({"--epochs", "1", "--accumulate", "3", "--unused", "skip", "--compress",
+                                  "bf16", "--metrics", file, "--log-every", "1"}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto lines = json_lines(file);
     // Batches of 100, 100, 100 and 30: a step of three and one of what is left. On two processes 100 and 65: one step.

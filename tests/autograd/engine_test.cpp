@@ -331,6 +331,19 @@ TEST(Engine, AfterBackwardRunsAtTheEndInOrder) {
   EXPECT_EQ(order, (Names{"early"}));
 }
 
+TEST(Engine, KnowsFromTheFirstGradientWhichLeavesItWillComeTo) {
+  Tensor x(ops::ones({3}), true), y(ops::ones({3}), true), elsewhere(ops::ones({3}), true);
+  std::vector<bool> reaches;
+  const auto ask = [&] {
+    for (const Tensor& tensor : {x, y, elsewhere}) reaches.push_back(backward_reaches(tensor));
+  };
+  x.on_grad_ready(ask);
+  y.on_grad_ready(ask);
+  sum(x * y * elsewhere.detach()).backward();
+  EXPECT_EQ(reaches, (std::vector<bool>{true, true, false, true, true, false}));
+  EXPECT_ERROR(backward_reaches(x), "no backward pass is running");
+}
+
 TEST(Engine, AfterBackwardNeedsARunningPass) {
   EXPECT_ERROR(after_backward([] {}), "no backward pass is running");
   const Tensor x = leaf({1});

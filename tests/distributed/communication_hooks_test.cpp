@@ -88,7 +88,8 @@ TEST(Hook, of_ones_own_sees_the_buckets_in_order_and_decides) {
     Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
     std::vector<std::string> seen;
     reducer.set_hook([&seen](const GradBucket& bucket, ProcessGroup& g) {
-      seen.push_back(std::to_string(bucket.index) + " " + bucket.parameters.at(0).name + (bucket.is_last ? " last" : ""));
+      seen.push_back(std::to_string(bucket.index) + " " + bucket.parameters.at(0).name +
+                     (bucket.is_last ? " last" : ""));
       EXPECT_EQ(bucket.gradients.at(0).shape(), bucket.parameters[0].tensor.shape());
       auto work = g.all_reduce(bucket.buffer, ReduceOp::max);
       return finish_with(work, [gradient = bucket.gradients[0]]() mutable { ops::scale_(gradient, 10); });
@@ -153,7 +154,8 @@ TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
       const Array found = parameters[0].tensor.grad();
       testing::expect_close(mean, found, 1e-5, "p0 at step " + std::to_string(step));
       EXPECT_EQ(parameters[1].tensor.grad().data<float>()[0], 1);  // a bias travels as it is
-      for (const auto& other : group->all_gather_strings(bits_of(found), "bits")) EXPECT_TRUE(other == bits_of(found));
+      for (const auto& other : group->all_gather_strings(bits_of(found), "bits"))
+        EXPECT_TRUE(other == bits_of(found));
     }
   });
 }

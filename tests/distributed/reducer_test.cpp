@@ -67,7 +67,7 @@ TEST(Reducer, starts_buckets_in_order_while_backward_runs) {
 
   // Gradients come as c, a, b; buckets are c, b, a at first.
   auto expected = and_waits({"gradient c", "start gradient bucket 0", "gradient a", "gradient b",
-                                    "start gradient bucket 1", "start gradient bucket 2"});
+                             "start gradient bucket 1", "start gradient bucket 2"});
   expected.push_back("start order of the gradients");
   expected.push_back("wait order of the gradients");
   sum(a.tensor * b.tensor * c.tensor).backward();
@@ -76,14 +76,14 @@ TEST(Reducer, starts_buckets_in_order_while_backward_runs) {
   // From then on they are c, a, b.
   events.clear();
   sum(a.tensor * b.tensor * c.tensor).backward();
-  EXPECT_EQ(events, and_waits({"gradient c", "start gradient bucket 0", "gradient a", "start gradient bucket 1",
-                                      "gradient b", "start gradient bucket 2"}));
+  EXPECT_EQ(events, and_waits({"gradient c", "start gradient bucket 0", "gradient a",
+                               "start gradient bucket 1", "gradient b", "start gradient bucket 2"}));
 
   // When the graph changes, a bucket that is ready early waits for its turn.
   events.clear();
   sum(c.tensor * b.tensor * a.tensor).backward();
-  EXPECT_EQ(events, and_waits({"gradient a", "gradient c", "start gradient bucket 0", "start gradient bucket 1",
-                                      "gradient b", "start gradient bucket 2"}));
+  EXPECT_EQ(events, and_waits({"gradient a", "gradient c", "start gradient bucket 0",
+                               "start gradient bucket 1", "gradient b", "start gradient bucket 2"}));
 }
 
 TEST(Reducer, knows_what_is_unused_before_the_first_gradient) {
@@ -92,12 +92,14 @@ TEST(Reducer, knows_what_is_unused_before_the_first_gradient) {
   for (auto& [name, tensor] : parameters) {
     tensor.on_grad_ready([&events, name = name] { events.push_back("gradient " + name); });
   }
-  Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1}, Unused::zero);
+  Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1},
+                  Unused::zero);
   sum(parameters[1].tensor * parameters[0].tensor).backward();
   // The bucket of "unused" comes first, and does not hold the others up until the end.
   events.resize(5);
-  EXPECT_EQ(events, (std::vector<std::string>{"gradient b", "start gradient bucket 0", "start gradient bucket 1",
-                                              "gradient a", "start gradient bucket 2"}));
+  EXPECT_EQ(events,
+            (std::vector<std::string>{"gradient b", "start gradient bucket 0", "start gradient bucket 1",
+                                      "gradient a", "start gradient bucket 2"}));
 }
 
 TEST(Reducer, averages_over_ranks_into_views_of_the_buckets) {
@@ -205,7 +207,8 @@ TEST(Reducer, skips_what_no_rank_uses_and_leaves_its_gradient_to_the_bit) {
       for (auto& [name, tensor] : parameters) tensor.zero_grad();
       sum(group->rank() == 0 ? a.tensor * b.tensor * 3 : a.tensor).backward();
       EXPECT_NEAR(a.tensor.grad().data<float>()[0], 5.0 / 3, 1e-6);
-      EXPECT_NEAR(b.tensor.grad().data<float>()[0], 1, 1e-6);  // the mean over all ranks, those without it as well
+      EXPECT_NEAR(b.tensor.grad().data<float>()[0], 1,
+                  1e-6);  // the mean over all ranks, those without it as well
       EXPECT_FALSE(c.tensor.grad().defined());
     }
     // A gradient from before stays as it is: 0.1 would not survive being multiplied by 1/3 and added up.
@@ -252,7 +255,8 @@ TEST(Reducer, moves_gradients_with_their_values_when_it_rebuilds_the_buckets) {
     const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
     // Ready in another order on each rank: rank 0's wins.
     const auto pass = [&, &a = a, &b = b, &c = c] {
-      const Tensor product = group->rank() == 0 ? a.tensor * b.tensor * c.tensor : c.tensor * b.tensor * a.tensor;
+      const Tensor product =
+          group->rank() == 0 ? a.tensor * b.tensor * c.tensor : c.tensor * b.tensor * a.tensor;
       sum(product * (group->rank() + 1)).backward();
     };
     pass();
@@ -320,8 +324,8 @@ TEST(Reducer, costs_less_than_20_microseconds_a_parameter) {
   std::vector<std::string> events;
   for (const Unused unused : {Unused::error, Unused::zero}) {
     // 10 parameters to a bucket.
-    const Reducer reducer(parameters, std::make_shared<SilentGroup>(events), {.first_bytes = 160, .bytes = 160},
-                          unused);
+    const Reducer reducer(parameters, std::make_shared<SilentGroup>(events),
+                          {.first_bytes = 160, .bytes = 160}, unused);
     const double microseconds = 1e6 * (best_of_passes(parameters) - alone) / count;
     RecordProperty(unused == Unused::error ? "microseconds" : "microseconds_where_some_may_be_unused",
                    std::to_string(microseconds));
