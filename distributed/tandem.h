@@ -16,6 +16,7 @@
 #include <tandem/distributed/checkpoint.h>
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/init.h>
+#include <tandem/distributed/spawn.h>
 #include <tandem/distributed/sync_batch_norm.h>
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>
