@@ -52,7 +52,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   // A program may have given its own processes another address, and left them the launcher's other variables. A launcher's
   // store is there before its processes are: where none is, this rank has to serve.
   auto hasty = client;
-  hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(2));
+  hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(1));
   try {
     const TcpStore probe(hasty);
   } catch (const Error&) {

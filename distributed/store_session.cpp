@@ -15,13 +15,11 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 using protocol::Reader;
-using std::chrono::steady_clock;
 
 // What one query may take in all, and what one client may leave unread: both far above what ranks need.
 constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
 constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
 constexpr std::size_t max_greeting_bytes = 4 * StoreSession::max_token_bytes;
-constexpr auto greeting_time = std::chrono::seconds(10);
 // A buffer that once was large goes back to the system as soon as it is empty.
 constexpr std::size_t kept_bytes = std::size_t{64} << 10;
 
@@ -47,11 +45,12 @@ void empty(std::string& buffer) noexcept {
 
 }  // namespace
 
-StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory)
+StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory,
+                           Deadline greeting_deadline)
     : socket_(std::move(socket)),
       token_(token),
       all_memory_(memory),
-      greeting_deadline_(steady_clock::now() + greeting_time),
+      greeting_deadline_(greeting_deadline),
       is_trusted_(token.empty()) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   // A peer whose host has gone without a word is noticed within two minutes.

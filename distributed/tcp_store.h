@@ -4,6 +4,7 @@
 
 #include <tandem/distributed/store.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,12 +19,13 @@ namespace tandem::distributed {
 class TcpStoreServer {
  public:
   struct Options {
-    std::string host =
-        "127.0.0.1";  // the address to listen on; empty: every interface, for a job of several hosts
-    int port = 0;     // 0: a free one
+    // The address to listen on; empty: every interface, for a job of several hosts.
+    std::string host = "127.0.0.1";
+    int port = 0;  // 0: a free one
     // When not empty, a client must prove that it knows it (TcpStore does) before any other query is
     // answered.
     std::string token;
+    std::chrono::milliseconds greeting_time = std::chrono::seconds(10);  // within which it must have done so
   };
 
   explicit TcpStoreServer(const Options& options);

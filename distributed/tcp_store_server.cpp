@@ -43,6 +43,7 @@ class TcpStoreServer::Loop {
  public:
   explicit Loop(const Options& options)
       : token_(options.token),
+        greeting_time_(options.greeting_time),
         listener_(listen_on(options.host, options.port)),
         port_(local_port(listener_)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -75,6 +76,7 @@ class TcpStoreServer::Loop {
 
   // Set before the thread starts, and never changed; any thread may read them.
   const std::string token_;
+  const std::chrono::milliseconds greeting_time_;
   FileDescriptor listener_;
   const int port_;
   FileDescriptor wake_;
@@ -141,7 +143,7 @@ void TcpStoreServer::Loop::accept_clients() {
     if (strangers_.size() >= max_strangers) drop_a_stranger();
     if (clients_.size() >= max_clients_ && !drop_a_stranger()) continue;  // closes it
     const auto id = next_id_++;
-    clients_.try_emplace(id, std::move(socket), token_, memory_);
+    clients_.try_emplace(id, std::move(socket), token_, memory_, steady_clock::now() + greeting_time_);
     strangers_.insert(id);
   }
 }
