@@ -35,7 +35,8 @@ class Variables {
   int number(const char* name, int low, int high) const {
     const auto value = text(name);
     TANDEM_CHECK(!value.empty(), name,
-                 " is not set, though other variables of the same launcher are: start the program with tandemrun, torchrun, "
+                 " is not set, though other variables of the same launcher are: start the program with "
+                 "tandemrun, torchrun, "
                  "mpirun or srun, or on its own with none of them set");
     int number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -184,7 +185,8 @@ Environment read_no_launcher(const Variables& variables) {
   const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
   if (!tasks.empty() && tasks != "1") {
     result.note = "Slurm gave this shell " + tasks +
-                  " tasks, but this process was not started by srun, so it runs alone: start it with srun (or tandemrun, or "
+                  " tasks, but this process was not started by srun, so it runs alone: start it with srun "
+                  "(or tandemrun, or "
                   "mpirun) to use them";
   }
   return result;
@@ -213,11 +215,13 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
   if (variables.is_set("MASTER_PORT")) result.master_port = variables.number("MASTER_PORT", 1, 65535);
   result.store_token = variables.text("TANDEM_STORE_TOKEN");
   if (result.world_size == 1 || !needs_master) return result;
-  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size, " processes that ",
-               result.launcher, " started may be on several hosts: set it to the name of rank 0's host",
+  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size,
+               " processes that ", result.launcher,
+               " started may be on several hosts: set it to the name of rank 0's host",
                result.launcher == "torchrun" || result.launcher == "Slurm"
                    ? ""
-                   : ", for example with mpirun -x MASTER_ADDR=HOST (Open MPI) or mpiexec -genv MASTER_ADDR HOST (MPICH)");
+                   : ", for example with mpirun -x MASTER_ADDR=HOST (Open MPI) or mpiexec -genv MASTER_ADDR "
+                     "HOST (MPICH)");
   TANDEM_CHECK(result.master_port > 0, "MASTER_PORT is not set, but WORLD_SIZE is ", result.world_size,
                ": the processes of a job find each other at MASTER_ADDR:MASTER_PORT");
   return result;
@@ -228,10 +232,11 @@ Environment read_environment() {
 }
 
 int gpu_of(const Environment& environment, int visible) {
-  TANDEM_CHECK(visible > 0, "rank ", environment.rank, " sees no GPU (CUDA_VISIBLE_DEVICES may hide them all)");
+  TANDEM_CHECK(visible > 0, "rank ", environment.rank,
+               " sees no GPU (CUDA_VISIBLE_DEVICES may hide them all)");
   if (visible == 1) return 0;
-  TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ", environment.local_rank,
-               " (LOCAL_RANK) of its host, but sees only ", visible,
+  TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ",
+               environment.local_rank, " (LOCAL_RANK) of its host, but sees only ", visible,
                " GPUs: start at most as many processes per host");
   return environment.local_rank;
 }

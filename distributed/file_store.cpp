@@ -58,7 +58,8 @@ FileStore::FileStore(const Options& options) : options_(options) {
     open();
     lock(LOCK_SH, deadline);
     // Whoever removed the file meanwhile ended another job: a new file is ours.
-    struct stat mine {}, there {};
+    struct stat mine {
+    }, there{};
     const bool is_current = fstat(file_.get(), &mine) == 0 && stat(options_.path.c_str(), &there) == 0 &&
                             mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
     if (is_current) break;
@@ -91,7 +92,8 @@ void FileStore::lock(int operation, Deadline deadline) const {
 // Takes in what has been written since the last time. An end that is cut short is left alone: its writer has died.
 void FileStore::read_on() {
   struct stat status {};
-  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ", std::strerror(errno));
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ",
+               std::strerror(errno));
   TANDEM_CHECK(status.st_size >= position_, "store: the file ", options_.path,
                " was cut short by something else than a store");
   std::string bytes(static_cast<std::size_t>(status.st_size - position_), '\0');
@@ -137,8 +139,8 @@ void FileStore::apply(const std::string& key, const std::string& value) {
 
 // REQUIRES: the exclusive lock, and the file read to its end.
 void FileStore::write(const std::string& key, const std::string& value) {
-  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1), "\" has ",
-               value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1),
+               "\" has ", value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
   std::string record;
   append_text(record, key);
   append_text(record, value);
@@ -215,7 +217,8 @@ bool FileStore::delete_key(const std::string& key) {
 
 bool FileStore::check(const std::vector<std::string>& keys) {
   return locked(LOCK_SH, steady_clock::now() + timeout(), [&] {
-    return std::all_of(keys.begin(), keys.end(), [&](const auto& key) { return table_.contains(file_key(key)); });
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const auto& key) { return table_.contains(file_key(key)); });
   });
 }
 

@@ -77,7 +77,8 @@ std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Ti
 std::string list(const std::vector<int>& ranks) {
   constexpr std::size_t most = 16;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
   return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
 }
 
@@ -143,9 +144,10 @@ class Meeting {
           const auto colon = entry.find(':');
           const bool agrees = entry.substr(colon + 1) == std::to_string(size_);
           store_->set("answer/" + entry.substr(0, colon),
-                      agrees ? number
-                             : "!it was told that the job has " + entry.substr(colon + 1) +
-                                   " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
+                      agrees
+                          ? number
+                          : "!it was told that the job has " + entry.substr(colon + 1) +
+                                " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
           pause = milliseconds(1);
         }
       }
@@ -177,8 +179,9 @@ class Meeting {
   }
 
   void check_time(const std::vector<int>& missing) const {
-    TANDEM_CHECK(steady_clock::now() < deadline_, list(missing), " of ", size_, " ", missing.size() == 1 ? "has" : "have",
-                 " not come within ", std::chrono::duration<double>(timeout_).count(),
+    TANDEM_CHECK(steady_clock::now() < deadline_, list(missing), " of ", size_, " ",
+                 missing.size() == 1 ? "has" : "have", " not come within ",
+                 std::chrono::duration<double>(timeout_).count(),
                  " s: see whether they were started, with the same run id and address, and reach this host");
   }
 
@@ -200,8 +203,7 @@ void find_neighbours(Environment& environment, const std::vector<std::string>& h
   }
   environment.local_rank = static_cast<int>(std::count(hosts.begin(), here, mine));
   environment.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), mine));
-  environment.group_rank =
-      static_cast<int>(std::find(groups.begin(), groups.end(), mine) - groups.begin());
+  environment.group_rank = static_cast<int>(std::find(groups.begin(), groups.end(), mine) - groups.begin());
   environment.group_world_size = static_cast<int>(groups.size());
   environment.knows_host = true;
 }

@@ -19,6 +19,7 @@ namespace tandem::distributed {
 //
 // Error after the timeout, naming the ranks that have not come; at once when two processes say they are the same rank,
 // or ranks disagree about the job's size. REQUIRES: an address or a file, which every job of several processes has.
-std::shared_ptr<Store> connect_store(Environment& environment, Store::Timeout timeout = Store::default_timeout);
+std::shared_ptr<Store> connect_store(Environment& environment,
+                                     Store::Timeout timeout = Store::default_timeout);
 
 }  // namespace tandem::distributed

@@ -57,7 +57,8 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
       if (take(rest, '[')) {
         std::vector<std::string> longer;
         const auto numbers = take_bracket(rest, list);
-        TANDEM_CHECK(names.size() * numbers.size() <= max_nodes, "Slurm's list \"", list, "\": too many nodes");
+        TANDEM_CHECK(names.size() * numbers.size() <= max_nodes, "Slurm's list \"", list,
+                     "\": too many nodes");
         for (const auto& name : names) {
           for (const auto& number : numbers) longer.push_back(name + number);
         }

@@ -78,8 +78,8 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
 }
 
 // The whole life of a rank.
-[[noreturn]] void live(int rank, int processes, const std::function<void(int)>& f, const FileDescriptor& start,
-                       const FileDescriptor& report_to) {
+[[noreturn]] void live(int rank, int processes, const std::function<void(int)>& f,
+                       const FileDescriptor& start, const FileDescriptor& report_to) {
   int exit_code = 1;
   Report report;
   try {
@@ -155,7 +155,8 @@ void Family::start(int rank, const std::function<void(int)>& f) {
   make_pipe(child.reports, report);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  TANDEM_CHECK(pid >= 0, "spawn: cannot start process ", rank, " of ", processes_, ": ", std::strerror(errno));
+  TANDEM_CHECK(pid >= 0, "spawn: cannot start process ", rank, " of ", processes_, ": ",
+               std::strerror(errno));
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -185,8 +186,8 @@ void Family::reap() {
     WorkerFailure failure;
     failure.rank = static_cast<int>(rank);
     failure.pid = child.pid;
-    failure.end = {WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), is_stopping_,
-                   system_clock::now()};
+    failure.end = {WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+                   is_stopping_, system_clock::now()};
     failure.time = failure.end.seen;
     if (!failure.end.has_failed() || is_stopping_) continue;
     Report report;
@@ -249,7 +250,8 @@ void spawn(int processes, const std::function<void(int)>& f) {
   TANDEM_CHECK(processes >= 1, "spawn: asked for ", processes, " processes, at least 1 is needed");
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   TANDEM_CHECK(threads == 1, "spawn: this process has ", threads,
-               " threads, and a copy of it would have only one: call spawn before anything computes (OpenMP keeps its threads) "
+               " threads, and a copy of it would have only one: call spawn before anything computes (OpenMP "
+               "keeps its threads) "
                "and before loaders, groups or stores are made; or start the program with tandemrun instead");
   struct sigaction on_end {};
   TANDEM_CHECK(sigaction(SIGCHLD, nullptr, &on_end) == 0 && on_end.sa_handler != SIG_IGN,

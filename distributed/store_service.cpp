@@ -47,9 +47,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
       return reply(Message().u8(ready ? protocol::CheckReply::ready : protocol::CheckReply::not_ready));
     }
     case Query::wait: return start_wait(client, reader.keys());
-    case Query::cancel_wait:
-      stop_waiting(client);
-      return reply(Message().u8(protocol::WaitReply::canceled));
+    case Query::cancel_wait: stop_waiting(client); return reply(Message().u8(protocol::WaitReply::canceled));
     case Query::key_count: return reply_number(table_.size());
     case Query::delete_key: return reply_number(table_.erase(reader.key()));
     case Query::append: {

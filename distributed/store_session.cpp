@@ -85,7 +85,8 @@ void StoreSession::receive(std::vector<char>& chunk, const std::function<void(Re
   }
   used == received_.size() ? empty(received_) : void(received_.erase(0, used));
   count();
-  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes), "a query too long");
+  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes),
+               "a query too long");
 }
 
 void StoreSession::greet(Reader& reader) {

@@ -18,7 +18,8 @@ class StoreSession {
   static constexpr std::size_t max_token_bytes = 256;
 
   // `token` and `memory` must outlive the session; the session keeps its own bytes counted in `memory`.
-  StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory, Deadline greeting_deadline);
+  StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory,
+               Deadline greeting_deadline);
   ~StoreSession();
   StoreSession(const StoreSession&) = delete;
   StoreSession& operator=(const StoreSession&) = delete;

@@ -72,7 +72,7 @@ class TcpStore final : public Store {
   // Many keys in one exchange. multi_get gives an empty value for a key that is missing; it does not wait.
   std::vector<std::string> multi_get(const std::vector<std::string>& keys);
   void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
-  std::int64_t key_count();        // the protocol's own and other users' keys too
+  std::int64_t key_count();         // the protocol's own and other users' keys too
   std::vector<std::string> keys();  // without the "/"; PyTorch from 2026 on serves this and the barrier
 
   // Queues (PyTorch from 2.8 on), apart from the values: an item goes to one of those that pop or wait for the key.

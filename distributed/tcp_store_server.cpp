@@ -179,9 +179,9 @@ bool TcpStoreServer::Loop::drop_a_stranger() {
 }
 
 void TcpStoreServer::Loop::drop_the_largest() {
-  drop(std::max_element(clients_.begin(), clients_.end(),
-                        [](const auto& a, const auto& b) { return a.second.memory() < b.second.memory(); })
-           ->first);
+  drop(std::max_element(clients_.begin(), clients_.end(), [](const auto& a, const auto& b) {
+         return a.second.memory() < b.second.memory();
+       })->first);
 }
 
 void TcpStoreServer::Loop::reply(ClientId id, const Message& message) { clients_.at(id).reply(message); }

@@ -103,7 +103,8 @@ void run_first(ProcessGroup& group, const std::function<void()>& f) {
   });
 }
 
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host) {
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
+                          const std::string& host) {
   const auto hosts = share(group, "/" + host);
   const auto first =
       static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());

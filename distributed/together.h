@@ -33,7 +33,8 @@ void run_first(ProcessGroup& group, const std::function<void()>& f);
 // The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
 // do for all, such as downloading. Errors as run_together's. `host` is the same text for the processes of
 // one host.
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host);
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
+                          const std::string& host);
 // Of those that reach each other over the loopback.
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f);
 

@@ -285,7 +285,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
       local_rank = environment.local_rank;
     }
-    if (!environment.note.empty() && !quiet) std::cerr << program_ << ": note: " << environment.note << std::endl;
+    if (!environment.note.empty() && !quiet)
+      std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
     body();
     std::cout.flush();

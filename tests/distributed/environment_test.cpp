@@ -112,10 +112,14 @@ const Variables open_mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
                             {"MASTER_ADDR", "node0"}};
 
 // What srun sets for task 5 of 7, on the second node of two.
-const Variables slurm = {{"SLURM_JOB_ID", "4711"},        {"SLURM_STEP_ID", "2"},
-                         {"SLURM_PROCID", "5"},           {"SLURM_STEP_NUM_TASKS", "7"},
-                         {"SLURM_NTASKS", "7"},           {"SLURM_LOCALID", "1"},
-                         {"SLURM_NODEID", "1"},           {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
+const Variables slurm = {{"SLURM_JOB_ID", "4711"},
+                         {"SLURM_STEP_ID", "2"},
+                         {"SLURM_PROCID", "5"},
+                         {"SLURM_STEP_NUM_TASKS", "7"},
+                         {"SLURM_NTASKS", "7"},
+                         {"SLURM_LOCALID", "1"},
+                         {"SLURM_NODEID", "1"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
                          {"SLURM_STEP_NODELIST", "gpu[07-08]"}};
 
 Variables with(Variables variables, const Variables& more) {
@@ -150,9 +154,9 @@ TEST(Environment, ReadsOpenMpisVariables) {
 }
 
 TEST(Environment, MpiOnOneHostNeedsNoAddress) {
-  const Variables one_host = with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                                             {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
-                                             {"MASTER_ADDR", ""}});
+  const Variables one_host =
+      with(open_mpi,
+           {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"MASTER_ADDR", ""}});
   const auto environment = read(one_host);
   EXPECT_TRUE(environment.knows_host);
   EXPECT_EQ(environment.master_addr, "127.0.0.1");
@@ -176,7 +180,8 @@ TEST(Environment, MpiOnSeveralHostsSaysWhatToSet) {
 }
 
 TEST(Environment, ReadsPmisVariables) {
-  const Variables hydra = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const Variables hydra = {
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   const auto environment = read(hydra);
   EXPECT_EQ(environment.launcher, "MPICH");
   EXPECT_EQ(environment.rank, 1);
@@ -221,7 +226,8 @@ TEST(Environment, ReadsSlurmsVariables) {
 
 TEST(Environment, SlurmCountsInJobStepsOnly) {
   // A shell of sbatch or salloc: the job's variables, and SLURM_PROCID=0 in every process that mpirun starts there.
-  const Variables batch = {{"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
+  const Variables batch = {
+      {"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(read(batch).world_size, 1);
   expect_contains(read(batch).note, "start it with srun");
   EXPECT_EQ(read(with(open_mpi, batch)).rank, 3);
@@ -239,7 +245,8 @@ TEST(Environment, TheFirstLauncherDecides) {
 }
 
 TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
-  expect_contains(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", ""}})), "OMPI_COMM_WORLD_SIZE is not set");
+  expect_contains(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", ""}})),
+                  "OMPI_COMM_WORLD_SIZE is not set");
   expect_contains(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), "OMPI_COMM_WORLD_RANK is \"4\"");
   expect_contains(error_of(with(slurm, {{"SLURM_PROCID", "7"}})), "SLURM_PROCID is \"7\"");
   expect_contains(error_of(with(slurm, {{"SLURM_PROCID", ""}})), "SLURM_PROCID is not set");
@@ -253,7 +260,8 @@ TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
 }
 
 TEST(Environment, WithoutLocalVariablesTheHostIsNotKnown) {
-  const Variables by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1234"}};
+  const Variables by_hand = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1234"}};
   EXPECT_FALSE(read(by_hand).knows_host);
   EXPECT_FALSE(read(with(by_hand, {{"LOCAL_RANK", "1"}})).knows_host);
   EXPECT_TRUE(read(with(by_hand, {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}})).knows_host);

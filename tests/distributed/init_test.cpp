@@ -27,10 +27,18 @@ using testing::TemporaryFolder;
 using Variables = std::map<std::string, std::string>;
 
 // All that launchers set, unset: the tests may run under one.
-const Variables no_launcher = {{"RANK", ""},         {"WORLD_SIZE", ""},           {"LOCAL_RANK", ""},
-                               {"MASTER_ADDR", ""},  {"MASTER_PORT", ""},          {"LOCAL_WORLD_SIZE", ""},
-                               {"GROUP_RANK", ""},   {"TORCHELASTIC_RUN_ID", ""},  {"TANDEM_STORE_TOKEN", ""},
-                               {"PMI_RANK", ""},     {"OMPI_COMM_WORLD_RANK", ""}, {"SLURM_STEP_NUM_TASKS", ""},
+const Variables no_launcher = {{"RANK", ""},
+                               {"WORLD_SIZE", ""},
+                               {"LOCAL_RANK", ""},
+                               {"MASTER_ADDR", ""},
+                               {"MASTER_PORT", ""},
+                               {"LOCAL_WORLD_SIZE", ""},
+                               {"GROUP_RANK", ""},
+                               {"TORCHELASTIC_RUN_ID", ""},
+                               {"TANDEM_STORE_TOKEN", ""},
+                               {"PMI_RANK", ""},
+                               {"OMPI_COMM_WORLD_RANK", ""},
+                               {"SLURM_STEP_NUM_TASKS", ""},
                                {"OMP_NUM_THREADS", "1"}};
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
@@ -80,7 +88,8 @@ void expect_done(const std::vector<Outcome>& outcomes) {
 std::vector<Variables> by_hand(int size, const std::string& method) {
   std::vector<Variables> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back({{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"TEST_INIT_METHOD", method}});
+    ranks.push_back(
+        {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"TEST_INIT_METHOD", method}});
   }
   return ranks;
 }
@@ -133,7 +142,8 @@ TEST(Init, BySlurmsVariables) {
 }
 
 TEST(Init, RefusesOtherMethods) {
-  for (const auto* method : {"", "env", "tcp://", "tcp://host", "tcp://:1", "tcp://host:", "file://", "http://a:1"}) {
+  for (const auto* method :
+       {"", "env", "tcp://", "tcp://host", "tcp://:1", "tcp://host:", "file://", "http://a:1"}) {
     EXPECT_THROW(check_init_method(method), Error) << method;
   }
   for (const auto* method : {"env://", "tcp://host:1", "tcp://[::1]:1", "file:///tmp/store"}) {
@@ -142,8 +152,8 @@ TEST(Init, RefusesOtherMethods) {
 }
 
 Outcome run_torchrun(const std::vector<std::string>& options, Variables variables = {}) {
-  std::vector<std::string> command = {"/usr/bin/env", testing::torch_python(), "-m", "torch.distributed.run",
-                                      "--nproc-per-node", "2"};
+  std::vector<std::string> command = {"/usr/bin/env",          testing::torch_python(), "-m",
+                                      "torch.distributed.run", "--nproc-per-node",      "2"};
   command.insert(command.end(), options.begin(), options.end());
   command.push_back("--no-python");
   const auto rank = as_rank();
@@ -158,6 +168,17 @@ void expect_both_done(const Outcome& outcome) {
   EXPECT_NE(outcome.out.find("rank 1 of 2 done"), std::string::npos) << outcome.out;
 }
 
+TEST(Init, UnderMpirun) {
+  if (run_process({"/usr/bin/env", "mpirun", "--version"}).code != 0) {
+    GTEST_SKIP() << "NOT RUN: there is no mpirun here";
+  }
+  std::vector<std::string> command = {"/usr/bin/env",    "mpirun", "--allow-run-as-root",
+                                      "--oversubscribe", "-n",     "2"};
+  const auto rank = as_rank();
+  command.insert(command.end(), rank.begin(), rank.end());
+  expect_both_done(run_process(command, no_launcher));
+}
+
 TEST(Init, UnderPyTorchsLauncherStatic) {
   TANDEM_NEEDS_TORCH();
   expect_both_done(run_torchrun({"--master-port", free_port()}));
@@ -166,8 +187,9 @@ TEST(Init, UnderPyTorchsLauncherStatic) {
 // The launcher's store goes on from one attempt to the next.
 TEST(Init, UnderPyTorchsLauncherWithRendezvousAndARestart) {
   TANDEM_NEEDS_TORCH();
-  const auto outcome = run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},
-                                    {{"TEST_FAIL_FIRST", "1"}});
+  const auto outcome =
+      run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},
+                   {{"TEST_FAIL_FIRST", "1"}});
   expect_both_done(outcome);
 }
 

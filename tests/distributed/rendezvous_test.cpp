@@ -74,14 +74,15 @@ TEST(ConnectStore, RankZeroServesWhenNoLauncherDoes) {
 
 TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
   const int port = free_port();
-  const auto errors = meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 2, 3)}, 10s,
-                           [](const Environment& environment, Store&) {
-                             EXPECT_TRUE(environment.knows_host);
-                             EXPECT_EQ(environment.local_rank, environment.rank);
-                             EXPECT_EQ(environment.local_world_size, 3);
-                             EXPECT_EQ(environment.group_rank, 0);
-                             EXPECT_EQ(environment.group_world_size, 1);
-                           });
+  const auto errors =
+      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 2, 3)}, 10s,
+           [](const Environment& environment, Store&) {
+             EXPECT_TRUE(environment.knows_host);
+             EXPECT_EQ(environment.local_rank, environment.rank);
+             EXPECT_EQ(environment.local_world_size, 3);
+             EXPECT_EQ(environment.group_rank, 0);
+             EXPECT_EQ(environment.group_world_size, 1);
+           });
   EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
 }
 
@@ -138,8 +139,9 @@ TEST(ConnectStore, MissingRanksAreNamed) {
 
 TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
   const int port = free_port();
-  const auto errors = meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
-                           [](const Environment&, Store&) {});
+  const auto errors =
+      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
+           [](const Environment&, Store&) {});
   const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
   expect_contains(said, "two processes say that they are rank 1");
   expect_contains(errors[0], "rank 2 of 3 has not come");

@@ -81,106 +81,107 @@ class SpawnTest : public ::testing::Test {
 
 TEST_F(SpawnTest, RanksMeetAndSum) {
   alone([&] {
-  int mine = 0;
-  spawn(3, [&](int rank) {
-    mine = rank + 1;
-    const auto environment = read_environment();
-    TANDEM_CHECK(environment.rank == rank && environment.local_rank == rank && environment.local_world_size == 3,
-                 "a wrong environment");
-    const auto group = init();
-    Array sum = Array::from(std::vector<float>{static_cast<float>(rank + 1)}, {1});
-    group->all_reduce(sum)->wait();
-    write_bytes(folder_ / std::to_string(rank), std::to_string(sum.item()));
-  });
-  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(std::stod(read_bytes(folder_ / std::to_string(rank))), 6);
-  EXPECT_EQ(mine, 0);  // theirs was a copy
-  EXPECT_EQ(std::getenv("RANK"), nullptr);
-  EXPECT_FALSE(has_children());
+    int mine = 0;
+    spawn(3, [&](int rank) {
+      mine = rank + 1;
+      const auto environment = read_environment();
+      TANDEM_CHECK(
+          environment.rank == rank && environment.local_rank == rank && environment.local_world_size == 3,
+          "a wrong environment");
+      const auto group = init();
+      Array sum = Array::from(std::vector<float>{static_cast<float>(rank + 1)}, {1});
+      group->all_reduce(sum)->wait();
+      write_bytes(folder_ / std::to_string(rank), std::to_string(sum.item()));
+    });
+    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(std::stod(read_bytes(folder_ / std::to_string(rank))), 6);
+    EXPECT_EQ(mine, 0);  // theirs was a copy
+    EXPECT_EQ(std::getenv("RANK"), nullptr);
+    EXPECT_FALSE(has_children());
   });
 }
 
 TEST_F(SpawnTest, TheFirstFailureIsThrownAndTheOthersAreEnded) {
   alone([&] {
-  const auto start = steady_clock::now();
-  const auto error = error_of([] {
-    spawn(3, [](int rank) {
-      const auto group = init();
-      if (rank == 1) throw std::runtime_error("no more apples");
-      group->barrier()->wait();  // fails a moment later, as rank 1 has gone
-      pause();
+    const auto start = steady_clock::now();
+    const auto error = error_of([] {
+      spawn(3, [](int rank) {
+        const auto group = init();
+        if (rank == 1) throw std::runtime_error("no more apples");
+        group->barrier()->wait();  // fails a moment later, as rank 1 has gone
+        pause();
+      });
     });
-  });
-  EXPECT_EQ(error, "spawn: rank 1 of 3: no more apples");
-  EXPECT_LT(steady_clock::now() - start, 5s);
-  EXPECT_FALSE(has_children());
+    EXPECT_EQ(error, "spawn: rank 1 of 3: no more apples");
+    EXPECT_LT(steady_clock::now() - start, 5s);
+    EXPECT_FALSE(has_children());
   });
 }
 
 TEST_F(SpawnTest, ASignalIsNamed) {
   alone([&] {
-  const auto error = error_of([] {
-    spawn(3, [](int rank) {
-      const auto group = init();
-      if (rank == 2) raise(SIGKILL);
-      group->barrier()->wait();
+    const auto error = error_of([] {
+      spawn(3, [](int rank) {
+        const auto group = init();
+        if (rank == 2) raise(SIGKILL);
+        group->barrier()->wait();
+      });
     });
-  });
-  EXPECT_EQ(error, "spawn: rank 2 of 3 was killed by SIGKILL");
-  EXPECT_FALSE(has_children());
+    EXPECT_EQ(error, "spawn: rank 2 of 3 was killed by SIGKILL");
+    EXPECT_FALSE(has_children());
   });
 }
 
 TEST_F(SpawnTest, AnExitCodeIsNamed) {
   alone([&] {
-  EXPECT_EQ(error_of([] { spawn(2, [](int rank) { rank == 0 ? _exit(7) : void(pause()); }); }),
-            "spawn: rank 0 of 2 ended with exit code 7");
-  EXPECT_EQ(error_of([] { spawn(1, [](int) { throw 5; }); }),
-            "spawn: rank 0 of 1: something that is no std::exception was thrown");
-  EXPECT_FALSE(has_children());
+    EXPECT_EQ(error_of([] { spawn(2, [](int rank) { rank == 0 ? _exit(7) : void(pause()); }); }),
+              "spawn: rank 0 of 2 ended with exit code 7");
+    EXPECT_EQ(error_of([] { spawn(1, [](int) { throw 5; }); }),
+              "spawn: rank 0 of 1: something that is no std::exception was thrown");
+    EXPECT_FALSE(has_children());
   });
 }
 
 TEST_F(SpawnTest, RanksDieWithTheirParent) {
   alone([&] {
-  const pid_t parent = fork();
-  ASSERT_GE(parent, 0);
-  if (parent == 0) {
-    spawn(2, [&](int rank) {
-      write_bytes(folder_ / ("tmp" + std::to_string(rank)), std::to_string(getpid()));
-      fs::rename(folder_ / ("tmp" + std::to_string(rank)), folder_ / std::to_string(rank));
-      pause();
-    });
-    _exit(0);
-  }
-  ASSERT_TRUE(eventually([&] { return fs::exists(folder_ / "0") && fs::exists(folder_ / "1"); }));
-  kill(parent, SIGKILL);
-  waitpid(parent, nullptr, 0);
-  for (const auto* rank : {"0", "1"}) {
-    const auto pid = std::stoi(read_bytes(folder_ / rank));
-    EXPECT_TRUE(eventually([&] { return !is_alive(pid); }));
-  }
+    const pid_t parent = fork();
+    ASSERT_GE(parent, 0);
+    if (parent == 0) {
+      spawn(2, [&](int rank) {
+        write_bytes(folder_ / ("tmp" + std::to_string(rank)), std::to_string(getpid()));
+        fs::rename(folder_ / ("tmp" + std::to_string(rank)), folder_ / std::to_string(rank));
+        pause();
+      });
+      _exit(0);
+    }
+    ASSERT_TRUE(eventually([&] { return fs::exists(folder_ / "0") && fs::exists(folder_ / "1"); }));
+    kill(parent, SIGKILL);
+    waitpid(parent, nullptr, 0);
+    for (const auto* rank : {"0", "1"}) {
+      const auto pid = std::stoi(read_bytes(folder_ / rank));
+      EXPECT_TRUE(eventually([&] { return !is_alive(pid); }));
+    }
   });
 }
 
 TEST_F(SpawnTest, ThreadsAreAnError) {
   alone([&] {
-  std::thread other([] { std::this_thread::sleep_for(100ms); });
-  expect_contains(error_of([] { spawn(2, [](int) {}); }), "has 2 threads");
-  other.join();
-  EXPECT_THROW(spawn(0, [](int) {}), Error);
-  signal(SIGCHLD, SIG_IGN);
-  expect_contains(error_of([] { spawn(1, [](int) {}); }), "SIGCHLD");
-  signal(SIGCHLD, SIG_DFL);
+    std::thread other([] { std::this_thread::sleep_for(100ms); });
+    expect_contains(error_of([] { spawn(2, [](int) {}); }), "has 2 threads");
+    other.join();
+    EXPECT_THROW(spawn(0, [](int) {}), Error);
+    signal(SIGCHLD, SIG_IGN);
+    expect_contains(error_of([] { spawn(1, [](int) {}); }), "SIGCHLD");
+    signal(SIGCHLD, SIG_DFL);
   });
 }
 
 TEST_F(SpawnTest, WhatWasPrintedBeforeIsPrintedOnce) {
   alone([&] {
-  ::testing::internal::CaptureStdout();
-  std::cout << "once ";
-  std::fputs("twice", stdout);
-  spawn(2, [](int) {});
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "once twice");
+    ::testing::internal::CaptureStdout();
+    std::cout << "once ";
+    std::fputs("twice", stdout);
+    spawn(2, [](int) {});
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "once twice");
   });
 }
 
