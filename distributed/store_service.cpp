@@ -66,12 +66,12 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
       return reply(values);
     }
     case Query::multi_set: {
-      std::vector<std::pair<std::string, std::string_view>> pairs;
+      std::vector<std::pair<std::string_view, std::string_view>> pairs;
       for (auto n = reader.count(); n > 0; --n) {
-        auto key = reader.key();
-        pairs.emplace_back(std::move(key), reader.value());
+        const auto key = reader.text(protocol::max_key_bytes);
+        pairs.emplace_back(key, reader.value());
       }
-      for (const auto& [key, value] : pairs) put(key, std::string(value));
+      for (const auto& [key, value] : pairs) put(std::string(key), std::string(value));
       return;
     }
     case Query::ping: return reply(Message().u32(reader.number<std::uint32_t>()));
