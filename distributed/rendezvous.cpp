@@ -136,7 +136,8 @@ class Meeting {
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);
     std::set<std::string> answered;
     for (auto pause = milliseconds(1); !missing.empty(); pause = std::min(pause * 2, milliseconds(20))) {
-      for (const int rank : missing) {
+      // Those that are here, too: another process may say the same rank.
+      for (int rank = 1; rank < size_; ++rank) {
         if (!store_->check({guests(rank)})) continue;
         std::istringstream book(store_->get(guests(rank)));
         for (std::string entry; book >> entry;) {
@@ -151,15 +152,12 @@ class Meeting {
           pause = milliseconds(1);
         }
       }
-      std::erase_if(missing, [&](int rank) {
-        const bool is_here = attempt_->check({host(rank)});
-        if (is_here) store_->delete_key(guests(rank));
-        return is_here;
-      });
+      std::erase_if(missing, [&](int rank) { return attempt_->check({host(rank)}); });
       if (missing.empty()) break;
       check_time(missing);
       std::this_thread::sleep_for(pause);
     }
+    for (int rank = 1; rank < size_; ++rank) store_->delete_key(guests(rank));
     std::string hosts;
     for (int rank = 0; rank < size_; ++rank) hosts += attempt_->get(host(rank)) + "\n";
     attempt_->set("hosts", hosts);
