@@ -57,8 +57,7 @@ int main(int argc, char** argv) {
   return options.run(argc, argv, [&] {
     const auto group = init(options.init_options());
     const int rank = group->rank(), world = group->size();
-    const auto folder =
-        once_per_host(*group, options.local_rank, [&] { return find_data(data, options.quiet); });
+    const auto folder = once_per_host(*group, [&] { return find_data(data, options.quiet); });
     const auto [images, tests] = run_together(*group, [&] {
       return std::pair{data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test)};
     });

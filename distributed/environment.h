@@ -1,44 +1,53 @@
-// Environment: this process's place in its job, as the launcher told it, and the way to the job's store.
+// Environment: this process's place in its job, as the launcher told it.
 #pragma once
-
-#include <tandem/distributed/store.h>
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 
 namespace tandem::distributed {
 
-// Read from torchrun's variables, which tandemrun sets too. A process that no launcher started is a job of
-// one.
+// A process that no launcher started is a job of one.
 struct Environment {
-  int rank = 0;              // RANK: of world_size processes in the job
-  int world_size = 1;        // WORLD_SIZE
-  int local_rank = 0;        // LOCAL_RANK: of local_world_size processes on this host
-  int local_world_size = 1;  // LOCAL_WORLD_SIZE
-  int group_rank = 0;        // GROUP_RANK: of group_world_size hosts ("nodes")
-  int group_world_size = 1;  // GROUP_WORLD_SIZE
-  std::string master_addr;   // MASTER_ADDR and MASTER_PORT: where the store is; empty and 0 in a job of one
-                             // without a launcher
+  std::string
+      launcher;  // "torchrun" (tandemrun too, and variables set by hand), "Open MPI", "MVAPICH2", "MPICH", "Slurm"; or empty
+  int rank = 0;  // of world_size processes in the job
+  int world_size = 1;
+  int local_rank = 0;  // of local_world_size processes on this host
+  int local_world_size = 1;
+  int group_rank = 0;  // of group_world_size hosts ("nodes")
+  int group_world_size = 1;
+  bool knows_host =
+      true;  // else the launcher did not say who shares a host, and the last four are guesses: see find_neighbours
+  // Where the store is; empty and 0 in a job of one without a launcher.
+  std::string master_addr;
   int master_port = 0;
-  std::string run_id;     // TORCHELASTIC_RUN_ID
-  int restart_count = 0;  // TORCHELASTIC_RESTART_COUNT
-  bool uses_agent_store =
-      false;                // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store; else rank 0 does
-  std::string store_token;  // TANDEM_STORE_TOKEN: what the store asks for; empty: nothing
+  std::string
+      store_path;      // when not empty the store is this file or is in this folder, and not at master_addr
+  std::string run_id;  // of the job; empty where the launcher has no name for it
+  int restart_count =
+      0;  // of this process, not of the job: other hosts may have restarted more or less often
+  bool uses_agent_store = false;  // the launcher serves the store at master_addr; else rank 0 does
+  std::string store_token;        // what the store asks for; empty: nothing
+  std::string note;               // a sentence for the user when something looks unintended; else empty
 };
 
-// Error for values that are no numbers, are out of range or contradict each other, naming the variable.
-// `variable` is getenv, or for tests something like it (null: not set).
-Environment read_environment(const std::function<const char*(const char*)>& variable);
+// The first of these launchers whose variables are there decides:
+//   torchrun, tandemrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, TORCHELASTIC_*
+//   Open MPI             OMPI_COMM_WORLD_RANK, ...
+//   MVAPICH2             MV2_COMM_WORLD_RANK, ...
+//   MPICH, Intel MPI     PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
+//   Slurm                SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...: in job steps (srun) only
+// MASTER_ADDR and MASTER_PORT always count; jobs of one host do without, and so do Slurm's.
+// `variable` is getenv, or for tests something like it (null: not set); `needs_master`: the ranks meet at MASTER_ADDR. Error for
+// values that are no numbers, are out of range or contradict each other, naming the variable.
+Environment read_environment(const std::function<const char*(const char*)>& variable,
+                             bool needs_master = true);
 Environment read_environment();
 
-// Connects to the job's store; where no launcher serves it, rank 0 does for as long as it holds the result.
-// All keys get the run id and the restart count in front, so that nothing is read that another run or attempt
-// left behind. REQUIRES: a master address, which every job of several processes has.
-std::shared_ptr<Store> connect_store(const Environment& environment,
-                                     Store::Timeout timeout = Store::default_timeout);
+// Which of the `visible` GPUs is this process's: number local_rank; the only one, where the launcher shows each process
+// just its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES). Error when there are too few for the processes of this host.
+int gpu_of(const Environment& environment, int visible);
 
 // Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time
 // to TORCHELASTIC_ERROR_FILE; of several failures in a job the earliest is reported as the cause. Does

@@ -1,8 +1,10 @@
 #include <tandem/distributed/host_group.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/local_group.h>
+#include <tandem/distributed/rendezvous.h>
 
 #include <cstdlib>
+#include <string_view>
 
 namespace tandem::distributed {
 namespace {
@@ -12,22 +14,30 @@ struct Endpoint {
   std::string port;
 };
 
-Endpoint parse_init_method(const std::string& method) {
-  const std::string scheme = "tcp://";
+constexpr std::string_view tcp = "tcp://", file = "file://";
+
+Endpoint parse_endpoint(const std::string& method) {
   const auto colon = method.rfind(':');
-  const bool has_scheme = method.compare(0, scheme.size(), scheme) == 0;
-  TANDEM_CHECK(has_scheme && colon > scheme.size() && colon + 1 < method.size(), "init method '", method,
-               "' is none of env:// and tcp://HOST:PORT");
-  std::string host = method.substr(scheme.size(), colon - scheme.size());
+  TANDEM_CHECK(colon > tcp.size() && colon + 1 < method.size(), "init method '", method,
+               "' is not of the form tcp://HOST:PORT");
+  std::string host = method.substr(tcp.size(), colon - tcp.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return {host, method.substr(colon + 1)};
 }
 
+const char* process_variable(const char* name) { return std::getenv(name); }
+
 }  // namespace
 
 Environment environment_for(const std::string& method) {
-  if (method == "env://") return read_environment();
-  const auto endpoint = parse_init_method(method);
+  check_init_method(method);
+  if (method.starts_with(file)) {
+    auto environment = read_environment(process_variable, false);
+    environment.store_path = method.substr(file.size());
+    return environment;
+  }
+  if (!method.starts_with(tcp)) return read_environment();
+  const auto endpoint = parse_endpoint(method);
   const auto variable = [&](const char* name) -> const char* {
     const std::string_view asked = name;
     if (asked == "MASTER_ADDR") return endpoint.host.c_str();
@@ -44,11 +54,17 @@ Environment environment_for(const std::string& method) {
 }
 
 void check_init_method(const std::string& method) {
-  if (method != "env://") parse_init_method(method);
+  if (method.starts_with(tcp)) {
+    parse_endpoint(method);
+  } else {
+    const bool names_file = method.starts_with(file) && method.size() > file.size();
+    TANDEM_CHECK(method == "env://" || names_file, "init method '", method,
+                 "' is none of env://, tcp://HOST:PORT and file://PATH");
+  }
 }
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
-  const auto environment = environment_for(options.init_method);
+  auto environment = environment_for(options.init_method);
   if (environment.world_size == 1) return local_group();
   return host_group(
       connect_store(environment, options.timeout),

@@ -12,7 +12,8 @@ namespace tandem::distributed {
 
 struct InitOptions {
   std::string backend = "auto";  // "auto", "gloo" or "shm"
-  // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT) or "tcp://HOST:PORT" (rank 0 listens there).
+  // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or "file://PATH" (a
+  // file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
   std::string interface {};                                       // see GroupOptions

@@ -8,6 +8,8 @@ namespace tandem::distributed {
 namespace {
 
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
+// What an entry costs besides its bytes: many small ones must not pass for little.
+constexpr std::size_t overhead = 128;
 
 }  // namespace
 
@@ -24,8 +26,8 @@ std::string StoreTable::get(const std::string& key) const {
 
 void StoreTable::set(const std::string& key, std::string value) {
   const auto found = values_.find(key);
-  const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size();
-  charge(key.size() + value.size() - before);
+  const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size() + overhead;
+  charge(key.size() + value.size() + overhead - before);
   values_[key] = std::move(value);
 }
 
@@ -52,13 +54,13 @@ std::string StoreTable::compare_set(const std::string& key, std::string_view exp
 bool StoreTable::erase(const std::string& key) {
   const auto found = values_.find(key);
   if (found == values_.end()) return false;
-  bytes_ -= found->first.size() + found->second.size();
+  bytes_ -= found->first.size() + found->second.size() + overhead;
   values_.erase(found);
   return true;
 }
 
 void StoreTable::push(const std::string& queue, std::string item) {
-  charge(queue.size() + item.size());
+  charge(queue.size() + item.size() + overhead);
   queues_[queue].push_back(std::move(item));
 }
 
@@ -70,7 +72,7 @@ std::size_t StoreTable::length(const std::string& queue) const {
 std::string StoreTable::pop(const std::string& queue) {
   const auto found = queues_.find(queue);
   auto item = std::move(found->second.front());
-  bytes_ -= queue.size() + item.size();
+  bytes_ -= queue.size() + item.size() + overhead;
   found->second.pop_front();
   if (found->second.empty()) queues_.erase(found);
   return item;

@@ -17,6 +17,7 @@
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/powersgd.h>
+#include <tandem/distributed/spawn.h>
 #include <tandem/distributed/sync_batch_norm.h>
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>

@@ -4,22 +4,28 @@
 
 #include <tandem/distributed/store.h>
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tandem::distributed {
 
 // Serves the table from a thread of its own until it is destroyed. A client that breaks the protocol or asks
-// for more than the protocol's limits loses its connection; nothing a client sends does more than that.
+// for more than the protocol's limits loses its connection; nothing a client sends does more than that. Memory and open files
+// are bounded: clients that do not greet go first, then the one with the largest unfinished query or unread replies.
 class TcpStoreServer {
  public:
   struct Options {
-    std::string host =
-        "127.0.0.1";  // the address to listen on; empty: every interface, for a job of several hosts
-    int port = 0;     // 0: a free one
+    // The address to listen on; empty: every interface, for a job of several hosts.
+    std::string host = "127.0.0.1";
+    int port = 0;  // 0: a free one
     // When not empty, a client must prove that it knows it (TcpStore does) before any other query is
     // answered.
     std::string token;
+    std::chrono::milliseconds greeting_time = std::chrono::seconds(10);  // within which it must have done so
   };
 
   explicit TcpStoreServer(const Options& options);
@@ -62,6 +68,20 @@ class TcpStore final : public Store {
   bool delete_key(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, Timeout timeout) override;
+
+  // Many keys in one exchange. multi_get gives an empty value for a key that is missing; it does not wait.
+  std::vector<std::string> multi_get(const std::vector<std::string>& keys);
+  void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
+  std::int64_t key_count();         // the protocol's own and other users' keys too
+  std::vector<std::string> keys();  // without the "/"; PyTorch from 2026 on serves this and the barrier
+
+  // Queues (PyTorch from 2.8 on), apart from the values: an item goes to one of those that pop or wait for the key.
+  void queue_push(const std::string& queue, const std::string& item);
+  std::string queue_pop(const std::string& queue);  // waits for an item
+  std::int64_t queue_length(const std::string& queue);
+
+  // Returns when `world_size` clients have called it with this key; each barrier needs a key of its own.
+  void barrier(const std::string& key, int world_size);
 
  private:
   class Connection;

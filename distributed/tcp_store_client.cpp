@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace tandem::distributed {
@@ -29,9 +30,13 @@ void check_value(const std::string& key, const std::string& value) {
                value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
 }
 
+void check_count(std::size_t keys) {
+  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
+               keys);
+}
+
 Message keys_query(Query query, const std::vector<std::string>& keys) {
-  TANDEM_CHECK(keys.size() <= protocol::max_keys, "store: at most ", protocol::max_keys,
-               " keys at once, got ", keys.size());
+  check_count(keys.size());
   Message message;
   message.query(query).u64(keys.size());
   for (const auto& key : keys) message.text(user_key(key));
@@ -93,6 +98,8 @@ class TcpStore::Connection {
   }
 
   void wait(const std::vector<std::string>& keys, Timeout timeout);
+  // Sends a query that the server answers when somebody else does something. False when that was not in time.
+  bool await(const Message& message, const char* what, Timeout timeout);
 
  private:
   void join();
@@ -151,18 +158,18 @@ void TcpStore::Connection::shake_hands(Deadline deadline) {
   receive<std::int64_t>(deadline);
 }
 
-void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
-  const auto start = steady_clock::now();
-  const bool arrived = exchange(keys_query(Query::wait, keys), "wait", [&](Deadline) {
+bool TcpStore::Connection::await(const Message& message, const char* what, Timeout timeout) {
+  const auto end = steady_clock::now() + timeout;
+  return exchange(message, what, [&](Deadline) {
     constexpr auto stop = static_cast<std::uint8_t>(protocol::WaitReply::stop);
     constexpr auto canceled = static_cast<std::uint8_t>(protocol::WaitReply::canceled);
-    if (wait_readable(socket_, start + timeout)) {
+    if (wait_readable(socket_, end)) {
       const auto reply = receive<std::uint8_t>(steady_clock::now() + options_.timeout);
       TANDEM_CHECK(reply == stop, "unexpected reply ", int{reply});
       return true;
     }
     // The server must forget the wait, or its late reply would be taken for that of a later query. It may
-    // have sent it just now; then the keys are there after all.
+    // have sent it just now; then what was waited for is there after all.
     const auto deadline = steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
     const auto first = receive<std::uint8_t>(deadline);
@@ -173,7 +180,11 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
     TANDEM_CHECK(first == canceled, "unexpected reply ", int{first});
     return false;
   });
-  if (arrived) return;
+}
+
+void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  const auto start = steady_clock::now();
+  if (await(keys_query(Query::wait, keys), "wait", timeout)) return;
 
   constexpr std::size_t most_named = 16;
   std::vector<std::string> missing;
@@ -243,6 +254,75 @@ bool TcpStore::check(const std::vector<std::string>& keys) {
 
 void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
   connection_->wait(keys, timeout);
+}
+
+std::vector<std::string> TcpStore::multi_get(const std::vector<std::string>& keys) {
+  return connection_->exchange(keys_query(Query::multi_get, keys), "multi_get", [&](Deadline deadline) {
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < keys.size(); ++i) values.push_back(connection_->receive_text(deadline));
+    return values;
+  });
+}
+
+void TcpStore::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
+  check_count(entries.size());
+  Message message;
+  message.query(Query::multi_set).u64(entries.size());
+  for (const auto& [key, value] : entries) {
+    check_value(key, value);
+    message.text(user_key(key)).text(value);
+  }
+  connection_->exchange(message, "multi_set", [](Deadline) {});
+}
+
+std::int64_t TcpStore::key_count() {
+  return connection_->exchange(Message().query(Query::key_count), "key_count", [&](Deadline deadline) {
+    return connection_->receive<std::int64_t>(deadline);
+  });
+}
+
+std::vector<std::string> TcpStore::keys() {
+  return connection_->exchange(Message().query(Query::list_keys), "keys", [&](Deadline deadline) {
+    std::vector<std::string> keys;
+    for (auto n = connection_->receive<std::int64_t>(deadline); n > 0; --n) {
+      auto key = connection_->receive_text(deadline);
+      if (key.starts_with(protocol::user_prefix)) keys.push_back(key.substr(1));
+    }
+    return keys;
+  });
+}
+
+void TcpStore::queue_push(const std::string& queue, const std::string& item) {
+  check_value(queue, item);
+  connection_->exchange(Message().query(Query::queue_push).text(user_key(queue)).text(item), "queue_push",
+                        [](Deadline) {});
+}
+
+std::string TcpStore::queue_pop(const std::string& queue) {
+  const auto end = steady_clock::now() + timeout();
+  const auto message = Message().query(Query::queue_pop).text(user_key(queue));
+  for (;;) {
+    const auto left = std::chrono::ceil<Timeout>(end - steady_clock::now());
+    connection_->wait({queue}, std::max(left, Timeout(0)));
+    // Another client may have been quicker.
+    const auto item = connection_->exchange(message, "queue_pop", [&](Deadline deadline) {
+      const bool is_there = connection_->receive<std::int64_t>(deadline) > 0;
+      return is_there ? std::optional(connection_->receive_text(deadline)) : std::nullopt;
+    });
+    if (item) return *item;
+  }
+}
+
+std::int64_t TcpStore::queue_length(const std::string& queue) {
+  return connection_->exchange(
+      Message().query(Query::queue_length).text(user_key(queue)), "queue_length",
+      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
+}
+
+void TcpStore::barrier(const std::string& key, int world_size) {
+  const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
+  TANDEM_CHECK(connection_->await(message, "barrier", timeout()), "store: not all ", world_size,
+               " clients have come to barrier \"", key, "\" within ", in_seconds(timeout()));
 }
 
 }  // namespace tandem::distributed

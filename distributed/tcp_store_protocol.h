@@ -111,8 +111,12 @@ class Reader {
     return n;
   }
   std::vector<std::string> keys() {
+    const auto n = count();
+    // A long query is looked at many times while it arrives: nothing is copied before all of it is there.
+    Reader ahead(*this);
+    for (std::uint64_t i = 0; i < n; ++i) ahead.text(max_key_bytes);
     std::vector<std::string> keys;
-    for (auto n = count(); n > 0; --n) keys.push_back(key());
+    for (std::uint64_t i = 0; i < n; ++i) keys.push_back(key());
     return keys;
   }
   std::size_t left() const { return bytes_.size(); }

@@ -1,3 +1,4 @@
+#include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/store.h>
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/watchdog.h>
@@ -102,12 +103,18 @@ void run_first(ProcessGroup& group, const std::function<void()>& f) {
   });
 }
 
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
-                          const std::function<std::string()>& f) {
-  const auto mine = run_together(group, [&] { return local_rank == 0 ? f() : std::string(); });
-  const auto all = share(group, "/" + mine);
-  // Launchers number the processes of a host one after the other.
-  return all.at(static_cast<std::size_t>(std::max<std::int64_t>(0, group.rank() - local_rank))).substr(1);
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
+                          const std::string& host) {
+  const auto hosts = share(group, "/" + host);
+  const auto first =
+      static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
+  const bool acts = static_cast<std::size_t>(group.rank()) == first;
+  const auto mine = run_together(group, [&] { return acts ? f() : std::string(); });
+  return share(group, "/" + mine).at(first).substr(1);
+}
+
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f) {
+  return once_per_host(group, f, loopback_identity());
 }
 
 }  // namespace tandem::distributed

@@ -31,9 +31,12 @@ requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGrou
 void run_first(ProcessGroup& group, const std::function<void()>& f);
 
 // The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
-// do for all, such as downloading. Errors as run_together's.
-std::string once_per_host(ProcessGroup& group, std::int64_t local_rank,
-                          const std::function<std::string()>& f);
+// do for all, such as downloading. Errors as run_together's. `host` is the same text for the processes of
+// one host.
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
+                          const std::string& host);
+// Of those that reach each other over the loopback.
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f);
 
 // What run_together throws on the rank that failed: it did so before the others heard of it.
 struct EarlierFailure : Error {

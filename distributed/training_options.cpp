@@ -178,7 +178,7 @@ void TrainingOptions::add_shared_options() {
   p.choice(
       shared, "--backend", {"auto", "gloo", "shm"}, [this](const std::string& v) { backend = v; },
       "how the processes communicate (auto)");
-  p.option(shared, "--init-method", "URL", "where they meet: env:// or tcp://HOST:PORT (env://)",
+  p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {
                check_init_method(init_method = v);
@@ -266,11 +266,26 @@ void TrainingOptions::apply_threads(const Environment& environment) {
               << " cores wait for each other most of the time" << std::endl;
 }
 
+namespace {
+
+// This process's rank as far as the variables tell, even if they make no sense together; empty: it is alone.
+std::string find_rank() {
+  if (const char* rank = std::getenv("RANK")) return rank;
+  try {
+    const auto environment = environment_for("file://anywhere");
+    return environment.world_size > 1 ? std::to_string(environment.rank) : "";
+  } catch (const Error&) {  // said once it can be
+    return "";
+  }
+}
+
+}  // namespace
+
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
   // Who speaks must be known before anything can fail.
-  const char* rank = std::getenv("RANK");
-  const std::string speaker = rank && *rank ? "[rank" + std::string(rank) + "]: " : program_ + ": ";
-  const bool is_rank_0 = !rank || !*rank || std::string(rank) == "0";
+  const std::string rank = find_rank();
+  const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";
+  const bool is_rank_0 = rank.empty() || rank == "0";
   try {
     add_shared_options();
     if (!parser_->parse(argc, argv)) {
@@ -279,7 +294,11 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     }
     check_together();
     const auto environment = environment_for(init_method);
-    if (std::getenv("LOCAL_RANK")) local_rank = environment.local_rank;
+    if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
+      local_rank = environment.local_rank;
+    }
+    if (!environment.note.empty() && !quiet)
+      std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
     body();
     std::cout.flush();

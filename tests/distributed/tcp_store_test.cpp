@@ -3,12 +3,13 @@
 #include <tandem/distributed/tcp_store.h>
 
 #include <gtest/gtest.h>
-#include <poll.h>
+#include <support/raw_client.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,12 @@ namespace tandem::distributed {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 using std::chrono::steady_clock;
+using testing::hello;
+using testing::RawClient;
+using testing::text;
+using testing::u64;
 
 TcpStore::Options options_for(const TcpStoreServer& server, Store::Timeout timeout = 10s,
                               std::string token = "") {
@@ -263,32 +269,6 @@ TEST(TcpStoreToken, DoesNotTroubleAServerWithoutOne) {
 
 // The exact bytes of the protocol, against both ends.
 
-class RawClient {
- public:
-  explicit RawClient(int port) : socket_(connect_to("127.0.0.1", port, steady_clock::now() + 10s)) {}
-
-  void send(const std::string& bytes) { send_all(socket_, bytes, steady_clock::now() + 10s); }
-  std::string receive(std::size_t size) {
-    std::string bytes(size, '\0');
-    receive_all(socket_, bytes.data(), size, steady_clock::now() + 10s);
-    return bytes;
-  }
-  bool is_silent() { return !wait_readable(socket_, steady_clock::now() + 50ms); }
-  bool is_closed() {
-    char byte;
-    return wait_readable(socket_, steady_clock::now() + 10s) && recv(socket_.get(), &byte, 1, 0) <= 0;
-  }
-
- private:
-  FileDescriptor socket_;
-};
-
-using namespace std::string_literals;
-
-std::string u64(std::uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
-std::string text(const std::string& bytes) { return u64(bytes.size()) + bytes; }
-const std::string hello = "\x00\xCE\xF7\x85\x3C"s;
-
 TEST(TcpStoreBytes, ServerAnswersEachQuery) {
   TcpStoreServer server({});
   RawClient client(server.port());
@@ -444,7 +424,7 @@ TEST(TcpStoreBytes, BadClientsLoseTheirConnectionAndNobodyElse) {
     RawClient client(server.port());
     client.send(bytes);
     if (bytes.find("/big") != std::string::npos) client.receive(8);
-    EXPECT_TRUE(client.is_closed()) << testing::PrintToString(bytes);
+    EXPECT_TRUE(client.is_closed()) << ::testing::PrintToString(bytes);
   }
   EXPECT_EQ(bystander.get("text"), "abc");
   EXPECT_FALSE(bystander.check({"a"}));
@@ -465,63 +445,60 @@ TEST(TcpStoreBytes, AStrangerLearnsNothing) {
   EXPECT_EQ(member.get("k"), "v");
 }
 
-TEST(TcpStoreBytes, SurvivesRandomBytes) {
+// The rest of the protocol in our client's words.
+
+TEST(TcpStore, ManyKeysInOneExchange) {
   TcpStoreServer server({});
-  TcpStore bystander(options_for(server));
-  std::mt19937 random(1);
-  for (int round = 0; round < 300; ++round) {
-    RawClient client(server.port());
-    std::string bytes = hello;
-    // Mostly well-formed queries with small lengths, so that the noise gets past the first check.
-    for (int i = 0; i < 50; ++i) {
-      bytes += static_cast<char>(random() % 20);
-      for (int argument = 0; argument < 3; ++argument) {
-        const auto size = random() % 6;
-        bytes += u64(random() % 50 ? size : (std::uint64_t{random()} << (random() % 33)));
-        for (unsigned j = 0; j < size; ++j) bytes += static_cast<char>(random());
-      }
-    }
-    try {
-      client.send(bytes);
-    } catch (const Error&) {  // thrown out before the end
-    }
+  TcpStore a(options_for(server)), b(options_for(server));
+  a.multi_set({{"x", "1"}, {"y", ""}, {"z", "3"}});
+  EXPECT_EQ(a.multi_get({"z", "none", "x"}), (std::vector<std::string>{"3", "", "1"}));
+  EXPECT_EQ(b.key_count(), 4);  // with the protocol's own
+  auto keys = b.keys();
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(keys, (std::vector<std::string>{"x", "y", "z"}));
+}
+
+TEST(TcpStore, AnItemIsForOneClient) {
+  TcpStoreServer server({});
+  TcpStore giver(options_for(server));
+  constexpr int takers = 4, items = 25;
+  std::vector<std::thread> threads;
+  std::atomic<int> sum{0};
+  for (int i = 0; i < takers; ++i) {
+    threads.emplace_back([&] {
+      TcpStore taker(options_for(server));
+      for (int j = 0; j < items; ++j) sum += std::stoi(taker.queue_pop("queue"));
+    });
   }
-  bystander.set("still", "here");
-  EXPECT_EQ(bystander.get("still"), "here");
+  for (int i = 0; i < takers * items; ++i) giver.queue_push("queue", std::to_string(i));
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(sum, takers * items * (takers * items - 1) / 2);
+  EXPECT_EQ(giver.queue_length("queue"), 0);
+  TcpStore hasty(options_for(server, 50ms));
+  expect_contains(error_of([&] { hasty.queue_pop("queue"); }), "nobody set \"queue\"");
+  giver.queue_push("queue", "late");
+  EXPECT_EQ(hasty.queue_pop("queue"), "late");
 }
 
-TEST(TcpStoreBytes, AReplyIsBounded) {
+TEST(TcpStore, BarriersOpenForAll) {
   TcpStoreServer server({});
-  TcpStore bystander(options_for(server, 60s));
-  bystander.set("large", std::string(std::size_t{8} << 20, 'x'));
-  bystander.get("large");
-  RawClient greedy(server.port());
-  std::string query = hello + "\x0a"s + u64(1000);
-  for (int i = 0; i < 1000; ++i) query += text("/large");
-  greedy.send(query);  // asks for 8 GB
-  EXPECT_TRUE(greedy.is_closed());
-  EXPECT_TRUE(bystander.check({"large"}));
-}
-
-TEST(TcpStoreBytes, AClientThatNeverReadsIsBounded) {
-  TcpStoreServer server({});
-  TcpStore bystander(options_for(server, 60s));
-  bystander.set("large", std::string(std::size_t{8} << 20, 'x'));
-  bystander.get("large");
-  RawClient greedy(server.port());
-  std::string query = hello;
-  for (int i = 0; i < 40; ++i) query.append("\x03").append(text("/large"));
-  query.append("\x03").append(u64(8192));
-  greedy.send(query);  // asks for 320 MB, one value at a time, and begins with one more key
-  // Whether that ended the connection is found out by going on with the key, which a server that still listens
-  // takes in silence. Reading would make room for more replies.
-  EXPECT_THROW(
-      for (int i = 0; i < 8192; ++i) {
-        greedy.send("k");
-        std::this_thread::sleep_for(1ms);
-      },
-      Error);
-  EXPECT_TRUE(bystander.check({"large"}));
+  std::atomic<int> arrived{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      TcpStore store(options_for(server));
+      for (int round = 1; round <= 10; ++round) {
+        ++arrived;
+        store.barrier("round " + std::to_string(round), 4);
+        EXPECT_GE(arrived, 4 * round);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  TcpStore lonely(options_for(server, 50ms));
+  expect_contains(error_of([&] { lonely.barrier("lonely", 2); }), "not all 2 clients");
+  lonely.set("k", "in step");
+  EXPECT_EQ(lonely.get("k"), "in step");
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ TEST(RunTogether, throws_everywhere_what_was_thrown_somewhere) {
 TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
   testing::run_ranks(4, [](testing::Group group) {
     // Two hosts with two processes each.
-    const int rank = group->rank(), local_rank = rank % 2;
-    const auto result = once_per_host(*group, local_rank, [&] { return "by rank " + std::to_string(rank); });
-    EXPECT_EQ(result, "by rank " + std::to_string(rank - local_rank));
+    const int rank = group->rank(), host = rank % 2;
+    const auto act = [&] { return "by rank " + std::to_string(rank); };
+    EXPECT_EQ(once_per_host(*group, act, std::to_string(host)), "by rank " + std::to_string(host));
+    EXPECT_EQ(once_per_host(*group, act), "by rank 0");
   });
 }
 

@@ -199,7 +199,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--device", "cuda"}, {"--device cuda: this build has no CUDA"}},
       {{"--backend", "nccl"}, {"--backend nccl: expected auto, gloo or shm"}},
       {{"--dtype", "f64"}, {"--dtype f64: expected f32 or bf16"}},
-      {{"--init-method", "mpi://"}, {"--init-method mpi://", "env:// and tcp://HOST:PORT"}},
+      {{"--init-method", "mpi://"}, {"--init-method mpi://", "env://, tcp://HOST:PORT and file://PATH"}},
       {{"--init-method", "tcp://host"}, {"--init-method tcp://host", "tcp://HOST:PORT"}},
       {{"--interface", "nonsense0"}, {"--interface nonsense0", "it has lo"}},
       {{"--resume"}, {"--resume: needs --checkpoint DIR"}},

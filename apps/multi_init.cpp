@@ -1,0 +1,56 @@
+// A job of several processes out of one program, without a launcher: multi_init [PROCESSES]
+#include <tandem/distributed/cores.h>
+#include <tandem/tandem.h>
+
+#include <iostream>
+
+using namespace tandem;
+using namespace tandem::distributed;
+
+// Eight points on a circle, in two classes by side: each rank has its own, turned by its rank.
+data::Batch points_of(int rank) {
+  std::vector<float> points;
+  std::vector<std::int64_t> sides;
+  for (int i = 0; i < 8; ++i) {
+    const double angle = i + 0.1 * rank;
+    points.insert(points.end(), {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
+    sides.push_back(std::sin(angle) > 0);
+  }
+  return {Array::from(points, {8, 2}), Array::from(sides, {8})};
+}
+
+void train(int rank, int epochs, int world_size) {
+  const auto group = init();
+  std::cout << "Rank " << rank + 1 << "/" << world_size << " process initialized.\n" << std::flush;
+
+  // Only one rank downloads; the others wait for it.
+  if (rank == 0) std::cout << "Rank 1 would download the data now.\n" << std::flush;
+  group->barrier("download")->wait();
+  std::cout << "Rank " << rank + 1 << "/" << world_size << " training process passed data download barrier.\n"
+            << std::flush;
+
+  manual_seed(0);
+  nn::Linear model(2, 2);
+  DistributedDataParallel ddp(model, group);
+  const nn::CrossEntropyLoss criterion;
+  optim::SGD optimizer(model.parameters(), {.lr = 1});
+  const auto [points, sides] = points_of(rank);
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    const Tensor loss = criterion(ddp(points), sides);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    Array mean = loss.value().clone();
+    group->all_reduce(mean, ReduceOp::mean, "loss")->wait();
+    if (rank == 0) std::cout << "Epoch " << epoch + 1 << ": loss " << mean.item() << "\n";
+  }
+}
+
+int main(int argc, char** argv) try {
+  const int world_size = argc > 1 ? std::stoi(argv[1]) : available_cores();
+  constexpr int epochs = 5;
+  spawn(world_size, [&](int rank) { train(rank, epochs, world_size); });
+} catch (const std::exception& error) {
+  std::cerr << "multi_init: " << error.what() << "\n";
+  return 1;
+}

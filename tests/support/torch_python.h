@@ -1,0 +1,28 @@
+// A Python with PyTorch, for tests that put ours beside the real thing.
+#pragma once
+
+#include <support/process.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace tandem::testing {
+
+// TANDEM_PYTHON, or the python3 on the path; empty where it has no PyTorch.
+inline std::string torch_python() {
+  static const std::string found = [] {
+    const char* given = std::getenv("TANDEM_PYTHON");
+    const std::string python = given ? given : "python3";
+    const auto check = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+    return run_process({"/usr/bin/env", python, "-c", check}).code == 0 ? python : "";
+  }();
+  return found;
+}
+
+}  // namespace tandem::testing
+
+#define TANDEM_NEEDS_TORCH()                                                                         \
+  if (::tandem::testing::torch_python().empty())                                                     \
+  GTEST_SKIP()                                                                                       \
+      << "NOT RUN: no Python with PyTorch here; name one in TANDEM_PYTHON to test against the real " \
+         "thing"
