@@ -11,7 +11,7 @@
 namespace tandem::distributed {
 
 struct InitOptions {
-  std::string backend = "auto";  // "auto", "gloo" or "shm"
+  std::string backend = "auto";  // "auto", "gloo", "shm" or "mpi"
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT) or "tcp://HOST:PORT" (rank 0 listens there).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer

@@ -175,7 +175,7 @@ void TrainingOptions::add_shared_options() {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm"}, [this](const std::string& v) { backend = v; },
+      shared, "--backend", {"auto", "gloo", "shm", "mpi"}, [this](const std::string& v) { backend = v; },
       "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env:// or tcp://HOST:PORT (env://)",
            [this](const std::string& v) {
