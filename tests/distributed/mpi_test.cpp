@@ -4,6 +4,7 @@
 #include <support/process.h>
 #include <support/ranks.h>
 
+#include <filesystem>
 #include <regex>
 
 namespace tandem::distributed {
@@ -25,7 +26,7 @@ std::string mpi_is_missing() {
   if (mpirun.empty()) return "NOT RUN: this build has no MPI (libopenmpi-dev, openmpi-bin)";
   if (access(mpirun.c_str(), X_OK) != 0) return "NOT RUN: " + mpirun + " is not there (openmpi-bin)";
   const auto version = testing::run_process({mpirun, "--version"}).out;
-  return version.find("Open MPI") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
+  return version.find("open-mpi.org") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
 }
 
 Outcome run_mpi(int processes, std::vector<std::string> program,
@@ -39,7 +40,9 @@ Outcome run_mpi(int processes, std::vector<std::string> program,
 
 Outcome run_tests(int processes, const std::string& filter) {
   TcpStoreServer server({});
-  return run_mpi(processes, {"/proc/self/exe", "--gtest_filter=UnderMpirun/" + filter},
+  return run_mpi(processes,
+                 {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no",
+                  "--gtest_filter=UnderMpirun/" + filter},
                  {{"TANDEM_TEST_STORE_PORT", std::to_string(server.port())}});
 }
 
