@@ -24,9 +24,13 @@ using namespace tandem;
 using namespace tandem::distributed;
 using Clock = std::chrono::steady_clock;
 
-// What one iteration does. Iterations differ in the root, so that no rank can run ahead of the others.
-std::function<void(int iteration)> prepare(ProcessGroup& group, const std::string& operation,
-                                           std::int64_t bytes, bool in_group_memory) {
+struct Iteration {
+  std::function<void(int number)> run;  // differs in the root, so that no rank can run ahead of the others
+  Array array{};                        // what this rank gives; undefined: nothing
+};
+
+Iteration prepare(ProcessGroup& group, const std::string& operation, std::int64_t bytes,
+                  bool in_group_memory) {
   const Shape shape{bytes / 4};
   const auto zeros = [&] {
     if (in_group_memory) return group.allocate(shape, DType::f32);
@@ -35,29 +39,29 @@ std::function<void(int iteration)> prepare(ProcessGroup& group, const std::strin
     return array;
   };
   const int rank = group.rank(), size = group.size();
-  if (operation == "barrier") return [&](int) { group.barrier()->wait(); };
+  if (operation == "barrier") return {[&](int) { group.barrier()->wait(); }};
   auto array = zeros();
   if (operation == "all_reduce") {
     array.fill(1);
     group.all_reduce(array)->wait();
-    TANDEM_CHECK(array.data<float>()[array.numel() - 1] == static_cast<float>(size),
-                 "all_reduce of ones gave ", array.data<float>()[array.numel() - 1]);
-    array.fill(0);
-    return [&group, array](int) { group.all_reduce(array)->wait(); };
+    const float last = array.data<float>()[array.numel() - 1];
+    TANDEM_CHECK(last == static_cast<float>(size), "all_reduce of ones gave ", last);
+    return {[&group, array](int) { group.all_reduce(array)->wait(); }, array};
   }
   if (operation == "broadcast")
-    return [&group, array, size](int i) { group.broadcast(array, i % size)->wait(); };
+    return {[&group, array, size](int i) { group.broadcast(array, i % size)->wait(); }, array};
   if (operation == "all_gather") {
     std::vector<Array> outputs;
     for (int r = 0; r < size; ++r) outputs.push_back(zeros());
-    return [&group, array, outputs](int) { group.all_gather(outputs, array)->wait(); };
+    return {[&group, array, outputs](int) { group.all_gather(outputs, array)->wait(); }, array};
   }
   if (operation == "message") {  // from rank 0 to rank 1 and back
-    return [&group, array, rank](int) {
+    const auto there_and_back = [&group, array, rank](int) {
       if (rank == 0) group.send(array, 1)->wait();
       if (rank <= 1) group.receive(array, 1 - rank)->wait();
       if (rank == 1) group.send(array, 0)->wait();
     };
+    return {there_and_back, array};
   }
   detail::fail("there is no measurement of '", operation, "'");
 }
@@ -68,14 +72,16 @@ std::vector<double> measure(ProcessGroup& group, const std::string& command) {
   std::int64_t bytes = 0;
   int iterations = 0;
   words >> operation >> bytes >> memory >> iterations;
-  const auto run = prepare(group, operation, bytes, memory == "group");
-  for (int i = 0; i < iterations / 10 + 2; ++i) run(i);
-  group.barrier()->wait();
+  auto iteration = prepare(group, operation, bytes, memory == "group");
+  const int warm_up = iterations / 10 + 2;
   std::vector<double> seconds;
-  for (int i = 0; i < iterations; ++i) {
+  for (int i = 0; i < warm_up + iterations; ++i) {
+    // As a backward pass would: each rank has just written its array.
+    if (iteration.array.defined()) iteration.array.fill(0);
+    group.barrier()->wait();
     const auto start = Clock::now();
-    run(i);
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    iteration.run(i);
+    if (i >= warm_up) seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
   return seconds;
 }

@@ -14,20 +14,20 @@ SIZE = int(os.environ["WORLD_SIZE"])
 
 
 def prepare(operation, size):
+    """What one iteration does, and the tensor that this rank gives."""
     if operation == "barrier":
-        return lambda iteration: dist.barrier()
+        return lambda iteration: dist.barrier(), None
     tensor = torch.ones(size // 4)
     if operation == "all_reduce":
         dist.all_reduce(tensor)
         if tensor[-1] != SIZE:
             raise SystemExit(f"all_reduce of ones gave {tensor[-1]}")
-        tensor.zero_()
-        return lambda iteration: dist.all_reduce(tensor)
+        return lambda iteration: dist.all_reduce(tensor), tensor
     if operation == "broadcast":
-        return lambda iteration: dist.broadcast(tensor, iteration % SIZE)
+        return lambda iteration: dist.broadcast(tensor, iteration % SIZE), tensor
     if operation == "all_gather":
         outputs = [torch.zeros_like(tensor) for _ in range(SIZE)]
-        return lambda iteration: dist.all_gather(outputs, tensor)
+        return lambda iteration: dist.all_gather(outputs, tensor), tensor
     if operation == "message":
         def there_and_back(iteration):
             if RANK == 0:
@@ -36,22 +36,24 @@ def prepare(operation, size):
                 dist.recv(tensor, 1 - RANK)
             if RANK == 1:
                 dist.send(tensor, 0)
-        return there_and_back
+        return there_and_back, tensor
     raise SystemExit(f"there is no measurement of '{operation}'")
 
 
 def measure(command):
     operation, size, _, iterations = command.split()
     iterations = int(iterations)
-    run = prepare(operation, int(size))
-    for i in range(iterations // 10 + 2):
-        run(i)
-    dist.barrier()
+    run, tensor = prepare(operation, int(size))
+    warm_up = iterations // 10 + 2
     seconds = []
-    for i in range(iterations):
+    for i in range(warm_up + iterations):
+        if tensor is not None:
+            tensor.zero_()
+        dist.barrier()
         start = time.perf_counter()
         run(i)
-        seconds.append(time.perf_counter() - start)
+        if i >= warm_up:
+            seconds.append(time.perf_counter() - start)
     return seconds
 
 
