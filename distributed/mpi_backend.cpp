@@ -73,9 +73,8 @@ class Mpi {
 
   std::mutex mutex;  // one thread at a time is in MPI
   // Everything below is guarded by it.
-  std::list<std::unique_ptr<Pending>>
-      abandoned;                 // MPI may still write there, for as long as the process lives
-  std::list<Message> in_flight;  // sent, or received for nobody
+  std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
+  std::list<Message> in_flight;                   // sent, or received for nobody
 
   MPI_Datatype type(DType dtype) const { return types_.at(static_cast<std::size_t>(dtype)); }
   DType dtype(MPI_Datatype type) const {
