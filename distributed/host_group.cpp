@@ -379,9 +379,7 @@ class HostGroup : public ProcessGroup {
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
     auto members = meet(*store_, options.rank, options.size, job_rank, options.timeout);
-    const bool shared = options.backend == "shm" || (options.backend == "auto" && share_a_host(members));
-    auto backend =
-        shared ? shared_memory_backend(*store_, members, options) : gloo_backend(store_, members, options);
+    auto backend = connect(members);
     engine_ = std::make_shared<Engine>(store_, std::move(members), options, std::move(backend));
     name_ = engine_->backend().name();
     engine_->start_thread();
@@ -422,6 +420,13 @@ class HostGroup : public ProcessGroup {
   std::shared_ptr<Work> start(Operation operation) override { return engine_->start(std::move(operation)); }
 
  private:
+  std::unique_ptr<HostBackend> connect(const Members& members) {
+    if (options_.backend == "mpi") return mpi_backend(*store_, members, options_);
+    const bool shared = options_.backend == "shm" || (options_.backend == "auto" && share_a_host(members));
+    return shared ? shared_memory_backend(*store_, members, options_)
+                  : gloo_backend(store_, members, options_);
+  }
+
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
   std::shared_ptr<Engine> engine_;
@@ -441,8 +446,9 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > Milliseconds::zero(), "a process group needs a timeout above 0");
-  TANDEM_CHECK(options.backend == "auto" || options.backend == "gloo" || options.backend == "shm",
-               "backend '", options.backend, "' is none of auto, gloo and shm");
+  const auto& backend = options.backend;
+  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi", "backend '",
+               backend, "' is none of auto, gloo, shm and mpi");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
 

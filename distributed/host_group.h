@@ -1,4 +1,4 @@
-// Process groups for arrays in host memory: over TCP, or through memory that the ranks of one host share.
+// Process groups for arrays in host memory: over TCP, through memory that the ranks of one host share, or over MPI.
 #pragma once
 
 #include <tandem/distributed/process_group.h>
@@ -19,7 +19,7 @@ struct GroupOptions {
   // share a host, else the address of the host's name.
   std::string interface {};
   // "gloo": TCP. "shm": memory that the ranks share; Error unless all are on one host. "auto": shm where that
-  // is so, else gloo.
+  // is so, else gloo. "mpi": the MPI that started the processes (mpirun, srun --mpi=...), where the build has it.
   std::string backend = "auto";
 };
 

@@ -11,7 +11,7 @@
 namespace tandem::distributed {
 
 struct InitOptions {
-  std::string backend = "auto";  // "auto", "gloo" or "shm"
+  std::string backend = "auto";  // "auto", "gloo", "shm" or "mpi"
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or "file://PATH" (a
   // file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";

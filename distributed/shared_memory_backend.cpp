@@ -29,7 +29,10 @@ namespace {
 using Kind = Operation::Kind;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t slot_bytes = 256 * 1024;
+// Up to here the second wait costs more than what the slots make slower: every rank copies and reads the whole array, where
+// otherwise an array of the group's memory is not copied at all, and an all_reduce is shared out. Measured with two
+// processes: all_reduce of 8 KB 7.9 us with slots, 2.7 without; of 116 KB 66 against 9 (ordinary arrays: 66 against 16).
+constexpr std::size_t slot_bytes = 4096;
 constexpr std::size_t message_ring = 1024;  // messages from one rank to another that nobody has received yet
 // How long a thread without other work watches for a peer before it sleeps: some skew between the ranks of a
 // step, far more than it takes to wake a sleeping thread.

@@ -176,7 +176,7 @@ void TrainingOptions::add_shared_options() {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm"}, [this](const std::string& v) { backend = v; },
+      shared, "--backend", {"auto", "gloo", "shm", "mpi"}, [this](const std::string& v) { backend = v; },
       "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {

@@ -296,6 +296,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ProcessGroupOfSize,
                            return info.param.backend + std::to_string(info.param.size);
                          });
 
+std::vector<Setting> mpi_settings() {
+  return testing::mpi_size() > 0 ? std::vector<Setting>{{"mpi", testing::mpi_size()}} : std::vector<Setting>{};
+}
+INSTANTIATE_TEST_SUITE_P(UnderMpirun, ProcessGroupOfSize, ::testing::ValuesIn(mpi_settings()));
+
 TEST(LocalGroup, changes_nothing_and_checks_its_arguments) {
   const auto group = local_group();
   auto array = filled<float>(3, 2.0f);

@@ -1,4 +1,5 @@
-// Ranks as threads: real sockets over loopback, one process.
+// Ranks as threads: real sockets over loopback, one process. For the mpi backend, which knows processes only, mpi_test.cpp
+// starts this program with mpirun and serves the store.
 #pragma once
 
 #include <tandem/distributed/host_group.h>
@@ -6,6 +7,7 @@
 #include <tandem/distributed/tcp_store.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -17,10 +19,35 @@ namespace tandem::testing {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
 
+// Of the processes that mpirun started; 0: none did.
+inline int mpi_size() {
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return size ? std::atoi(size) : 0;
+}
+
+inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body,
+                                       std::chrono::milliseconds timeout) {
+  static int groups = 0;
+  const distributed::TcpStore::Options options{.port = std::atoi(std::getenv("TANDEM_TEST_STORE_PORT")),
+                                               .timeout = timeout};
+  const auto store = std::make_shared<distributed::TcpStore>(options);
+  try {
+    body(distributed::host_group(distributed::prefix_store(std::to_string(++groups), store),
+                                 {.rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")),
+                                  .size = mpi_size(),
+                                  .timeout = timeout,
+                                  .backend = "mpi"}));
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
 // What each rank ended with, by rank; null: nothing was thrown.
 inline std::vector<std::exception_ptr> run_ranks_catching(
     int size, const std::function<void(Group)>& body,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), const std::string& backend = "auto") {
+  if (backend == "mpi") return {run_mpi_rank(body, timeout)};
   distributed::TcpStoreServer server({});
   std::vector<std::exception_ptr> results(size);
   std::vector<std::thread> threads;

@@ -1,0 +1,199 @@
+// The mpi backend, in processes that mpirun starts: this program again, with the tests of the suites UnderMpirun, and
+// mnist_ddp. The store is the starting process's.
+#include <gtest/gtest.h>
+#include <support/process.h>
+#include <support/ranks.h>
+
+#include <filesystem>
+#include <regex>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Group;
+using testing::Outcome;
+
+#ifdef TANDEM_MPIRUN
+const std::string mpirun = TANDEM_MPIRUN;
+#else
+const std::string mpirun;
+#endif
+
+// Why there is nothing to run; empty: there is.
+std::string mpi_is_missing() {
+  if (mpirun.empty()) return "NOT RUN: this build has no MPI (libopenmpi-dev, openmpi-bin)";
+  if (access(mpirun.c_str(), X_OK) != 0) return "NOT RUN: " + mpirun + " is not there (openmpi-bin)";
+  const auto version = testing::run_process({mpirun, "--version"}).out;
+  return version.find("open-mpi.org") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
+}
+
+Outcome run_mpi(int processes, std::vector<std::string> program,
+                std::map<std::string, std::string> variables) {
+  std::vector<std::string> command = {
+      mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(processes)};
+  command.insert(command.end(), program.begin(), program.end());
+  variables.emplace("OMP_NUM_THREADS", "1");
+  return testing::run_process(command, variables);
+}
+
+Outcome run_tests(int processes, const std::string& filter) {
+  TcpStoreServer server({});
+  return run_mpi(processes,
+                 {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no",
+                  "--gtest_filter=UnderMpirun/" + filter},
+                 {{"TANDEM_TEST_STORE_PORT", std::to_string(server.port())}});
+}
+
+class Mpi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = mpi_is_missing();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+TEST_F(Mpi, does_all_that_a_process_group_does) {
+  for (const int processes : {1, 2, 3, 4}) {
+    const auto outcome = run_tests(processes, "ProcessGroupOfSize.*");
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    const std::regex passed("\\[  PASSED  \\] [1-9][0-9]* tests");
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.out.begin(), outcome.out.end(), passed), {}),
+              processes)
+        << outcome.out;
+  }
+}
+
+// Each of these breaks its group, so it is the only one of its processes.
+class MpiRank : public ::testing::TestWithParam<int> {
+ protected:
+  // What this rank's group ended with is a line of output.
+  static void run(const std::function<void(Group)>& body, milliseconds timeout = seconds(30)) {
+    const auto rank = std::string(std::getenv("OMPI_COMM_WORLD_RANK"));
+    std::cout << "ended: rank " + rank + ": " + testing::message_of(testing::run_mpi_rank(body, timeout)) +
+                     "\n"
+              << std::flush;
+  }
+};
+std::vector<int> mpi_sizes() {
+  return testing::mpi_size() > 0 ? std::vector<int>{testing::mpi_size()} : std::vector<int>{};
+}
+INSTANTIATE_TEST_SUITE_P(UnderMpirun, MpiRank, ::testing::ValuesIn(mpi_sizes()));
+
+Array ones(std::int64_t n, DType dtype = DType::f32) {
+  auto array = Array::empty({n}, dtype);
+  array.fill(1);
+  return array;
+}
+
+TEST_P(MpiRank, leaves) {
+  run([](Group group) {
+    group->barrier()->wait();
+    if (group->rank() == 1) throw Error("bye");
+    group->all_reduce(ones(10), ReduceOp::sum, "gradient bucket 0")->wait();
+  });
+}
+
+TEST_F(Mpi, names_the_rank_that_went_away) {
+  const auto outcome = run_tests(3, "MpiRank.leaves/*");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 20);
+  const std::regex named(
+      "ended: rank [02]: .*rank 1 \\(.*closed the connection during all_reduce 'gradient bucket 0'");
+  EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
+}
+
+TEST_P(MpiRank, differs) {
+  run([](Group group) {
+    group->barrier()->wait();
+    if (group->rank() == 1) {
+      group->all_reduce(ones(1100000), ReduceOp::sum, "eleven")->wait();
+    } else {
+      group->all_reduce(ones(10, DType::f64), ReduceOp::max, "ten")->wait();
+    }
+  });
+}
+
+TEST_F(Mpi, operations_that_differ_are_named) {
+  const auto outcome = run_tests(2, "MpiRank.differs/*");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 20);
+  const std::regex named(
+      "ended: rank [01]: the ranks do not run the same operations: .*rank [01] \\(.*rank [01] \\(");
+  EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
+  for (const auto* signature : {"all_reduce(sum) of f32 (1100000)", "all_reduce(max) of f64 (10)"})
+    EXPECT_NE(outcome.out.find(signature), std::string::npos) << outcome.out << outcome.err;
+}
+
+TEST_P(MpiRank, is_late) {
+  run(
+      [](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 1) {
+          group->store()->wait({"late"}, seconds(60));  // longer than the other waits
+          return;
+        }
+        struct Late {
+          Group group;
+          ~Late() { group->store()->set("late", "1"); }
+        } late{group};
+        group->all_reduce(ones(100000))->wait();
+      },
+      milliseconds(500));
+}
+
+TEST_F(Mpi, names_the_rank_that_does_not_come_in_time) {
+  const auto outcome = run_tests(2, "MpiRank.is_late/*");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 20);
+  const std::regex named("ended: rank 0: rank 1 \\(.*did not come within 0.5 s to all_reduce");
+  EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
+}
+
+TEST_F(Mpi, a_process_that_mpirun_did_not_start_is_told_so) {
+  TcpStoreServer server({});
+  const auto outcome = testing::run_process(
+      {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "2", TANDEM_PROGRAM_DIR "/mnist_ddp", "--backend",
+       "mpi", "--device", "cpu", "--data", TANDEM_SOURCE_DIR "/data/sample", "--epochs", "0"},
+      {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("start the program with mpirun"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Mpi, mnist_ddp_trains_as_over_shared_memory) {
+  const std::vector<std::string> program = {TANDEM_PROGRAM_DIR "/mnist_ddp",
+                                            "--device",
+                                            "cpu",
+                                            "--data",
+                                            TANDEM_SOURCE_DIR "/data/sample",
+                                            "--epochs",
+                                            "1",
+                                            "--max-steps",
+                                            "4"};
+  std::vector<std::string> shared = {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "2"};
+  shared.insert(shared.end(), program.begin(), program.end());
+  const auto expected = testing::run_process(shared, {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_EQ(expected.code, 0) << expected.out << expected.err;
+
+  TcpStoreServer server({});
+  std::vector<std::string> ranks = {
+      "sh", "-c", "RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec \"$@\"", "sh"};
+  ranks.insert(ranks.end(), program.begin(), program.end());
+  ranks.insert(ranks.end(), {"--backend", "mpi"});
+  const auto outcome = run_mpi(2, ranks,
+                               {{"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", std::to_string(server.port())},
+                                {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+
+  const auto loss = [](const std::string& text) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(text, found, std::regex("Total loss: \\S+"))) << text;
+    return found.str();
+  };
+  EXPECT_EQ(loss(outcome.out), loss(expected.out));
+}
+
+}  // namespace
+}  // namespace tandem::distributed
