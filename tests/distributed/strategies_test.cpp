@@ -2,6 +2,7 @@
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
+#include <tandem/distributed/cores.h>
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
@@ -17,6 +18,8 @@
 #include <gtest/gtest.h>
 #include <support/arrays.h>
 #include <support/ranks.h>
+
+#include <sched.h>
 
 #include <algorithm>
 #include <mutex>
@@ -417,6 +420,7 @@ struct Witness : nn::Module {
     std::mutex mutex;
     std::set<std::thread::id> threads;
     std::vector<std::int64_t> rows;
+    std::vector<cpu_set_t> cores;
     bool gradients = false;
   };
   explicit Witness(Notes& notes, std::int64_t bad_row_count = -1)
@@ -430,6 +434,8 @@ struct Witness : nn::Module {
     notes.threads.insert(std::this_thread::get_id());
     notes.rows.push_back(x.dim(0));
     notes.gradients = grad_enabled();
+    notes.cores.emplace_back();
+    sched_getaffinity(0, sizeof(cpu_set_t), &notes.cores.back());
     return linear(x);
   }
 };
@@ -455,6 +461,18 @@ TEST(DataParallel, runs_each_piece_on_a_thread_of_its_own_as_the_caller_would) {
     EXPECT_EQ(parallel(ops::ones({7, 2})).dtype(), DType::bf16);
   }
   EXPECT_EQ(notes.threads.size(), 3U);
+}
+
+TEST(DataParallel, gives_each_replica_cores_of_its_own) {
+  if (available_cores() < 2) GTEST_SKIP() << "not run: this process may use one core only";
+  Witness::Notes notes;
+  Witness model(notes);
+  DataParallel parallel(
+      model, [&] { return std::make_unique<Witness>(notes); }, 2);
+  parallel(ops::ones({2, 2}));
+  cpu_set_t shared;
+  CPU_AND(&shared, &notes.cores.at(0), &notes.cores.at(1));
+  EXPECT_EQ(CPU_COUNT(&shared), 0);
 }
 
 TEST(DataParallel, brings_a_replicas_exception_to_the_caller_and_goes_on) {
