@@ -36,6 +36,7 @@ class CountingGroup : public distributed::ProcessGroup {
     return group_->subgroup(ranks);
   }
   Array allocate(const Shape& shape, DType dtype) override { return group_->allocate(shape, dtype); }
+  std::chrono::milliseconds timeout() const override { return group_->timeout(); }
   std::shared_ptr<distributed::Store> store() const override { return group_->store(); }
 
  protected:
