@@ -18,6 +18,9 @@
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/powersgd.h>
 #include <tandem/distributed/spawn.h>
+#include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/parameter_server.h>
+#include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/sync_batch_norm.h>
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>

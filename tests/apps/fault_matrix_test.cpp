@@ -58,8 +58,8 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
 
   const auto outcome = testing::run_process(
       {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", std::to_string(ranks), "--grace", "1",
-       TANDEM_PROGRAM_DIR "/fault_worker", "--fault", kind, "--point", point, "--rank", std::to_string(faulty),
-       "--checkpoint", (folder / "checkpoints").string(), "--timeout", "2"},
+       TANDEM_PROGRAM_DIR "/fault_worker", "--fault", kind, "--point", point, "--rank",
+       std::to_string(faulty), "--checkpoint", (folder / "checkpoints").string(), "--timeout", "2"},
       {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", (folder / "tmp").string()}, {"TANDEM_TEST_MARK", mark}},
       std::chrono::seconds(60));
 
@@ -73,7 +73,8 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
     EXPECT_NE(report.find("injected"), std::string::npos) << outcome.err;
   }
   EXPECT_EQ(processes_with(mark), std::vector<std::string>());
-  for (const auto& entry : fs::directory_iterator(folder / "tmp")) ADD_FAILURE() << "left behind: " << entry.path();
+  for (const auto& entry : fs::directory_iterator(folder / "tmp"))
+    ADD_FAILURE() << "left behind: " << entry.path();
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
     EXPECT_NO_THROW(distributed::read_checkpoint(entry.path())) << entry.path();
   }

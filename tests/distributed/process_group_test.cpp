@@ -297,7 +297,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ProcessGroupOfSize,
                          });
 
 std::vector<Setting> mpi_settings() {
-  return testing::mpi_size() > 0 ? std::vector<Setting>{{"mpi", testing::mpi_size()}} : std::vector<Setting>{};
+  return testing::mpi_size() > 0 ? std::vector<Setting>{{"mpi", testing::mpi_size()}}
+                                 : std::vector<Setting>{};
 }
 INSTANTIATE_TEST_SUITE_P(UnderMpirun, ProcessGroupOfSize, ::testing::ValuesIn(mpi_settings()));
 

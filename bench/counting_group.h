@@ -1,0 +1,129 @@
+// CountingGroup: a process group that counts what goes through another one.
+#pragma once
+
+#include <tandem/distributed/process_group.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::bench {
+
+// Bytes that this rank's operations brought away and in: of messages exactly, of collectives the least that any algorithm can
+// do with (2 (W - 1) / W n each way for an all_reduce of n bytes). Seconds in which the calling thread could not compute:
+// starting operations and waiting for them.
+struct Traffic {
+  double sent = 0;
+  double received = 0;
+  double seconds = 0;
+};
+
+// Hands every operation on. Used by one thread, as it is by the strategies: they start and wait on the training thread.
+class CountingGroup : public distributed::ProcessGroup {
+ public:
+  explicit CountingGroup(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {}
+
+  // What was counted since the last call.
+  Traffic take() { return std::exchange(*traffic_, {}); }
+
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  const char* backend() const override { return group_->backend(); }
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
+    return group_->subgroup(ranks);
+  }
+  Array allocate(const Shape& shape, DType dtype) override { return group_->allocate(shape, dtype); }
+  std::chrono::milliseconds timeout() const override { return group_->timeout(); }
+  std::shared_ptr<distributed::Store> store() const override { return group_->store(); }
+
+ protected:
+  std::shared_ptr<distributed::Work> start(distributed::Operation operation) override {
+    count(operation);
+    const Stopwatch stopwatch(*traffic_);
+    return std::make_shared<CountingWork>(pass_on(std::move(operation)), traffic_);
+  }
+
+ private:
+  class Stopwatch {
+   public:
+    explicit Stopwatch(Traffic& traffic) : traffic_(traffic) {}
+    ~Stopwatch() { traffic_.seconds += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+   private:
+    using Clock = std::chrono::steady_clock;
+    Traffic& traffic_;
+    const Clock::time_point begin_ = Clock::now();
+  };
+
+  class CountingWork : public distributed::Work {
+   public:
+    CountingWork(std::shared_ptr<Work> work, std::shared_ptr<Traffic> traffic)
+        : work_(std::move(work)), traffic_(std::move(traffic)) {}
+    bool is_done() const override { return work_->is_done(); }
+    std::exception_ptr exception() const override { return work_->exception(); }
+    void wait() override {
+      const Stopwatch stopwatch(*traffic_);
+      work_->wait();
+    }
+    void wait(std::chrono::milliseconds timeout) override {
+      const Stopwatch stopwatch(*traffic_);
+      work_->wait(timeout);
+    }
+
+   private:
+    std::shared_ptr<Work> work_;
+    std::shared_ptr<Traffic> traffic_;
+  };
+
+  void count(const distributed::Operation& o) {
+    using Kind = distributed::Operation::Kind;
+    const double others = size() - 1;
+    const bool is_root = rank() == o.root;
+    const double bytes = o.kind == Kind::barrier ? 0.0
+                         : o.outputs.empty()     ? static_cast<double>(o.inputs[0].bytes())
+                                                 : static_cast<double>(o.outputs[0].bytes());
+    const auto add = [&](double sent, double received) {
+      traffic_->sent += sent * bytes;
+      traffic_->received += received * bytes;
+    };
+    switch (o.kind) {
+      case Kind::all_reduce: return add(2 * others / size(), 2 * others / size());
+      case Kind::all_gather:
+      case Kind::reduce_scatter:
+      case Kind::all_to_all: return add(others, others);
+      case Kind::broadcast: return is_root ? add(1, 0) : add(0, 1);
+      case Kind::reduce: return is_root ? add(0, 1) : add(1, 0);
+      case Kind::gather: return is_root ? add(0, others) : add(1, 0);
+      case Kind::scatter: return is_root ? add(others, 0) : add(0, 1);
+      case Kind::send: return add(1, 0);
+      case Kind::receive: return add(0, 1);
+      case Kind::barrier: return;
+    }
+  }
+
+  std::shared_ptr<distributed::Work> pass_on(distributed::Operation o) {
+    using Kind = distributed::Operation::Kind;
+    switch (o.kind) {
+      case Kind::broadcast: return group_->broadcast(o.outputs[0], o.root, o.name);
+      case Kind::all_reduce: return group_->all_reduce(o.outputs[0], o.reduce_op, o.name);
+      case Kind::reduce: return group_->reduce(o.outputs[0], o.root, o.reduce_op, o.name);
+      case Kind::all_gather: return group_->all_gather(o.outputs, o.inputs[0], o.name);
+      case Kind::reduce_scatter: return group_->reduce_scatter(o.outputs[0], o.inputs, o.reduce_op, o.name);
+      case Kind::gather: return group_->gather(o.outputs, o.inputs[0], o.root, o.name);
+      case Kind::scatter: return group_->scatter(o.outputs[0], o.inputs, o.root, o.name);
+      case Kind::all_to_all: return group_->all_to_all(o.outputs, o.inputs, o.name);
+      case Kind::send: return group_->send(o.inputs[0], o.root, o.name);
+      case Kind::receive: return group_->receive(o.outputs[0], o.root, o.name);
+      case Kind::barrier: break;
+    }
+    return group_->barrier(o.name);
+  }
+
+  std::shared_ptr<ProcessGroup> group_;
+  std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();
+};
+
+}  // namespace tandem::bench

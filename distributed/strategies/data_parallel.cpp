@@ -1,0 +1,231 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random.h>
+#include <tandem/distributed/cores.h>
+#include <tandem/distributed/strategies/data_parallel.h>
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using autograd::Gradients;
+using autograd::Needs;
+
+void check_equal_models(const nn::Module& model, const nn::Module& replica) {
+  const auto expected = model.state_dict(), found = replica.state_dict();
+  TANDEM_CHECK(expected.size() == found.size(), "the factory of DataParallel made a model of ", found.size(),
+               " parameters and buffers, the model has ", expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto& [name, array] = expected[i];
+    TANDEM_CHECK(found[i].name == name && found[i].array.shape() == array.shape() &&
+                     found[i].array.dtype() == array.dtype(),
+                 "the factory of DataParallel made another model: it has ", found[i].name, ' ',
+                 found[i].array.dtype(), ' ', found[i].array.shape(), ", the model has ", name, ' ',
+                 array.dtype(), ' ', array.shape());
+  }
+}
+
+void copy_mode(const nn::Module& from, nn::Module& to) {
+  to.train(from.is_training());
+  for (std::size_t i = 0; i < from.children().size(); ++i)
+    copy_mode(*from.children()[i].second, *to.children()[i].second);
+}
+
+// The pieces' rows one after the other.
+Array put_together(const std::vector<Array>& pieces) {
+  Shape shape = pieces[0].shape();
+  for (std::size_t i = 1; i < pieces.size(); ++i) shape[0] += pieces[i].dim(0);
+  auto whole = Array::empty(shape, pieces[0].dtype(), pieces[0].device());
+  std::int64_t begin = 0;
+  for (const auto& piece : pieces) {
+    whole.slice(0, begin, begin + piece.dim(0)).copy_from(piece);
+    begin += piece.dim(0);
+  }
+  return whole;
+}
+
+}  // namespace
+
+// One thread a replica. They live as long as the replicas: OpenMP's teams and the back-end's primitives belong to threads.
+class DataParallel::Threads {
+ public:
+  explicit Threads(int count) : errors_(count) {
+    const int openmp_threads = std::max(1, omp_get_max_threads() / count);
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, i, count, openmp_threads] {
+        const auto cores = core_share(i, count);
+        sched_setaffinity(0, sizeof cores, &cores);  // a thread that may not be bound computes all the same
+        omp_set_num_threads(openmp_threads);
+        manual_seed(static_cast<std::uint64_t>(i));
+        work(i);
+      });
+    }
+  }
+
+  ~Threads() {
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = nullptr;
+      ++round_;
+    }
+    start_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  // task(i) on the threads i < count; returns when all are done.
+  void run(int count, const std::function<void(int)>& task) {
+    std::unique_lock lock(mutex_);
+    task_ = &task;
+    active_ = count;
+    missing_ = static_cast<int>(threads_.size());
+    ++round_;
+    start_.notify_all();
+    done_.wait(lock, [this] { return missing_ == 0; });
+    std::exception_ptr first;
+    for (auto& error : errors_) {
+      if (error && !first) first = error;
+      error = nullptr;
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+ private:
+  void work(int i) {
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t seen = 0;;) {
+      start_.wait(lock, [&] { return round_ != seen; });
+      seen = round_;
+      if (!task_) return;
+      if (i < active_) {
+        lock.unlock();
+        try {
+          (*task_)(i);
+        } catch (...) {
+          errors_[i] = std::current_exception();
+        }
+        lock.lock();
+      }
+      if (--missing_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex
+      mutex_;  // guards everything below but the errors: each belongs to its thread while that runs a task
+  std::condition_variable start_, done_;
+  const std::function<void(int)>* task_ = nullptr;
+  std::uint64_t round_ = 0;
+  int active_ = 0;
+  int missing_ = 0;
+  std::vector<std::exception_ptr> errors_;
+  std::vector<std::thread> threads_;
+};
+
+DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, int replicas)
+    : model_(model), replicas_{&model} {
+  TANDEM_CHECK(replicas >= 1, "DataParallel needs at least 1 replica, got ", replicas);
+  for (int i = 1; i < replicas; ++i) {
+    copies_.push_back(make_replica());
+    check_equal_models(model, *copies_.back());
+    replicas_.push_back(copies_.back().get());
+  }
+  differentiable_ = Tensor(ops::zeros({1}), true);
+  threads_ = std::make_unique<Threads>(replicas);
+}
+
+DataParallel::~DataParallel() = default;
+
+void DataParallel::copy_model(nn::Module& replica) const {
+  copy_mode(model_, replica);
+  const auto from = model_.parameters();
+  auto to = replica.parameters();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    Array(to[i].tensor.value()).copy_from(from[i].tensor.value());
+    to[i].tensor.set_requires_grad(from[i].tensor.requires_grad());
+  }
+  const auto buffers = model_.buffers(), copied = replica.buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    Array(copied[i].tensor.value()).copy_from(buffers[i].tensor.value());
+}
+
+Tensor DataParallel::operator()(const Tensor& input) {
+  TANDEM_CHECK(input.value().rank() > 0 && input.dim(0) > 0,
+               "DataParallel cuts its input along dimension 0, got shape ", input.shape());
+  const std::int64_t count = input.dim(0);
+  const std::int64_t piece =
+      (count + static_cast<std::int64_t>(replicas_.size()) - 1) / static_cast<std::int64_t>(replicas_.size());
+  const int used = static_cast<int>((count + piece - 1) / piece);
+  const auto cut = [count, piece](const Array& whole, int i) {
+    return whole.slice(0, i * piece, std::min(count, (i + 1) * piece));
+  };
+  // What Autocast makes of f32 on this thread: the type it computes in.
+  const DType compute_dtype = autocast_low(Tensor(ops::zeros({1}))).dtype();
+  const bool gradients = grad_enabled();
+
+  // All copies are made before replica 0, the model itself, may change its buffers.
+  threads_->run(used, [&](int i) {
+    if (i > 0) copy_model(*replicas_[i]);
+  });
+  std::vector<Tensor> inputs(used), outputs(used);
+  threads_->run(used, [&](int i) {
+    std::optional<NoGrad> no_grad;
+    if (!gradients) no_grad.emplace();
+    const Autocast autocast(compute_dtype);
+    inputs[i] = Tensor(cut(input.value(), i), input.requires_grad());
+    outputs[i] = (*replicas_[i])(inputs[i]);
+  });
+
+  std::vector<Array> values;
+  for (const auto& output : outputs) {
+    TANDEM_CHECK(output.value().rank() > 0,
+                 "DataParallel puts outputs together along dimension 0, got shape ", output.shape());
+    values.push_back(output.value());
+  }
+  const bool needed =
+      std::any_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.requires_grad(); });
+  if (!needed) return put_together(values);
+
+  // The closure holds the replicas' graphs. None of them leads to the graph that holds the closure: each begins at leaves.
+  return autograd::record(
+      "data_parallel", {input, differentiable_}, put_together(values),
+      [this, used, inputs = std::move(inputs), outputs = std::move(outputs)](
+          const Array& gradient, Needs needs) mutable -> Gradients {
+        std::vector<std::int64_t> begins{0};
+        for (const auto& output : outputs) begins.push_back(begins.back() + output.dim(0));
+        threads_->run(used, [&](int i) {
+          if (i > 0) replicas_[i]->zero_grad();
+          inputs[i].zero_grad();
+          outputs[i].backward({.gradient = gradient.slice(0, begins[i], begins[i + 1]),
+                               .retain_graph = !needs.is_last_run()});
+        });
+        for (int i = 1; i < used; ++i) add_gradients(*replicas_[i]);
+        if (!needs[0]) return {{}, {}};
+        std::vector<Array> pieces;
+        for (const auto& piece : inputs)
+          pieces.push_back(piece.grad().defined() ? piece.grad() : ops::zeros(piece.shape()));
+        return {put_together(pieces), {}};
+      });
+}
+
+void DataParallel::add_gradients(const nn::Module& replica) {
+  const auto from = replica.parameters();
+  auto to = model_.parameters();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Array addend = from[i].tensor.grad();
+    if (!addend.defined()) continue;
+    Array sum = to[i].tensor.grad();
+    if (sum.defined()) ops::add_(sum, addend);
+    else to[i].tensor.set_grad(addend);
+  }
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,53 @@
+#include <tandem/core/ops.h>
+#include <tandem/distributed/strategies/ring_all_reduce.h>
+
+namespace tandem::distributed {
+
+void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
+  TANDEM_CHECK(op == ReduceOp::sum || op == ReduceOp::mean, "ring_all_reduce computes sum and mean only");
+  TANDEM_CHECK(op == ReduceOp::sum || is_floating(array.dtype()),
+               "a mean over ranks needs a floating dtype, got ", array.dtype());
+  const int size = group.size(), rank = group.rank();
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+
+  Array flat = array.contiguous().reshape({array.numel()});
+  if (op == ReduceOp::mean) ops::scale_(flat, 1.0 / size);
+
+  // The array in `size` chunks, as even as its length allows; some are empty when there are fewer elements than ranks.
+  const auto chunk = [&](int index) {
+    const std::int64_t i = (index + 2 * size) % size, n = flat.numel();
+    return flat.slice(0, n * i / size, n * (i + 1) / size);
+  };
+  const auto exchange = [&](const Array& mine, const Array& theirs) {
+    const auto sent = mine.numel() > 0 ? group.send(mine, next, "ring all-reduce") : nullptr;
+    if (theirs.numel() > 0) group.receive(theirs, previous, "ring all-reduce")->wait();
+    if (sent) sent->wait();
+  };
+
+  // Reduce-scatter. Each chunk starts at the rank of its number and goes once round; every rank it comes to adds its own
+  // numbers. At the end rank r holds the complete sum of chunk r + 1.
+  for (int step = 0; step < size - 1; ++step) {
+    Array mine = chunk(rank - step - 1);
+    const auto theirs = Array::empty(mine.shape(), mine.dtype(), mine.device());
+    exchange(chunk(rank - step), theirs);
+    ops::add_(mine, theirs);
+  }
+  // All-gather. The complete chunks go round once more and are kept where they come by.
+  for (int step = 0; step < size - 1; ++step) exchange(chunk(rank - step + 1), chunk(rank - step));
+
+  if (!array.is_contiguous()) Array(array).copy_from(flat.reshape(array.shape()));
+}
+
+RingDataParallel::RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group)
+    : group_(std::move(group)), parameters_(trained_parameters(model)), gradients_(parameters_, *group_) {
+  broadcast_state(model, *group_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].tensor.set_grad_buffer(gradients_.parts[i]);
+}
+
+void RingDataParallel::average_gradients() {
+  check_gradients(parameters_, group_->rank());
+  ring_all_reduce(*group_, gradients_.memory, ReduceOp::mean);
+}
+
+}  // namespace tandem::distributed
