@@ -68,12 +68,12 @@ TEST_F(Mpi, does_all_that_a_process_group_does) {
 // Each of these breaks its group, so it is the only one of its processes.
 class MpiRank : public ::testing::TestWithParam<int> {
  protected:
-  // What this rank's group ended with is a line of output.
+  // A rank whose group fails says so and fails, as a program would: mpirun ends the others.
   static void run(const std::function<void(Group)>& body, milliseconds timeout = seconds(30)) {
     const auto rank = std::string(std::getenv("OMPI_COMM_WORLD_RANK"));
-    std::cout << "ended: rank " + rank + ": " + testing::message_of(testing::run_mpi_rank(body, timeout)) +
-                     "\n"
-              << std::flush;
+    const auto ended = testing::message_of(testing::run_mpi_rank(body, timeout));
+    std::cout << "ended: rank " + rank + ": " + ended + "\n" << std::flush;
+    EXPECT_EQ(ended, "");
   }
 };
 std::vector<int> mpi_sizes() {
