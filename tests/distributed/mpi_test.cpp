@@ -162,29 +162,22 @@ TEST_F(Mpi, a_process_that_mpirun_did_not_start_is_told_so) {
 }
 
 TEST_F(Mpi, mnist_ddp_trains_as_over_shared_memory) {
-  const std::vector<std::string> program = {TANDEM_PROGRAM_DIR "/mnist_ddp",
-                                            "--device",
-                                            "cpu",
-                                            "--data",
-                                            TANDEM_SOURCE_DIR "/data/sample",
-                                            "--epochs",
-                                            "1",
-                                            "--max-steps",
-                                            "4"};
+  std::vector<std::string> program = {TANDEM_PROGRAM_DIR "/mnist_ddp",
+                                      "--device",
+                                      "cpu",
+                                      "--data",
+                                      TANDEM_SOURCE_DIR "/data/sample",
+                                      "--epochs",
+                                      "1",
+                                      "--max-steps",
+                                      "4"};
   std::vector<std::string> shared = {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "2"};
   shared.insert(shared.end(), program.begin(), program.end());
   const auto expected = testing::run_process(shared, {{"OMP_NUM_THREADS", "1"}});
   ASSERT_EQ(expected.code, 0) << expected.out << expected.err;
 
-  TcpStoreServer server({});
-  std::vector<std::string> ranks = {
-      "sh", "-c", "RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec \"$@\"", "sh"};
-  ranks.insert(ranks.end(), program.begin(), program.end());
-  ranks.insert(ranks.end(), {"--backend", "mpi"});
-  const auto outcome = run_mpi(2, ranks,
-                               {{"MASTER_ADDR", "127.0.0.1"},
-                                {"MASTER_PORT", std::to_string(server.port())},
-                                {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  program.insert(program.end(), {"--backend", "mpi"});
+  const auto outcome = run_mpi(2, program, {});
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 
   const auto loss = [](const std::string& text) {
