@@ -6,8 +6,7 @@
 //
 // Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the same
 // batches, so the losses must agree; the batches are gathered before the clock starts.
-#include "counting_group.h"
-
+#include <bench/counting_group.h>
 #include <tandem/tandem.h>
 
 #include <algorithm>
