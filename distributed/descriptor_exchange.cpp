@@ -1,36 +1,24 @@
 #include <tandem/core/check.h>
 #include <tandem/distributed/descriptor_exchange.h>
+#include <tandem/distributed/random_text.h>
 
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <random>
 
 namespace tandem::distributed {
 namespace {
 
-constexpr std::size_t secret_bytes = 32;
+constexpr int secret_bytes = 32;
 
 // What a rank sends over a new connection; the file travels beside it.
 struct Greeting {
   char secret[secret_bytes];  // the receiver's, from the store: a stranger does not know it
   int rank;
 };
-
-std::string random_text() {
-  std::random_device random;
-  std::string text;
-  for (std::size_t i = 0; i < secret_bytes / 8; ++i) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", random());
-    text += digits;
-  }
-  return text;
-}
 
 // In the abstract namespace: it is gone with the socket.
 sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
@@ -91,7 +79,7 @@ std::string key(int rank) { return "segment/" + std::to_string(rank); }
 
 std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
                                            Deadline deadline) {
-  const std::string name = "tandem-" + random_text(), secret = random_text();
+  const std::string name = "tandem-" + random_text(secret_bytes / 8), secret = random_text(secret_bytes / 8);
   const FileDescriptor listener = unix_socket();
   socklen_t length = 0;
   const sockaddr_un mine = abstract_address(name, length);

@@ -5,6 +5,7 @@
 #include <tandem/distributed/log_folder.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/node_rendezvous.h>
+#include <tandem/distributed/random_text.h>
 #include <tandem/distributed/socket.h>
 #include <tandem/distributed/worker_failure.h>
 #include <tandem/distributed/worker_group.h>
@@ -21,7 +22,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 
 namespace tandem::distributed {
 namespace {
@@ -29,17 +29,6 @@ namespace {
 using std::chrono::steady_clock;
 using State = NodeStatus::State;
 using Verdict = JobPlan::Verdict;
-
-std::string random_text(int words) {
-  std::random_device random;
-  std::string text;
-  char digits[9];
-  for (int i = 0; i < words; ++i) {
-    std::snprintf(digits, sizeof digits, "%08x", random());
-    text += digits;
-  }
-  return text;
-}
 
 LaunchOptions with_run_id(LaunchOptions options) {
   if (options.run_id.empty()) options.run_id = options.max_nodes == 1 ? random_text(2) : "none";

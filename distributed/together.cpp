@@ -43,6 +43,7 @@ class Exchange {
       } catch (const Error&) {
         if (store_.check({key(rank)})) continue;
       }
+      store_.add(watch_key, 1);
       if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
       if (store_.check({progress_key(rank)})) {
         const std::string now = store_.get(progress_key(rank));

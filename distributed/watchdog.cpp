@@ -9,7 +9,8 @@ namespace tandem::distributed {
 namespace {
 
 constexpr std::chrono::milliseconds period{500};
-constexpr std::chrono::milliseconds patience{1000};  // with an operation, before the others are looked at
+constexpr std::chrono::milliseconds patience{500};  // with an operation, before the others are looked at
+constexpr double silent_seconds = 2;                // without a sign of life: worth saying
 
 }  // namespace
 
@@ -60,13 +61,23 @@ void Watchdog::run() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       lock.unlock();
-      publish();
+      if (store_->check({watch_key})) {
+        const std::string watched = store_->get(watch_key);
+        if (watched != watched_) publish();
+        watched_ = watched;
+      }
       std::string failure;
       if (store_->check({failure_key})) failure = store_->get(failure_key);
       lock.lock();
       const bool waits = !waiting_.empty() && Clock::now() - waiting_.begin()->second.since > patience;
       lock.unlock();
+      {
+        const std::lock_guard observed_lock(observed_mutex_);
+        if (!waits) asking_since_.reset();
+        else if (!asking_since_) asking_since_ = Clock::now();
+      }
       if (failure.empty() && waits) {
+        store_->add(watch_key, 1);
         for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
           if (r != rank_) observe(r);
         }
@@ -140,16 +151,21 @@ std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
     }
     const std::lock_guard lock(observed_mutex_);
     const Progress& other = observed_[r];
+    const auto seconds_since = [](Clock::time_point then) {
+      return std::chrono::duration<double>(Clock::now() - then).count();
+    };
+    const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
+    if (other.beat == 0 && asked < silent_seconds) continue;
     if (!text.empty()) text += "; ";
     text += members_[r].name();
     if (other.beat == 0) {
-      text += " has given no sign of life";
+      text += fmt::format(" has given no sign of life for {:.0f} s", asked);
       continue;
     }
     text += other.what.empty() ? fmt::format(" is in no operation of the group, {} done", other.done)
                                : fmt::format(" is in {}, {} done", other.what, other.done);
-    const auto silent = std::chrono::duration<double>(Clock::now() - other.changed).count();
-    text += silent > 2 ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
+    const double silent = seconds_since(other.changed);
+    text += silent > silent_seconds ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
   }
   return text;
 }

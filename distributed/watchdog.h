@@ -9,19 +9,23 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace tandem::distributed {
 
-// Keys of the store: what rank `rank` does, changed at least twice a second while it lives; why the group failed.
+// Keys of the store. What rank `rank` does: new about twice a second for as long as somebody raises the watch key. Why the
+// group failed.
 std::string progress_key(int rank);
+constexpr const char* watch_key = "watch";
 constexpr const char* failure_key = "failure";
 
-// A thread writes this rank's progress to the store twice a second and reads whether another rank has failed.
-// While an operation of this rank waits for more than a second it reads the others' progress as well. Methods
-// may be called by any thread. When the store goes away the watchdog says nothing more.
+// A thread looks at the store twice a second: whether another rank has failed, and whether some rank waits for
+// long and wants to know what the others do; then it writes this rank's progress there. While an operation of this
+// rank waits for more than half a second it is the one that asks. Methods may be called by any thread. When the store
+// goes away the watchdog says nothing more.
 class Watchdog {
  public:
   // `on_failure` is called once, on the watchdog's thread, with what is wrong: another rank has failed, or
@@ -74,11 +78,13 @@ class Watchdog {
   std::condition_variable stop_;
   bool stopping_ = false;
   std::uint64_t beat_ = 0;
+  std::string watched_;  // the watch key's value, last time
   std::uint64_t tickets_ = 0;
   std::uint64_t done_ = 0;
   std::map<std::uint64_t, Waiting> waiting_;  // by ticket
 
   std::mutex observed_mutex_;
+  std::optional<Clock::time_point> asking_since_;
   std::vector<Progress> observed_;  // by rank
 
   std::thread thread_;

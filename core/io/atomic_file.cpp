@@ -55,7 +55,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   name << '.' << path_.filename().string() << '.' << ::getpid() << '-' << counter++ << ".tmp";
   temporary_ = folder_of(path_) / name.str();
   // A leftover of the same name can only be of a dead process that had our id.
-  ::unlink(temporary_.c_str());
+  if (::unlink(temporary_.c_str()) != 0 && errno == ENAMETOOLONG)
+    fail("make a temporary file beside it", errno);
   // Without a name, where the file system can: nothing is left of it if this process is killed.
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   is_named_ = file_ < 0;

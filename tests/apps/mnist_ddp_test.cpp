@@ -406,15 +406,15 @@ TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
 }
 
 TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
-  // LOCAL_RANK=0 makes rank 1 one that looks for its own data, as the first process of another host would.
-  const std::string script = "if [ $RANK = 1 ]; then data=" + path("nowhere") +
-                             "; export LOCAL_RANK=0; else data=" + path("data") + "; fi; exec " + mnist_ddp +
-                             " --data $data";
+  // The folder is a relative one, and rank 1 runs where there is no such folder.
+  fs::create_directory(folder / "nowhere");
+  const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " +
+                             folder.path().string() + "; fi; exec " + mnist_ddp + " --data data";
   const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "3", "sh", "-c", script},
                                             {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_LT(outcome.seconds, 20);
-  expect_parts(outcome.err, {"[rank1]", path("nowhere"), "rank 1 failed first"});
+  expect_parts(outcome.err, {"[rank1]", "data/train-images-idx3-ubyte", "rank 1 failed first"});
   EXPECT_EQ(outcome.err.find("[rank0]: "), std::string::npos) << outcome.err;
 }
 

@@ -446,7 +446,7 @@ TEST_P(FailingGroup, a_late_rank_is_found_where_it_is) {
         } done{waiting};
         group->all_reduce(filled<float>(10, 1.0f))->wait();
       },
-      milliseconds(1500));
+      milliseconds(2500));
   const std::string message = message_of(results[0]);
   EXPECT_NE(message.find("is in no operation of the group, 1 done, and alive"), std::string::npos) << message;
 }
