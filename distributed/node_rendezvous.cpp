@@ -100,7 +100,7 @@ class ManyNodes final : public NodeRendezvous {
 
   bool is_released() override {
     const std::lock_guard lock(mutex_);
-    return is_released_;
+    return is_released_ || id_ < 0;  // nobody knows a node that never joined
   }
 
  private:
