@@ -7,6 +7,7 @@
 #include <support/process.h>
 #include <support/temporary_folder.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -91,6 +92,28 @@ class MnistDdp : public ::testing::Test {
 
   TemporaryFolder folder;
 };
+
+// The program in the README, line by line.
+TEST(MnistDdpReadme, shows_the_program_as_it_is) {
+  const auto lines_of = [](const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+      const auto first = line.find_first_not_of(' ');
+      if (first != std::string::npos) lines.push_back(line.substr(first));
+    }
+    return lines;
+  };
+  const std::string readme = read_bytes(TANDEM_SOURCE_DIR "/README.md");
+  const auto begin = readme.find("```cpp\nstruct Net"), end = readme.find("```", begin + 3);
+  ASSERT_NE(begin, std::string::npos);
+  const auto program = lines_of(read_bytes(TANDEM_SOURCE_DIR "/apps/mnist_ddp.cpp"));
+  auto at = program.begin();
+  for (const auto& line : lines_of(readme.substr(begin + 7, end - begin - 7))) {
+    at = std::find(at, program.end(), line);
+    ASSERT_NE(at, program.end()) << "not in mnist_ddp.cpp, or not in this order: " << line;
+  }
+}
 
 TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
   std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
