@@ -2,7 +2,9 @@
 #include <tandem/distributed/checkpoint.h>
 
 #include <gtest/gtest.h>
+#include <support/network_namespaces.h>
 #include <support/process.h>
+#include <support/running_process.h>
 #include <support/temporary_folder.h>
 
 #include <filesystem>
@@ -83,6 +85,84 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
 INSTANTIATE_TEST_SUITE_P(All, FaultMatrix, ::testing::ValuesIn(all_faults()), [](const auto& info) {
   return info.param.kind + "_at_" + info.param.point + "_of_" + std::to_string(info.param.ranks);
 });
+
+// Two hosts, and the cable between them is cut when the last rank comes to the point.
+class LostNetwork : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(LostNetwork, ends_both_sides_in_time_and_leaves_nothing) {
+  const auto& [kind, point, ranks] = GetParam();
+  testing::NetworkNamespaces hosts;
+  if (!hosts.are_usable())
+    GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and ip(8): "
+                 << hosts.problem();
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "checkpoints");
+  const int faulty = point == "checkpoint" ? 0 : ranks - 1;
+  const std::string mark = "tandem-lost-" + std::to_string(getpid()) + point + std::to_string(ranks);
+  const auto node = [&](int number) {
+    auto command = hosts.in(number);
+    const std::vector<std::string> rest = {TANDEM_PROGRAM_DIR "/tandemrun",
+                                           "--nproc-per-node",
+                                           std::to_string(ranks / 2),
+                                           "--nnodes",
+                                           "2",
+                                           "--node-rank",
+                                           std::to_string(number),
+                                           "--master-addr",
+                                           hosts.address(0),
+                                           "--master-port",
+                                           "29556",
+                                           "--rdzv-conf",
+                                           "keep_alive_interval=1,keep_alive_max_attempt=2",
+                                           "--grace",
+                                           "1",
+                                           TANDEM_PROGRAM_DIR "/fault_worker",
+                                           "--fault",
+                                           "mark",
+                                           "--point",
+                                           point,
+                                           "--rank",
+                                           std::to_string(faulty),
+                                           "--mark",
+                                           (folder / "mark").string(),
+                                           "--checkpoint",
+                                           (folder / "checkpoints").string(),
+                                           "--timeout",
+                                           "3",
+                                           "--interface",
+                                           hosts.network()};
+    command.insert(command.end(), rest.begin(), rest.end());
+    return command;
+  };
+  const std::map<std::string, std::string> variables = {{"OMP_NUM_THREADS", "1"}, {"TANDEM_TEST_MARK", mark}};
+  testing::RunningProcess first(node(0), variables), second(node(1), variables);
+  ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "mark"); }))
+      << first.err() << second.err();
+  hosts.cut();
+  fs::remove(folder / "mark");
+
+  EXPECT_GT(first.finish(std::chrono::seconds(30)), 0) << first.err();
+  EXPECT_GT(second.finish(std::chrono::seconds(30)), 0) << second.err();
+  EXPECT_NE(first.err().find("--node-rank 1"), std::string::npos) << first.err();
+  EXPECT_NE(second.err().find("lost the node that serves"), std::string::npos) << second.err();
+  EXPECT_EQ(processes_with(mark), std::vector<std::string>());
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
+    EXPECT_NO_THROW(distributed::read_checkpoint(entry.path())) << entry.path();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LostNetwork, ::testing::ValuesIn([] {
+                           std::vector<Fault> faults;
+                           for (const int ranks : {2, 4}) {
+                             for (const std::string point :
+                                  {"init", "construction", "backward", "bucket", "checkpoint", "barrier"})
+                               faults.push_back({"drop", point, ranks});
+                           }
+                           return faults;
+                         }()),
+                         [](const auto& info) {
+                           return "at_" + info.param.point + "_of_" + std::to_string(info.param.ranks);
+                         });
 
 }  // namespace
 }  // namespace tandem

@@ -4,7 +4,11 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 using namespace tandem;
 using namespace tandem::distributed;
@@ -18,9 +22,10 @@ struct Net : nn::Module {
 
 int main(int argc, char** argv) {
   TrainingOptions options("fault_worker", "Fails as it is told.");
-  std::string kind, point;
+  std::string kind, point, mark;
   std::int64_t faulty = 0;
-  options.add("--fault", kind, "kill, stop, exception, abort or exit");
+  options.add("--fault", kind, "kill, stop, exception, abort, exit, or mark");
+  options.add("--mark", mark, "file that says the point has come; the rank goes on when it is gone");
   options.add("--point", point, "init, construction, backward, bucket, checkpoint or barrier");
   options.add("--rank", faulty, "the rank that fails");
   return options.run(argc, argv, [&] {
@@ -31,6 +36,11 @@ int main(int argc, char** argv) {
       if (kind == "exception") throw std::runtime_error("injected");
       if (kind == "abort") std::abort();
       if (kind == "exit") std::exit(0);
+      if (kind == "mark") {
+        std::ofstream(mark).put('!');
+        while (std::filesystem::exists(mark)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        point = "past";
+      }
     };
     here("init");
     const auto group = init(options.init_options());
