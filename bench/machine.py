@@ -1,0 +1,72 @@
+"""What the drivers of this folder ask of the machine they run on: its name, and hosts with slow links on it."""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def processor():
+    match = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    return match.group(1) if match else "unknown"
+
+
+class NotHere(Exception):
+    """What this machine or this user can't do."""
+
+
+class Network:
+    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. A token
+    bucket at both ends of each cable carries no more than `rate` each way; `burst`: what one lets through at once, in tc's
+    units both. That needs root and the programs ip and tc: NotHere without them."""
+    subnet = "10.0.0.0/24"
+
+    def __init__(self, count, rate, burst):
+        prefix = f"bench-{os.getpid()}"
+        self.switch = f"{prefix}-switch"
+        self.hosts = [f"{prefix}-{rank}" for rank in range(count)]
+        self.rate = rate
+        self.burst = burst
+
+    @staticmethod
+    def address(rank):
+        return f"10.0.0.{rank + 1}"
+
+    def command(self, *words):
+        result = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+        if result.returncode != 0:
+            raise NotHere(f"{' '.join(map(str, words))}: {result.stderr.strip()}")
+
+    def set_rate(self, rate):
+        """From now on, in all links."""
+        self.rate = rate
+        for rank, host in enumerate(self.hosts):
+            for name, device in ((host, "eth0"), (self.switch, f"port{rank}")):
+                self.command("tc", "-n", name, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst",
+                             self.burst, "latency", "500ms")
+
+    def __enter__(self):
+        for program in ("ip", "tc"):
+            if not shutil.which(program):
+                raise NotHere(f"the program {program} is missing (package iproute2)")
+        try:
+            for name in [self.switch, *self.hosts]:
+                self.command("ip", "netns", "add", name)
+            self.command("ip", "-n", self.switch, "link", "add", "bridge0", "type", "bridge")
+            self.command("ip", "-n", self.switch, "link", "set", "bridge0", "up")
+            for rank, host in enumerate(self.hosts):
+                self.command("ip", "-n", self.switch, "link", "add", f"port{rank}", "type", "veth", "peer", "name", "eth0",
+                             "netns", host)
+                self.command("ip", "-n", self.switch, "link", "set", f"port{rank}", "master", "bridge0", "up")
+                self.command("ip", "-n", host, "addr", "add", f"{self.address(rank)}/24", "dev", "eth0")
+                self.command("ip", "-n", host, "link", "set", "eth0", "up")
+                self.command("ip", "-n", host, "link", "set", "lo", "up")
+            self.set_rate(self.rate)
+        except NotHere:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in [self.switch, *self.hosts]:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)

@@ -1,0 +1,141 @@
+// One rank of bench/overlap, which starts it and gives it commands.
+//
+//   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES     rank, size and the store's address: torchrun's variables
+//
+// Trains LAYERS linear layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with a line for each
+// measurement, the same for all ranks: WHAT STEPS, where WHAT is
+//   compute         steps without communication
+//   communication   the all-reduces of a step, and nothing else
+//   step            whole steps
+// Every rank answers with a line of JSON on its standard output: milliseconds of each step.
+#include <tandem/tandem.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace tandem;
+using namespace tandem::distributed;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+struct Net : nn::Module {
+  Net(int count, std::int64_t width) {
+    for (int i = 0; i < count; ++i)
+      layers.push_back(&add("layer" + std::to_string(i), nn::Linear(width, width)));
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (auto* layer : layers) y = relu((*layer)(y));
+    return y;
+  }
+  std::vector<nn::Linear*> layers;
+};
+
+class Rank {
+ public:
+  Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch,
+       std::size_t bucket)
+      : group_(std::move(group)),
+        model_(layers, width),
+        ddp_(model_, group_, BucketSizes{.first_bytes = bucket, .bytes = bucket}),
+        optimizer_(model_.parameters(), {.lr = 1e-3}) {
+    std::mt19937 random(static_cast<std::uint32_t>(group_->rank()));
+    std::normal_distribution<float> normal;
+    std::vector<float> numbers(static_cast<std::size_t>(batch * width));
+    for (float& number : numbers) number = normal(random);
+    inputs_ = Tensor(Array::from(numbers, {batch, width}));
+    std::vector<std::int64_t> classes(static_cast<std::size_t>(batch));
+    for (std::int64_t& c : classes) c = static_cast<std::int64_t>(random()) % width;
+    labels_ = Array::from(classes, {batch});
+    // The second step runs with the buckets that stay.
+    for (int i = 0; i < 2; ++i) train();
+    for (const auto& b : ddp_.report().buckets)
+      messages_.push_back(group_->allocate({static_cast<std::int64_t>(b.bytes / sizeof(float))}, DType::f32));
+  }
+
+  nlohmann::json measure(const std::string& what, int steps) {
+    std::vector<double> whole, backward;
+    constexpr int warm_up = 2;
+    group_->barrier()->wait();
+    for (int i = 0; i < warm_up + steps; ++i) {
+      const auto begin = Clock::now();
+      double part = 0;
+      if (what == "compute") {
+        const auto alone = ddp_.no_sync();
+        part = train();
+      } else if (what == "step") {
+        part = train();
+      } else if (what == "communication") {
+        communicate();
+      } else {
+        detail::fail("there is no measurement of '", what, "'");
+      }
+      if (i < warm_up) continue;
+      whole.push_back(milliseconds_since(begin));
+      backward.push_back(part);
+    }
+    std::vector<std::int64_t> bytes;
+    for (const auto& message : messages_) bytes.push_back(message.bytes());
+    return {{"step", whole}, {"backward", backward}, {"bucket_bytes", bytes}};
+  }
+
+ private:
+  // Milliseconds of the backward pass.
+  double train() {
+    const Tensor loss = criterion_(ddp_(inputs_), labels_);
+    optimizer_.zero_grad();
+    const auto begin = Clock::now();
+    loss.backward();
+    const double backward = milliseconds_since(begin);
+    optimizer_.step();
+    return backward;
+  }
+
+  void communicate() {
+    std::vector<std::shared_ptr<Work>> works;
+    for (const auto& message : messages_) works.push_back(group_->all_reduce(message, ReduceOp::mean));
+    for (const auto& work : works) work->wait();
+  }
+
+  const std::shared_ptr<ProcessGroup> group_;
+  Net model_;
+  DistributedDataParallel ddp_;
+  optim::SGD optimizer_;
+  const nn::CrossEntropyLoss criterion_{};
+  Tensor inputs_;
+  Array labels_;
+  std::vector<Array> messages_;  // as large as the buckets
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::cerr << "usage: overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES\n";
+    return 2;
+  }
+  try {
+    const auto group = init({.backend = "gloo", .interface = "eth0"});
+    Rank rank(group, std::stoi(argv[2]), std::stol(argv[3]), std::stol(argv[4]), std::stoul(argv[5]));
+    std::ifstream pipe(argv[1] + ("." + std::to_string(group->rank())));
+    std::string what;
+    for (int steps = 0; pipe >> what >> steps;) std::cout << rank.measure(what, steps).dump() << std::endl;
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "overlap_rank: " << error.what() << '\n';
+    return 1;
+  }
+}
