@@ -16,9 +16,9 @@ class NotHere(Exception):
 
 
 class Network:
-    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. A token
-    bucket at both ends of each cable carries no more than `rate` each way; `burst`: what one lets through at once, in tc's
-    units both. That needs root and the programs ip and tc: NotHere without them."""
+    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. Token buckets
+    let no more than `rate` through each way, and `burst` at once, both in tc's words: at the host's end of each cable, and at
+    the bridge's end where several hosts may send to one. That needs root and the programs ip and tc: NotHere without them."""
     subnet = "10.0.0.0/24"
 
     def __init__(self, count, rate, burst):
@@ -40,10 +40,12 @@ class Network:
     def set_rate(self, rate):
         """From now on, in all links."""
         self.rate = rate
-        for rank, host in enumerate(self.hosts):
-            for name, device in ((host, "eth0"), (self.switch, f"port{rank}")):
-                self.command("tc", "-n", name, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst",
-                             self.burst, "latency", "500ms")
+        ends = [(host, "eth0") for host in self.hosts]
+        if len(self.hosts) > 2:
+            ends += [(self.switch, f"port{rank}") for rank in range(len(self.hosts))]
+        for name, device in ends:
+            self.command("tc", "-n", name, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst",
+                         self.burst, "latency", "500ms")
 
     def __enter__(self):
         for program in ("ip", "tc"):
