@@ -161,7 +161,10 @@ int parse_process_count(const std::string& text) {
   TANDEM_CHECK(text != "gpu",
                "--nproc-per-node gpu: this build runs on the CPU alone; give a number, cpu or auto");
   const int count = small_number(text);
-  TANDEM_CHECK(count > 0, "--nproc-per-node ", text, ": expected a number of at least 1, auto, cpu or gpu");
+  // More is a slip of the hand: even these would need minutes and most of a host's memory to start.
+  constexpr int most = 1024;
+  TANDEM_CHECK(count > 0 && count <= most, "--nproc-per-node ", text, ": expected a number from 1 to ", most,
+               ", auto, cpu or gpu");
   return count;
 }
 
