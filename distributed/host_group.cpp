@@ -384,7 +384,14 @@ class HostGroup : public ProcessGroup {
     name_ = engine_->backend().name();
     engine_->start_thread();
   }
-  ~HostGroup() override { engine_->close(); }
+  ~HostGroup() override {
+    engine_->close();
+    try {
+      store_->set(left_key(rank()), "");
+    } catch (const std::exception&) {
+      // Without a store nobody is there to read it.
+    }
+  }
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }

@@ -217,7 +217,8 @@ void Node::start(const JobPlan& plan) {
         (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
         std::to_string(plan.world_size()));
   }
-  group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_);
+  group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_,
+                                         [this] { return signals_.has_request(); });
   rendezvous_->report(status_);
 }
 
@@ -299,7 +300,15 @@ void Node::explain_restart(const JobPlan& plan) {
 }
 
 int Node::conclude(const JobPlan& plan) {
-  if (plan.verdict == Verdict::done) return 0;
+  if (plan.verdict == Verdict::done) {
+    const bool had_part = status_.generation >= 0;
+    if (!had_part) {
+      say("the job ran and ended without this node: all of its " + std::to_string(plan.members.size()) +
+          " places were taken. Was this launcher started twice, or with the --node-rank of another?");
+    }
+    // A spare that was never needed is no failure.
+    return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
+  }
   if (!plan.reason.empty()) say(plan.reason);
   if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
   return plan.exit_code;

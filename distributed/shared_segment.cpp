@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,8 +20,12 @@ constexpr std::size_t returned_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-SharedSegment::SharedSegment(std::size_t bytes)
-    : file_(memfd_create("tandem", MFD_CLOEXEC)), bytes_(bytes / 4096 * 4096) {
+SharedSegment::SharedSegment(std::size_t bytes) : file_(memfd_create("tandem", MFD_CLOEXEC)) {
+  // Beyond this limit the process would be killed.
+  rlimit largest{};
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur != RLIM_INFINITY)
+    bytes = std::min<std::size_t>(bytes, largest.rlim_cur);
+  bytes_ = bytes / 4096 * 4096;
   TANDEM_CHECK(file_.is_open(), "shared memory: memfd_create failed: ", std::strerror(errno));
   TANDEM_CHECK(ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0, "shared memory: a segment of ",
                bytes_, " bytes was refused: ", std::strerror(errno));
@@ -56,7 +62,8 @@ std::size_t SharedSegment::allocate(std::size_t bytes) {
     used_.emplace(offset, bytes);
     return offset;
   }
-  detail::fail("shared memory: no room for ", bytes, " bytes in a segment of ", bytes_);
+  detail::fail("shared memory: no room for ", bytes, " bytes in a segment of ", bytes_,
+               ": raise the limit on the size of a file (ulimit -f), or use --backend gloo");
 }
 
 void SharedSegment::free(std::size_t offset) {

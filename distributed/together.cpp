@@ -44,6 +44,8 @@ class Exchange {
         if (store_.check({key(rank)})) continue;
       }
       store_.add(watch_key, 1);
+      if (store_.check({left_key(rank)}) && !store_.check({key(rank)}))
+        throw PeerError("rank " + std::to_string(rank) + " has left, while others wait for what it does");
       if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
       if (store_.check({progress_key(rank)})) {
         const std::string now = store_.get(progress_key(rank));

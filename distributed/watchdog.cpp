@@ -15,6 +15,7 @@ constexpr double silent_seconds = 2;                // without a sign of life: w
 }  // namespace
 
 std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
+std::string left_key(int rank) { return "left/" + std::to_string(rank); }
 
 Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members,
                    std::function<void(const std::string&)> on_failure)

@@ -50,12 +50,13 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 
 WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
                          const Assignment& assignment, const LogFolder& logs, OutputQueue& out,
-                         OutputQueue& err)
+                         OutputQueue& err, const std::function<bool()>& is_interrupted)
     : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>()) {
   const auto path = find_program(program.front());
   workers_.reserve(static_cast<std::size_t>(options.processes));
   try {
-    for (int i = 0; i < options.processes; ++i) workers_.push_back(start(program, path, assignment, logs, i));
+    for (int i = 0; i < options.processes && !is_interrupted(); ++i)
+      workers_.push_back(start(program, path, assignment, logs, i));
   } catch (...) {
     end_all();
     throw;

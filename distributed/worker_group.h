@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,9 +31,11 @@ class WorkerGroup {
     int first_role_rank = 0;
   };
 
-  // Starts options.processes processes. `out` and `err` are where their output goes. Error when one cannot be started.
+  // Starts options.processes processes, or fewer once `is_interrupted` says so. `out` and `err` are where their output
+  // goes. Error when one cannot be started.
   WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
-              const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err);
+              const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err,
+              const std::function<bool()>& is_interrupted);
   // Kills what still runs, children's children too.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;

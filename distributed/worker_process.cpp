@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -214,13 +216,20 @@ SignalPipe::~SignalPipe() {
   signal_write_end = -1;
 }
 
-std::vector<int> SignalPipe::take() {
-  std::vector<int> signals;
+void SignalPipe::read() {
   unsigned char bytes[64];
   ssize_t n;
-  while ((n = ::read(read_end_.get(), bytes, sizeof bytes)) > 0)
-    signals.insert(signals.end(), bytes, bytes + n);
-  return signals;
+  while ((n = ::read(read_end_.get(), bytes, sizeof bytes)) > 0) come_.insert(come_.end(), bytes, bytes + n);
+}
+
+std::vector<int> SignalPipe::take() {
+  read();
+  return std::exchange(come_, {});
+}
+
+bool SignalPipe::has_request() {
+  read();
+  return std::any_of(come_.begin(), come_.end(), [](int number) { return number != SIGCHLD; });
 }
 
 }  // namespace tandem::distributed

@@ -58,9 +58,13 @@ class SignalPipe {
 
   int fd() const { return read_end_.get(); }  // readable when a signal has come
   std::vector<int> take();                    // those that have come since the last call
+  bool has_request();  // whether one other than SIGCHLD is among those that the next take() gives
 
  private:
+  void read();
+
   FileDescriptor read_end_, write_end_;
+  std::vector<int> come_;
   std::vector<std::pair<int, struct sigaction>> previous_;
 };
 

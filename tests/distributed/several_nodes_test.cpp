@@ -6,6 +6,7 @@
 #include <support/temporary_folder.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -178,6 +179,22 @@ TEST_F(SeveralNodes, ASignalEndsTheWaitForOthers) {
     alone->send(SIGINT);
     EXPECT_EQ(alone->finish(10s), 128 + SIGINT) << "node " << node;
   }
+}
+
+TEST_F(SeveralNodes, ANodeTooManyIsToldSo) {
+  const std::string script =
+      "touch " + path("running") + "$RANK; while [ ! -e " + path("go") + " ]; do sleep 0.02; done";
+  const auto first = start_static(0, script);
+  const auto second = start_static(1, script);
+  wait_for("running0");
+  wait_for("running1");
+  const auto third = start_static(1, script);
+  ASSERT_TRUE(eventually([&] { return !third->err().empty(); }));
+  std::ofstream(path("go")).put('!');
+  EXPECT_EQ(third->finish(20s), 1);
+  expect_parts(third->err(), {"ended without this node", "--node-rank"});
+  EXPECT_EQ(first->finish(20s), 0) << first->err();
+  EXPECT_EQ(second->finish(20s), 0) << second->err();
 }
 
 TEST_F(SeveralNodes, ANodeWithAnotherSecretIsTurnedAway) {

@@ -45,17 +45,19 @@ TEST(RunTogether, waits_for_a_rank_that_works_longer_than_any_timeout) {
 }
 
 TEST(RunTogether, ends_when_a_rank_that_others_wait_for_is_gone) {
+  const auto start = std::chrono::steady_clock::now();
   const auto results = testing::run_ranks_catching(
       3,
       [](testing::Group group) {
         if (group->rank() == 1) return;
         run_together(*group, [] {});
       },
-      milliseconds(1500));
+      std::chrono::seconds(60));
   for (const int r : {0, 2}) {
-    EXPECT_NE(testing::message_of(results[r]).find("rank 1 has given no sign of life"), std::string::npos)
+    EXPECT_NE(testing::message_of(results[r]).find("rank 1 has left"), std::string::npos)
         << testing::message_of(results[r]);
   }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(RunFirst, rank_0_is_done_before_the_others_begin) {
