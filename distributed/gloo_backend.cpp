@@ -12,7 +12,6 @@
 
 #include <signal.h>
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <future>

@@ -1,12 +1,10 @@
 #include <tandem/distributed/host_backend.h>
 #include <tandem/distributed/host_group.h>
-#include <tandem/distributed/local_group.h>
 #include <tandem/distributed/watchdog.h>
 
 #include <fmt/format.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>

@@ -3,6 +3,7 @@
 #include <tandem/distributed/slurm.h>
 
 #include <gtest/gtest.h>
+#include <support/temporary_folder.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -17,6 +18,7 @@ namespace tandem::distributed {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
+using testing::expect_parts;
 
 Environment read(const Variables& variables) {
   return read_environment([&](const char* name) -> const char* {
@@ -128,16 +130,7 @@ Variables with(Variables variables, const Variables& more) {
 }
 
 std::string error_of(const Variables& variables) {
-  try {
-    read(variables);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+  return testing::error_of([&] { read(variables); });
 }
 
 TEST(Environment, ReadsOpenMpisVariables) {
@@ -167,8 +160,8 @@ TEST(Environment, MpiOnOneHostNeedsNoAddress) {
 
 TEST(Environment, MpiOnSeveralHostsSaysWhatToSet) {
   const auto error = error_of(with(open_mpi, {{"MASTER_ADDR", ""}}));
-  expect_contains(error, "MASTER_ADDR is not set");
-  expect_contains(error, "mpirun -x MASTER_ADDR=HOST");
+  expect_parts(error, {"MASTER_ADDR is not set"});
+  expect_parts(error, {"mpirun -x MASTER_ADDR=HOST"});
   const Variables variables = with(open_mpi, {{"MASTER_ADDR", ""}});
   const auto by_file = read_environment(
       [&](const char* name) -> const char* {
@@ -229,12 +222,12 @@ TEST(Environment, SlurmCountsInJobStepsOnly) {
   const Variables batch = {
       {"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(read(batch).world_size, 1);
-  expect_contains(read(batch).note, "start it with srun");
+  expect_parts(read(batch).note, {"start it with srun"});
   EXPECT_EQ(read(with(open_mpi, batch)).rank, 3);
   // The step that salloc makes for its shell is not one either.
   const auto shell = read(with(slurm, {{"SLURM_STEP_ID", "4294967290"}}));
   EXPECT_EQ(shell.world_size, 1);
-  expect_contains(shell.note, "7 tasks");
+  expect_parts(shell.note, {"7 tasks"});
   EXPECT_TRUE(read({{"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "1"}}).note.empty());
 }
 
@@ -245,18 +238,17 @@ TEST(Environment, TheFirstLauncherDecides) {
 }
 
 TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
-  expect_contains(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", ""}})),
-                  "OMPI_COMM_WORLD_SIZE is not set");
-  expect_contains(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), "OMPI_COMM_WORLD_RANK is \"4\"");
-  expect_contains(error_of(with(slurm, {{"SLURM_PROCID", "7"}})), "SLURM_PROCID is \"7\"");
-  expect_contains(error_of(with(slurm, {{"SLURM_PROCID", ""}})), "SLURM_PROCID is not set");
-  expect_contains(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})), "does not make 7 tasks");
-  expect_contains(error_of(with(slurm, {{"SLURM_LOCALID", "3"}})), "SLURM_LOCALID is \"3\"");
+  expect_parts(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", ""}})), {"OMPI_COMM_WORLD_SIZE is not set"});
+  expect_parts(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), {"OMPI_COMM_WORLD_RANK is \"4\""});
+  expect_parts(error_of(with(slurm, {{"SLURM_PROCID", "7"}})), {"SLURM_PROCID is \"7\""});
+  expect_parts(error_of(with(slurm, {{"SLURM_PROCID", ""}})), {"SLURM_PROCID is not set"});
+  expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})), {"does not make 7 tasks"});
+  expect_parts(error_of(with(slurm, {{"SLURM_LOCALID", "3"}})), {"SLURM_LOCALID is \"3\""});
   // Exported by the script, as srun's programs in Python often want it.
   EXPECT_EQ(read(with(slurm, {{"WORLD_SIZE", "7"}})).rank, 5);
-  expect_contains(error_of(with(slurm, {{"WORLD_SIZE", "8"}})), "WORLD_SIZE is 8, but Slurm started 7");
-  expect_contains(error_of({{"WORLD_SIZE", "2"}}), "RANK is not set");
-  expect_contains(error_of({{"RANK", "1"}}), "WORLD_SIZE is not set");
+  expect_parts(error_of(with(slurm, {{"WORLD_SIZE", "8"}})), {"WORLD_SIZE is 8, but Slurm started 7"});
+  expect_parts(error_of({{"WORLD_SIZE", "2"}}), {"RANK is not set"});
+  expect_parts(error_of({{"RANK", "1"}}), {"WORLD_SIZE is not set"});
 }
 
 TEST(Environment, WithoutLocalVariablesTheHostIsNotKnown) {

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <support/temporary_folder.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::expect_parts;
 
 const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
 const std::string hello_world = TANDEM_PROGRAM_DIR "/hello_world";
@@ -49,10 +51,6 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
-}
-
 bool eventually(const std::function<bool()>& condition) {
   for (const auto deadline = steady_clock::now() + 10s; steady_clock::now() < deadline;
        std::this_thread::sleep_for(10ms)) {
@@ -69,7 +67,7 @@ bool is_alive(pid_t pid) {
   return name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] != 'Z';
 }
 
-class LauncherTest : public testing::Test {
+class LauncherTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto pattern = (fs::temp_directory_path() / "tandem_launcher_XXXXXX").string();
@@ -168,8 +166,8 @@ TEST_F(LauncherTest, HelloWorld) {
 
 TEST_F(LauncherTest, HelloWorldHasFourNames) {
   EXPECT_EQ(run({"--nproc-per-node=5", hello_world}), 1);
-  expect_contains(err(), "[rank4] hello_world: knows 4 names");
-  expect_contains(err(), "rank 4 failed first: exit code 1");
+  expect_parts(err(), {"[rank4] hello_world: knows 4 names"});
+  expect_parts(err(), {"rank 4 failed first: exit code 1"});
 }
 
 TEST_F(LauncherTest, SetsTorchrunsVariables) {
@@ -187,9 +185,9 @@ TEST_F(LauncherTest, SetsTorchrunsVariables) {
   }
   const auto threads = std::max(1, available_cores() / 2);
   EXPECT_TRUE(variables.count("[rank1] OMP_NUM_THREADS=" + std::to_string(threads)));
-  expect_contains(out(), "[rank1] TANDEM_STORE_TOKEN=");
-  expect_contains(out(), "[rank1] TORCHELASTIC_ERROR_FILE=/");
-  expect_contains(out(), "[rank1] PATH=");
+  expect_parts(out(), {"[rank1] TANDEM_STORE_TOKEN="});
+  expect_parts(out(), {"[rank1] TORCHELASTIC_ERROR_FILE=/"});
+  expect_parts(out(), {"[rank1] PATH="});
 }
 
 TEST_F(LauncherTest, KeepsTheUsersThreadCount) {
@@ -227,7 +225,7 @@ TEST_F(LauncherTest, ServesTheStoreToItsRanks) {
 TEST_F(LauncherTest, TellsWhyARankWithoutTheTokenGetsNoAnswer) {
   EXPECT_EQ(run({"bash", "-c", store_script(false)}), 0);
   EXPECT_EQ(out(), "");
-  expect_contains(err(), "--open-store");
+  expect_parts(err(), {"--open-store"});
   EXPECT_EQ(run({"--open-store", "bash", "-c", store_script(false)}), 0);
   EXPECT_EQ(out(), "ping");
   EXPECT_EQ(err(), "");
@@ -248,8 +246,8 @@ TEST_F(LauncherTest, GivesThePortAsked) {
   EXPECT_EQ(out(), "localhost:" + number + "\n");
   const auto free_again = listen_on("127.0.0.1", port);  // the launcher has given it back
   EXPECT_EQ(run_shell(1, "echo $MASTER_PORT", {"--master-port", number}), 1);
-  expect_contains(err(), "127.0.0.1:" + number);
-  expect_contains(err(), "in use");
+  expect_parts(err(), {"127.0.0.1:" + number});
+  expect_parts(err(), {"in use"});
 }
 
 TEST_F(LauncherTest, PassesArgumentsOn) {
@@ -262,10 +260,10 @@ TEST_F(LauncherTest, PassesArgumentsOn) {
 TEST_F(LauncherTest, PassesOnWholeLinesOfBothStreams) {
   EXPECT_EQ(run_shell(2, "printf half; sleep 0.1; echo ' and half'; echo to stderr >&2; printf 'no newline'"),
             0);
-  expect_contains(out(), "[rank1] half and half\n");
-  expect_contains(out(), "[rank1] no newline\n");
-  expect_contains(err(), "[rank1] to stderr\n");
-  expect_contains(err(), "to stderr\n");
+  expect_parts(out(), {"[rank1] half and half\n"});
+  expect_parts(out(), {"[rank1] no newline\n"});
+  expect_parts(err(), {"[rank1] to stderr\n"});
+  expect_parts(err(), {"to stderr\n"});
 }
 
 TEST_F(LauncherTest, LosesNothingOfALongOutput) {
@@ -281,16 +279,16 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   const auto start = steady_clock::now();
   EXPECT_EQ(run_shell(3, "if [ $RANK = 1 ]; then echo the reason >&2; exit 7; else sleep 60; fi"), 7);
   EXPECT_LT(steady_clock::now() - start, 5s);
-  expect_contains(err(), "tandemrun: rank 1 failed first: exit code 7 (host ");
-  expect_contains(err(), "last lines of its stderr:\n    the reason\n");
+  expect_parts(err(), {"tandemrun: rank 1 failed first: exit code 7 (host "});
+  expect_parts(err(), {"last lines of its stderr:\n    the reason\n"});
   EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the others were only told to stop
 }
 
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
   EXPECT_EQ(run_shell(2, "if [ $RANK = 1 ]; then kill -KILL $$; else sleep 60; fi"), 128 + SIGKILL);
-  expect_contains(err(), "rank 1 failed first: killed by SIGKILL: ");
+  expect_parts(err(), {"rank 1 failed first: killed by SIGKILL: "});
   EXPECT_EQ(run_shell(2, "if [ $RANK = 0 ]; then kill -SEGV $$; else sleep 60; fi"), 128 + SIGSEGV);
-  expect_contains(err(), "rank 0 failed first: killed by SIGSEGV (host ");
+  expect_parts(err(), {"rank 0 failed first: killed by SIGSEGV (host "});
 }
 
 TEST_F(LauncherTest, TheEarliestReportIsTheCause) {
@@ -304,10 +302,10 @@ TEST_F(LauncherTest, TheEarliestReportIsTheCause) {
       "; exit 3;; 1) " + report("out of luck", "\"timestamp_ns\":\"1700000000000000001\"") +
       "; sleep 0.1; exit 4;; 2) " + report("later", "\"timestamp\":\"1700000005\"") + "; exit 5;; esac";
   EXPECT_EQ(run_shell(3, script), 4);
-  expect_contains(err(), "rank 1 failed first: exit code 4");
-  expect_contains(err(),
-                  "it reported:\n    out of luck\n  then rank 0: exit code 3: lost a peer\n  then rank 2: "
-                  "exit code 5: later\n");
+  expect_parts(err(), {"rank 1 failed first: exit code 4"});
+  expect_parts(err(),
+               {"it reported:\n    out of luck\n  then rank 0: exit code 3: lost a peer\n  then rank 2: "
+                "exit code 5: later\n"});
 }
 
 TEST_F(LauncherTest, ADamagedReportIsNone) {
@@ -315,7 +313,7 @@ TEST_F(LauncherTest, ADamagedReportIsNone) {
                       "echo '{\"message\":{\"message\":7' > $TORCHELASTIC_ERROR_FILE; echo words >&2; exit "
                       "$((RANK * 6))"),
             6);
-  expect_contains(err(), "    words\n");
+  expect_parts(err(), {"    words\n"});
 }
 
 TEST_F(LauncherTest, TakesTheWholeGroupDownAfterAFailure) {
@@ -356,7 +354,7 @@ TEST_F(LauncherTest, ForwardsSignals) {
     send(signal);
     EXPECT_EQ(finish(), 128 + signal);
     EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] stopping", "stopping"}));
-    expect_contains(err(), signal == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT");
+    expect_parts(err(), {signal == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT"});
     EXPECT_TRUE(all_end(processes));
   }
 }
@@ -380,7 +378,7 @@ TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
   ASSERT_TRUE(eventually([&] { return out().find("told") != std::string::npos; }));
   send(SIGINT);
   EXPECT_EQ(finish(), 7);
-  expect_contains(err(), "rank 1 failed first: exit code 7");
+  expect_parts(err(), {"rank 1 failed first: exit code 7"});
 }
 
 TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
@@ -396,17 +394,17 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
 
 TEST_F(LauncherTest, AMissingProgramIsNamed) {
   EXPECT_EQ(run({"--nproc-per-node=2", "no_such_program"}), 1);
-  expect_contains(err(), "cannot run no_such_program: it is in no folder of PATH");
+  expect_parts(err(), {"cannot run no_such_program: it is in no folder of PATH"});
   EXPECT_EQ(run({"./no/such/program"}), 1);
-  expect_contains(err(), "cannot run ./no/such/program: No such file");
+  expect_parts(err(), {"cannot run ./no/such/program: No such file"});
   std::ofstream(folder_ / "train.py") << "print()\n";
   EXPECT_EQ(run({(folder_ / "train.py").string()}), 1);
-  expect_contains(err(), "train.py: Permission denied");
+  expect_parts(err(), {"train.py: Permission denied"});
   fs::permissions(folder_ / "train.py", fs::perms::owner_all);
   EXPECT_EQ(run({"--nproc-per-node=2", (folder_ / "train.py").string()}), 1);
-  expect_contains(err(), "train.py: Exec format error");
+  expect_parts(err(), {"train.py: Exec format error"});
   EXPECT_EQ(run({folder_.string()}), 1);
-  expect_contains(err(), "not a file");
+  expect_parts(err(), {"not a file"});
 }
 
 TEST_F(LauncherTest, WrongUsageIsNamed) {
@@ -448,14 +446,14 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
   };
   for (const auto& [arguments, expected] : cases) {
     EXPECT_EQ(run(arguments), 2) << expected;
-    expect_contains(err(), expected);
+    expect_parts(err(), {expected});
     EXPECT_EQ(out(), "");
   }
 }
 
 TEST_F(LauncherTest, HelpIsNoError) {
   EXPECT_EQ(run({"--help"}), 0);
-  expect_contains(out(), "--nproc-per-node");
+  expect_parts(out(), {"--nproc-per-node"});
 }
 
 TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
@@ -477,7 +475,7 @@ TEST_F(LauncherTest, TakesDefaultsFromTheEnvironment) {
   EXPECT_EQ(out(), "trainer 1\n");
   setenv("PET_NPROC_PER_NODE", "few", 1);
   EXPECT_EQ(run({"true"}), 2);
-  expect_contains(err(), "--nproc-per-node few");
+  expect_parts(err(), {"--nproc-per-node few"});
   for (const char* name : {"PET_NPROC_PER_NODE", "PET_ROLE", "PET_STANDALONE"}) unsetenv(name);
 }
 
@@ -494,10 +492,10 @@ TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
   EXPECT_EQ(sorted_lines(out()),
             (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",
                                       "[rank1] 1 in 1 of 2", "[rank1] 1 in 2 of 2"}));
-  expect_contains(err(), "rank 1 failed first: exit code 3");
-  expect_contains(err(), "    bad luck\ntandemrun: all ranks start again: restart 1 of 2\n");
-  expect_contains(err(), "rank 0 failed first: exit code 4");
-  expect_contains(err(), "restart 2 of 2\n");
+  expect_parts(err(), {"rank 1 failed first: exit code 3"});
+  expect_parts(err(), {"    bad luck\ntandemrun: all ranks start again: restart 1 of 2\n"});
+  expect_parts(err(), {"rank 0 failed first: exit code 4"});
+  expect_parts(err(), {"restart 2 of 2\n"});
   EXPECT_TRUE(all_end(pids(6)));
   EXPECT_EQ(contents(folder_ / "logs/r/attempt_0/1/stderr.log"), "bad luck\n");
   EXPECT_EQ(contents(folder_ / "logs/r/attempt_2/1/stdout.log"), "1 in 2 of 2\n");
@@ -505,7 +503,7 @@ TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
 
 TEST_F(LauncherTest, TheLastFailureDecidesWhenNoRestartIsLeft) {
   EXPECT_EQ(run_shell(1, "exit $((TORCHELASTIC_RESTART_COUNT + 5))", {"--max-restarts=1"}), 6);
-  expect_contains(err(), "restart 1 of 1");
+  expect_parts(err(), {"restart 1 of 1"});
   EXPECT_EQ(err().find("restart 2"), std::string::npos);
 }
 
@@ -537,14 +535,14 @@ TEST_F(LauncherTest, ReportsTheLastLinesOfALog) {
   EXPECT_EQ(run_shell(2, "for i in $(seq 1 30); do echo line $i >&2; done; exit $RANK",
                       {"--log-dir", folder_.string(), "-r3"}),
             1);
-  expect_contains(err(), "    line 21\n");
-  expect_contains(err(), "    line 30\n");
+  expect_parts(err(), {"    line 21\n"});
+  expect_parts(err(), {"    line 30\n"});
   EXPECT_EQ(err().find("line 20\n"), std::string::npos);
 }
 
 TEST_F(LauncherTest, ALogFolderThatCannotBeIsAnError) {
   EXPECT_EQ(run({"--log-dir", "/dev/null/logs", "true"}), 1);
-  expect_contains(err(), "/dev/null/logs");
+  expect_parts(err(), {"/dev/null/logs"});
 }
 
 TEST_F(LauncherTest, ShowsChosenRanksOnly) {
@@ -564,7 +562,7 @@ TEST_F(LauncherTest, BindsCores) {
 TEST_F(LauncherTest, TemporaryFoldersGo) {
   const int code = run_shell(2, "echo $TORCHELASTIC_ERROR_FILE; exit $RANK");
   EXPECT_EQ(code, 1);
-  expect_contains(out(), folder_.string() + "/tandemrun-");
+  expect_parts(out(), {folder_.string() + "/tandemrun-"});
   for (const auto& entry : fs::directory_iterator(folder_)) {
     EXPECT_FALSE(entry.path().filename().string().starts_with("tandemrun-")) << entry.path();
   }

@@ -321,6 +321,29 @@ class FailingGroup : public ::testing::TestWithParam<std::string> {
                                                             milliseconds timeout) {
     return testing::run_ranks_catching(size, body, timeout, GetParam());
   }
+
+  // What rank 0 of two ends with when rank 1 does nothing after `on_both`.
+  static std::string error_while_rank_1_stays_away(
+      const std::function<void(Group)>& on_rank_0, milliseconds timeout,
+      const std::function<void(Group)>& on_both = [](Group) {}) {
+    std::atomic<bool> waiting = true;
+    const auto results = run_ranks_catching(
+        2,
+        [&](Group group) {
+          on_both(group);
+          if (group->rank() == 1) {
+            while (waiting) std::this_thread::sleep_for(milliseconds(10));
+            return;
+          }
+          struct Done {
+            std::atomic<bool>& flag;
+            ~Done() { flag = false; }
+          } done{waiting};
+          on_rank_0(group);
+        },
+        timeout);
+    return message_of(results[0]);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, FailingGroup, ::testing::Values("gloo", "shm"),
                          [](const auto& info) { return info.param; });
@@ -369,23 +392,10 @@ TEST_P(FailingGroup, names_the_rank_that_does_not_come_in_time) {
 }
 
 TEST_P(FailingGroup, a_large_reduction_times_out_too) {
-  std::atomic<bool> waiting = true;
-  const auto results = run_ranks_catching(
-      2,
-      [&](Group group) {
-        if (group->rank() == 1) {
-          while (waiting) std::this_thread::sleep_for(milliseconds(10));
-          return;
-        }
-        struct Done {
-          std::atomic<bool>& flag;
-          ~Done() { flag = false; }
-        } done{waiting};
-        group->all_reduce(filled<float>(1000000, 1.0f))->wait();
-      },
-      milliseconds(500));
-  EXPECT_NE(message_of(results[0]).find("rank 1 ("), std::string::npos) << message_of(results[0]);
-  EXPECT_NE(message_of(results[0]).find("0.5 s"), std::string::npos) << message_of(results[0]);
+  const std::string message = error_while_rank_1_stays_away(
+      [](Group group) { group->all_reduce(filled<float>(1000000, 1.0f))->wait(); }, milliseconds(500));
+  EXPECT_NE(message.find("rank 1 ("), std::string::npos) << message;
+  EXPECT_NE(message.find("0.5 s"), std::string::npos) << message;
 }
 
 TEST_P(FailingGroup, fails_fast_with_the_first_cause_after_a_failure) {
@@ -431,43 +441,15 @@ TEST_P(FailingGroup, operations_that_differ_are_named_on_all_ranks) {
 }
 
 TEST_P(FailingGroup, a_late_rank_is_found_where_it_is) {
-  std::atomic<bool> waiting = true;
-  const auto results = run_ranks_catching(
-      2,
-      [&](Group group) {
-        group->barrier()->wait();
-        if (group->rank() == 1) {
-          while (waiting) std::this_thread::sleep_for(milliseconds(10));
-          return;
-        }
-        struct Done {
-          std::atomic<bool>& flag;
-          ~Done() { flag = false; }
-        } done{waiting};
-        group->all_reduce(filled<float>(10, 1.0f))->wait();
-      },
-      milliseconds(2500));
-  const std::string message = message_of(results[0]);
+  const std::string message =
+      error_while_rank_1_stays_away([](Group group) { group->all_reduce(filled<float>(10, 1.0f))->wait(); },
+                                    milliseconds(2500), [](Group group) { group->barrier()->wait(); });
   EXPECT_NE(message.find("is in no operation of the group, 1 done, and alive"), std::string::npos) << message;
 }
 
 TEST_P(FailingGroup, receive_says_whom_it_waits_for) {
-  std::atomic<bool> waiting = true;
-  const auto results = run_ranks_catching(
-      2,
-      [&](Group group) {
-        if (group->rank() == 1) {
-          while (waiting) std::this_thread::sleep_for(milliseconds(10));
-          return;
-        }
-        struct Done {
-          std::atomic<bool>& flag;
-          ~Done() { flag = false; }
-        } done{waiting};
-        group->receive(filled<float>(10, 1.0f), 1, "weights")->wait();
-      },
-      milliseconds(500));
-  const std::string message = message_of(results[0]);
+  const std::string message = error_while_rank_1_stays_away(
+      [](Group group) { group->receive(filled<float>(10, 1.0f), 1, "weights")->wait(); }, milliseconds(500));
   EXPECT_NE(message.find("did not come within 0.5 s to receive 'weights' from rank 1 ("), std::string::npos)
       << message;
 }

@@ -18,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::expect_parts;
 
 int free_port() { return TcpStoreServer({}).port(); }
 
@@ -31,10 +32,6 @@ Environment environment_at(int port, int rank, int size) {
   environment.master_port = port;
   environment.run_id = "run";
   return environment;
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
 }
 
 // Each environment on a thread of its own; the error of each, or "".
@@ -131,7 +128,7 @@ TEST(ConnectStore, MissingRanksAreNamed) {
   const int port = free_port();
   const auto errors = meet({environment_at(port, 0, 4), environment_at(port, 2, 4)}, 500ms,
                            [](const Environment&, Store&) { ADD_FAILURE() << "two ranks are missing"; });
-  expect_contains(errors[0], "ranks 1, 3 of 4 have not come within 0.5 s");
+  expect_parts(errors[0], {"ranks 1, 3 of 4 have not come within 0.5 s"});
   EXPECT_FALSE(errors[1].empty());
   auto lonely = environment_at(port, 0, 2);
   EXPECT_THROW(connect_store(lonely, 50ms), Error);
@@ -143,8 +140,8 @@ TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
       meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
            [](const Environment&, Store&) {});
   const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
-  expect_contains(said, "two processes say that they are rank 1");
-  expect_contains(errors[0], "rank 2 of 3 has not come");
+  expect_parts(said, {"two processes say that they are rank 1"});
+  expect_parts(errors[0], {"rank 2 of 3 has not come"});
 }
 
 TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
@@ -152,7 +149,7 @@ TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
   const auto start = steady_clock::now();
   std::vector<Environment> ranks = {environment_at(port, 0, 2), environment_at(port, 1, 3)};
   const auto errors = meet(ranks, 1s, [](const Environment&, Store&) {});
-  expect_contains(errors[1], "3 processes (WORLD_SIZE), and rank 0 that it has 2");
+  expect_parts(errors[1], {"3 processes (WORLD_SIZE), and rank 0 that it has 2"});
   EXPECT_LT(steady_clock::now() - start, 5s);
 }
 

@@ -24,22 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::error_of;
+using testing::expect_parts;
 using testing::read_bytes;
 using testing::run_process;
 using testing::write_bytes;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
-}
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0; }
 
@@ -67,7 +56,7 @@ class SpawnTest : public ::testing::Test {
     const auto program = fs::read_symlink("/proc/self/exe").string();
     const auto outcome = run_process({program, filter}, {{"TANDEM_SPAWN_TEST", "1"}});
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-    expect_contains(outcome.out, "1 test from 1 test suite ran");
+    expect_parts(outcome.out, {"1 test from 1 test suite ran"});
   }
 
   void SetUp() override {
@@ -166,11 +155,11 @@ TEST_F(SpawnTest, RanksDieWithTheirParent) {
 TEST_F(SpawnTest, ThreadsAreAnError) {
   alone([&] {
     std::thread other([] { std::this_thread::sleep_for(100ms); });
-    expect_contains(error_of([] { spawn(2, [](int) {}); }), "has 2 threads");
+    expect_parts(error_of([] { spawn(2, [](int) {}); }), {"has 2 threads"});
     other.join();
     EXPECT_THROW(spawn(0, [](int) {}), Error);
     signal(SIGCHLD, SIG_IGN);
-    expect_contains(error_of([] { spawn(1, [](int) {}); }), "SIGCHLD");
+    expect_parts(error_of([] { spawn(1, [](int) {}); }), {"SIGCHLD"});
     signal(SIGCHLD, SIG_DFL);
   });
 }
@@ -190,7 +179,7 @@ TEST(MultiInit, TrainsInProcessesOfItsOwn) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const auto* line : {"Rank 1/3 process initialized.\n", "Rank 3/3 process initialized.\n",
                            "Rank 2/3 training process passed data download barrier.\n", "Epoch 5: loss "}) {
-    expect_contains(outcome.out, line);
+    expect_parts(outcome.out, {line});
   }
 }
 

@@ -25,11 +25,11 @@ struct Outcome {
   double seconds = 0;
 };
 
-// Runs command[0] with the rest as its arguments, no input, and `variables` on top of this environment ("" unsets one).
-inline Outcome run_process(std::vector<std::string> command,
-                           const std::map<std::string, std::string>& variables = {},
-                           std::chrono::seconds timeout = std::chrono::seconds(120)) {
-  const TemporaryFolder folder;
+// Starts command[0] (looked for in PATH) with the rest as its arguments, no input, and `variables` on top of this
+// environment ("" unsets one). Its output goes to the files `out` and `err` of `folder`.
+inline pid_t start_process(std::vector<std::string> command,
+                           const std::map<std::string, std::string>& variables,
+                           const TemporaryFolder& folder) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -50,12 +50,21 @@ inline Outcome run_process(std::vector<std::string> command,
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  const auto start = std::chrono::steady_clock::now();
   pid_t pid = 0;
   const int error = posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(),
                                  pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   TANDEM_CHECK(error == 0, "can't start ", command[0]);
+  return pid;
+}
+
+// Runs command[0] as start_process does, to its end.
+inline Outcome run_process(std::vector<std::string> command,
+                           const std::map<std::string, std::string>& variables = {},
+                           std::chrono::seconds timeout = std::chrono::seconds(120)) {
+  const TemporaryFolder folder;
+  const auto start = std::chrono::steady_clock::now();
+  const pid_t pid = start_process(command, variables, folder);
 
   Outcome outcome;
   int status = 0;
@@ -71,8 +80,8 @@ inline Outcome run_process(std::vector<std::string> command,
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
   else if (outcome.seconds < static_cast<double>(timeout.count())) outcome.code = 128 + WTERMSIG(status);
-  outcome.out = read_bytes(out);
-  outcome.err = read_bytes(err);
+  outcome.out = read_bytes(folder / "out");
+  outcome.err = read_bytes(folder / "err");
   return outcome;
 }
 

@@ -1,10 +1,8 @@
 // A program under test that runs beside the test, to be watched and disturbed.
 #pragma once
 
-#include <support/temporary_folder.h>
+#include <support/process.h>
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +13,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-extern char** environ;
 
 namespace tandem::testing {
 
@@ -38,29 +34,7 @@ class RunningProcess {
   explicit RunningProcess(std::vector<std::string> command,
                           std::map<std::string, std::string> variables = {}) {
     variables.emplace("TMPDIR", folder_.path());
-    std::vector<std::string> environment;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text = *entry;
-      if (variables.count(text.substr(0, text.find('='))) == 0) environment.push_back(text);
-    }
-    for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
-    const auto pointers = [](std::vector<std::string>& texts) {
-      std::vector<char*> result;
-      for (auto& text : texts) result.push_back(text.data());
-      result.push_back(nullptr);
-      return result;
-    };
-    const auto out = (folder_ / "out").string(), err = (folder_ / "err").string();
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const int error = posix_spawnp(&pid_, command[0].c_str(), &actions, nullptr, pointers(command).data(),
-                                   pointers(environment).data());
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) pid_ = -1;
-    TANDEM_CHECK(error == 0, "can't start ", command[0]);
+    pid_ = start_process(std::move(command), variables, folder_);
   }
   ~RunningProcess() {
     if (pid_ > 1) {
