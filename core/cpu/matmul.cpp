@@ -3,9 +3,15 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
+
 namespace tandem {
 
 namespace {
+
+// From these sizes on oneDNN is faster than Eigen, by about 1.3 on AVX-512.
+constexpr std::int64_t onednn_products = 64 * 64 * 64;
+constexpr std::int64_t onednn_side = 16;
 
 template <class T>
 using RowMajor =
@@ -40,12 +46,15 @@ void matmul_eigen(const Array& a, const Array& b, const std::optional<Array>& bi
 }  // namespace
 
 void CpuBackend::matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
+  // oneDNN's way to its kernel takes longer than a small product, and it has none for a vector.
+  const std::int64_t rows = a.dim(0), inner = a.dim(1), columns = b.dim(1);
+  const bool large = rows * inner * columns >= onednn_products && std::min(rows, columns) >= onednn_side;
+  if ((y.dtype() == DType::bf16 || large) && onednn::matmul(a, b, bias, y)) return;
   switch (y.dtype()) {
     case DType::f32: return matmul_eigen<float>(a, b, bias, y);
     case DType::f64: return matmul_eigen<double>(a, b, bias, y);
     default: break;
   }
-  if (y.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
   Array wide = Array::empty(y.shape());
   matmul_eigen<float>(a.to(DType::f32), b.to(DType::f32), bias, wide);
   copy(wide, y);

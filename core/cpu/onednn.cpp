@@ -4,6 +4,7 @@
 
 #include <array>
 #include <dnnl.hpp>
+#include <string_view>
 #include <unordered_map>
 
 #ifdef __SANITIZE_THREAD__
@@ -288,6 +289,8 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
 #else
     const dnnl::matmul::primitive_desc desc({matrix(a), matrix(b), row, matrix(y)}, engine());
 #endif
+    const bool reference = std::string_view(desc.impl_info_str()).starts_with("ref");
+    if (reference) throw dnnl::error(dnnl_unimplemented, "only a slow reference implementation");
     p.set_primitive(dnnl::matmul(desc));
     p.add_input(DNNL_ARG_SRC, matrix(a), desc.src_desc());
     p.add_input(DNNL_ARG_WEIGHTS, matrix(b), desc.weights_desc());
