@@ -212,7 +212,8 @@ Array Array::to(DType dtype) const {
 
 Array Array::to(Device device) const {
   if (device == this->device()) return *this;
-  Array result = empty(shape_, dtype_, device);
+  Array result = is_channels_last() && !is_contiguous() ? empty_channels_last(shape_, dtype_, device)
+                                                        : empty(shape_, dtype_, device);
   result.copy_from(*this);
   return result;
 }
@@ -223,12 +224,34 @@ Array Array::clone() const {
   return result;
 }
 
+namespace {
+
+// Between devices, by way of the host where neither is the CPU. Only dense runs of bytes travel.
+void copy_across(const Array& from, const Array& to) {
+  const bool same_walk = from.dtype() == to.dtype() && ((from.is_contiguous() && to.is_contiguous()) ||
+                                                        (from.is_channels_last() && to.is_channels_last()));
+  if (!same_walk) {
+    Array there = Array::empty(from.shape(), to.dtype(), to.device());
+    copy_across(from.to(to.dtype()).contiguous(), there);
+    backend(to.device()).copy(there, to);
+  } else if (to.device().is_cpu()) {
+    backend(from.device()).download(from.raw(), to.raw(), to.bytes());
+  } else if (from.device().is_cpu()) {
+    backend(to.device()).upload(from.raw(), to.raw(), to.bytes());
+  } else {
+    const Array here = Array::empty(from.shape(), from.dtype());
+    backend(from.device()).download(from.raw(), here.raw(), here.bytes());
+    backend(to.device()).upload(here.raw(), to.raw(), to.bytes());
+  }
+}
+
+}  // namespace
+
 void Array::copy_from(const Array& source) {
-  TANDEM_CHECK(source.device() == device(), "copy: from ", source.device(), " to ", device(),
-               " is not possible in this build");
   const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
-  backend(device()).copy(expanded, *this);
+  if (source.device() == device()) backend(device()).copy(expanded, *this);
+  else copy_across(expanded, *this);
   storage_->written_by("copy_from");
 }
 

@@ -46,13 +46,14 @@ class Array {
   bool is_contiguous() const;     // row-major without gaps
   bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
 
-  // The first element. data<T>() checks that T is the array's dtype.
+  // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the CPU.
   void* raw() const {
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
   }
   template <class T>
   T* data() const {
     TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());
+    TANDEM_CHECK(device().is_cpu(), "array is on ", device(), ", where this program can't look: copy it with to(Device{})");
     return static_cast<T*>(raw());
   }
 

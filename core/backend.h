@@ -1,4 +1,4 @@
-// Backend: what a device must be able to compute. One implementation per device: core/cpu/, later core/cuda/.
+// Backend: what a device must be able to compute. One implementation per kind of device: core/cpu/, core/cuda/.
 //
 // Shapes, dtypes and devices are checked and outputs allocated above, in core/ops_*.cpp: an implementation receives views
 // that fit and only computes. `const Array&` is a handle; outputs come last and are written through it. Four-dimensional
@@ -66,10 +66,16 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Memory, 64-byte aligned, from a cache: a block given back serves the next request of its size class.
+  // Memory, aligned for every vector, from a cache: a block given back serves the next request of its size class.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) = 0;
   virtual MemoryStats memory_stats() const = 0;
+
+  // Bytes between the host's memory and the device's, after all work that was started before; done on return.
+  virtual void upload(const void* host, void* data, std::size_t bytes) = 0;
+  virtual void download(const void* data, void* host, std::size_t bytes) = 0;
+  // Waits for all work that this thread started. Error when some of it failed.
+  virtual void synchronize() = 0;
 
   // Element by element; any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
@@ -121,7 +127,8 @@ class Backend {
   virtual void log_softmax(const Array& x, const Array& y) = 0;
   virtual void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) = 0;
   // logits (N, C), target (N) i64; loss () is the mean of -log p[target]; probabilities (N, C) f32 for the gradient.
-  // Returns the first row whose target is outside of [0, C), or -1.
+  // Returns the first row whose target is outside of [0, C), or -1. A device whose work runs later returns -1, and its next
+  // download or synchronize throws.
   virtual std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
                                      const Array& probabilities) = 0;
   virtual void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
@@ -130,7 +137,10 @@ class Backend {
   virtual void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) = 0;
 };
 
-// The implementation for a device. Error when this build has none.
+// The implementation for a device, which becomes the one that this thread's calls go to. Error when this build has none.
 Backend& backend(Device device);
+
+// Where Device::Kind::cuda is not a GPU but something that behaves like one: for tests.
+void set_cuda_backend(Backend& (*of_device)(int index), int (*device_count)());
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ostream>
+#include <string_view>
 
 namespace tandem {
 
@@ -10,6 +11,7 @@ struct Device {
   Kind kind = Kind::cpu;
   int index = 0;  // which GPU; always 0 on the CPU
 
+  static Device cuda(int index) { return {Kind::cuda, index}; }
   bool is_cpu() const { return kind == Kind::cpu; }
   bool operator==(const Device&) const = default;
 };
@@ -17,5 +19,15 @@ struct Device {
 inline std::ostream& operator<<(std::ostream& out, Device device) {
   return device.is_cpu() ? out << "cpu" : out << "cuda:" << device.index;
 }
+
+// "cpu", "cuda" (the first GPU) or "cuda:1". Error for anything else.
+Device parse_device(std::string_view text);
+
+// How many there are: GPUs that this process can use. 0 also where the build, the driver or CUDA_VISIBLE_DEVICES has none.
+int device_count(Device::Kind kind);
+
+// Waits until the device has done all that this thread asked of it. Error when some of it failed: work on a GPU runs later
+// than the call that starts it.
+void synchronize(Device device);
 
 }  // namespace tandem

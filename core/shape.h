@@ -29,11 +29,11 @@ class Dims {
     return dims;
   }
 
-  int rank() const { return rank_; }
-  std::int64_t operator[](int i) const { return values_[i]; }
+  constexpr int rank() const { return rank_; }
+  constexpr std::int64_t operator[](int i) const { return values_[i]; }
   std::int64_t& operator[](int i) { return values_[i]; }
-  const std::int64_t* begin() const { return values_.data(); }
-  const std::int64_t* end() const { return values_.data() + rank_; }
+  constexpr const std::int64_t* begin() const { return values_.data(); }
+  constexpr const std::int64_t* end() const { return values_.data() + rank_; }
   void push_back(std::int64_t value) {
     TANDEM_CHECK(rank_ < max_rank, "an array has at most ", max_rank, " dimensions");
     values_[rank_++] = value;

@@ -1,27 +1,38 @@
-# tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder.
+# tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder, and every .cu where there is
+# CUDA. Folders named cuda, and files named nccl_*, are for builds with CUDA alone.
 # tandem_compile_options(target): the flags that every target of ours gets.
 
 function(tandem_compile_options target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms of GCC 12: in its own AVX-512 header (bug 105593) and in std::string (bug 105329).
-    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-uninitialized;-Wno-restrict>)
   endif()
   if(TANDEM_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Werror> "$<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings;-Xcompiler=-Werror>")
   endif()
   if(TANDEM_ARCH)
-    target_compile_options(${target} PRIVATE -march=${TANDEM_ARCH})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-march=${TANDEM_ARCH}>)
   endif()
   if(TANDEM_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-omit-frame-pointer>)
     target_link_options(${target} PUBLIC -fsanitize=${TANDEM_SANITIZE})
   endif()
 endfunction()
 
 function(tandem_layer name)
   cmake_parse_arguments(layer "" "" "USES;PRIVATE" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+  if(TANDEM_HAS_CUDA)
+    list(APPEND layer_PRIVATE third_party::cuda)
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/|/nccl_")
+  endif()
   add_library(tandem_${name} STATIC ${sources})
   set_target_properties(tandem_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_features(tandem_${name} PUBLIC cxx_std_20)

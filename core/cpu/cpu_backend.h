@@ -12,6 +12,9 @@ class CpuBackend final : public Backend {
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) override;
   MemoryStats memory_stats() const override;
+  void upload(const void* host, void* data, std::size_t bytes) override;
+  void download(const void* data, void* host, std::size_t bytes) override;
+  void synchronize() override {}
 
   // elementwise.cpp
   void copy(const Array& from, const Array& to) override;

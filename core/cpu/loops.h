@@ -1,50 +1,14 @@
-// Walks several arrays of one shape together, whatever their strides.
+// Loops over arrays of one shape, spread over threads.
 #pragma once
 
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/loop_plan.h>
 
 #include <algorithm>
 #include <array>
 
 namespace tandem::cpu {
-
-// The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array (the
-// output) is walked through memory in order. The innermost dimension is the last.
-template <int K>
-struct LoopPlan {
-  int rank = 0;
-  std::array<std::int64_t, Dims::max_rank> size{};
-  std::array<std::array<std::int64_t, K>, Dims::max_rank> stride{};  // in elements
-
-  explicit LoopPlan(const std::array<const Array*, K>& arrays) {
-    const Shape& shape = arrays[K - 1]->shape();
-    std::array<int, Dims::max_rank> order{};
-    int count = 0;
-    for (int i = 0; i < shape.rank(); ++i)
-      if (shape[i] != 1) order[count++] = i;
-    std::stable_sort(order.begin(), order.begin() + count,
-                     [&](int a, int b) { return arrays[K - 1]->strides()[a] > arrays[K - 1]->strides()[b]; });
-    for (int i = 0; i < count; ++i) {
-      std::array<std::int64_t, K> s;
-      for (int k = 0; k < K; ++k) s[k] = arrays[k]->strides()[order[i]];
-      const std::int64_t n = shape[order[i]];
-      bool joins = rank > 0;
-      for (int k = 0; joins && k < K; ++k) joins = stride[rank - 1][k] == s[k] * n;
-      if (joins) {
-        size[rank - 1] *= n;
-        stride[rank - 1] = s;
-      } else {
-        size[rank] = n;
-        stride[rank++] = s;
-      }
-    }
-    if (rank == 0) {
-      size[0] = 1;
-      rank = 1;
-    }
-  }
-};
 
 // Calls row(offsets, strides, n) for each innermost row of n elements; offsets and strides are in elements, one per array.
 // Rows are spread over threads, and a single long row is cut into pieces.
@@ -78,41 +42,63 @@ void for_each_row(const std::array<const Array*, K>& arrays, Row row) {
   });
 }
 
-// out[i] = f(in[i]...) element by element. The common strides (dense, or a repeated operand) get loops of their own, which
-// the compiler vectorises.
-template <class Out, class In, class F>
-void transform(const Array& a, const Array& out, F f) {
-  const In* pa = static_cast<const In*>(a.raw());
-  Out* po = static_cast<Out*>(out.raw());
-  for_each_row<2>({&a, &out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
-    const In* x = pa + offset[0];
-    Out* y = po + offset[1];
-    if (stride[0] == 1 && stride[1] == 1) {
-      for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) y[i * stride[1]] = f(x[i * stride[0]]);
-    }
-  });
-}
+// out[i] = f(in[i]...) element by element, for elementwise::map and the others. The common strides (dense, or a repeated
+// operand) get loops of their own, which the compiler vectorises.
+struct Loops {
+  template <class Out, class In, class F>
+  static void transform(const Array& a, const Array& out, F f) {
+    const In* pa = static_cast<const In*>(a.raw());
+    Out* po = static_cast<Out*>(out.raw());
+    for_each_row<2>({&a, &out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
+      const In* x = pa + offset[0];
+      Out* y = po + offset[1];
+      if (stride[0] == 1 && stride[1] == 1) {
+        for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) y[i * stride[1]] = f(x[i * stride[0]]);
+      }
+    });
+  }
 
-template <class Out, class In, class F>
-void transform(const Array& a, const Array& b, const Array& out, F f) {
-  const In* pa = static_cast<const In*>(a.raw());
-  const In* pb = static_cast<const In*>(b.raw());
-  Out* po = static_cast<Out*>(out.raw());
-  for_each_row<3>({&a, &b, &out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
-    const In* x = pa + offset[0];
-    const In* y = pb + offset[1];
-    Out* z = po + offset[2];
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
-      for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i], y[i]);
-    } else if (stride[0] == 1 && stride[1] == 0 && stride[2] == 1) {
-      const In repeated = *y;
-      for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i], repeated);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) z[i * stride[2]] = f(x[i * stride[0]], y[i * stride[1]]);
-    }
-  });
-}
+  template <class Out, class In, class F>
+  static void transform(const Array& a, const Array& b, const Array& out, F f) {
+    const In* pa = static_cast<const In*>(a.raw());
+    const In* pb = static_cast<const In*>(b.raw());
+    Out* po = static_cast<Out*>(out.raw());
+    for_each_row<3>({&a, &b, &out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
+      const In* x = pa + offset[0];
+      const In* y = pb + offset[1];
+      Out* z = po + offset[2];
+      if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
+        for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i], y[i]);
+      } else if (stride[0] == 1 && stride[1] == 0 && stride[2] == 1) {
+        const In repeated = *y;
+        for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i], repeated);
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) z[i * stride[2]] = f(x[i * stride[0]], y[i * stride[1]]);
+      }
+    });
+  }
+
+  template <class Out, class In, class F>
+  static void transform(const Array& a, const Array& b, const Array& c, const Array& out, F f) {
+    const In* pa = static_cast<const In*>(a.raw());
+    const In* pb = static_cast<const In*>(b.raw());
+    const In* pc = static_cast<const In*>(c.raw());
+    Out* po = static_cast<Out*>(out.raw());
+    for_each_row<4>({&a, &b, &c, &out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
+      const In* x = pa + offset[0];
+      const In* y = pb + offset[1];
+      const In* z = pc + offset[2];
+      Out* w = po + offset[3];
+      if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
+        for (std::int64_t i = 0; i < n; ++i) w[i] = f(x[i], y[i], z[i]);
+      } else {
+        for (std::int64_t i = 0; i < n; ++i)
+          w[i * stride[3]] = f(x[i * stride[0]], y[i * stride[1]], z[i * stride[2]]);
+      }
+    });
+  }
+};
 
 }  // namespace tandem::cpu

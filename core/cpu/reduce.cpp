@@ -1,6 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/reductions.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,40 +11,14 @@ namespace tandem {
 
 namespace {
 
-// Sums run in double (i64 for integers): as exact as the result's dtype can show, whatever the order.
-template <class T>
-using sum_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
-
-// Splits x's dimensions into those that y keeps and those it does not.
-struct ReducePlan {
-  Shape kept_shape, reduced_shape;
-  Strides kept_strides, reduced_strides;
-  ReducePlan(const Array& x, const Array& y) {
-    for (int i = 0; i < x.rank(); ++i) {
-      const bool reduced = y.shape()[i] == 1;
-      (reduced ? reduced_shape : kept_shape).push_back(x.shape()[i]);
-      (reduced ? reduced_strides : kept_strides).push_back(x.strides()[i]);
-    }
-  }
-  bool keeps_neighbours_apart() const {
-    const int last = kept_shape.rank() - 1;
-    return last >= 0 && kept_strides[last] == 1 && kept_shape[last] > 1;
-  }
-};
-
 std::int64_t offset_of(std::int64_t index, const Shape& shape, const Strides& strides) {
-  std::int64_t offset = 0;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    offset += index % shape[d] * strides[d];
-    index /= shape[d];
-  }
-  return offset;
+  return tandem::offset_of(index, shape.rank(), shape.begin(), strides.begin());
 }
 
 // Calls f(out, offset, stride, n) for each output element and each innermost row of what reduces into it.
 template <class Start, class Row, class Finish>
 void reduce_rows(const ReducePlan& plan, Start start, Row row, Finish finish) {
-  const std::int64_t outputs = plan.kept_shape.product(), count = plan.reduced_shape.product();
+  const std::int64_t outputs = plan.outputs(), count = plan.count();
   const int last = plan.reduced_shape.rank() - 1;
   const std::int64_t n = last < 0 ? 1 : plan.reduced_shape[last];
   const std::int64_t stride = last < 0 ? 1 : plan.reduced_strides[last];
@@ -75,7 +50,7 @@ Sum sum_of_row(const T* row, std::int64_t n) {
 template <class Sum, class C, class T, class Finish>
 void sum_columns(const ReducePlan& plan, const T* data, Finish finish) {
   constexpr std::int64_t width = 128;
-  const std::int64_t outputs = plan.kept_shape.product(), count = plan.reduced_shape.product();
+  const std::int64_t outputs = plan.outputs(), count = plan.count();
   const std::int64_t columns = plan.kept_shape[plan.kept_shape.rank() - 1];
   const std::int64_t blocks = (columns + width - 1) / width;
   cpu::parallel_for(outputs / columns * blocks, outputs * count, [&](std::int64_t block) {
@@ -95,7 +70,7 @@ void sum_columns(const ReducePlan& plan, const T* data, Finish finish) {
 
 void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
   const ReducePlan plan(x, y);
-  const double scale = op == Reduction::mean ? 1.0 / static_cast<double>(plan.reduced_shape.product()) : 1.0;
+  const double scale = op == Reduction::mean ? 1.0 / static_cast<double>(plan.count()) : 1.0;
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
@@ -104,18 +79,18 @@ void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
       dispatch(y.dtype(), [&](auto result) {
         using Out = decltype(result);
         Out* out = static_cast<Out*>(y.raw());
-        const auto finish = [out, scale, op](std::int64_t o, sum_t<T> sum) {
+        const auto finish = [out, scale, op](std::int64_t o, typename Sum<T>::Number sum) {
           const auto convert = [](auto value) {
             return static_cast<Out>(static_cast<compute_t<Out>>(value));
           };
           out[o] = op == Reduction::mean ? convert(sum * scale) : convert(sum);
         };
-        if (plan.keeps_neighbours_apart()) return sum_columns<sum_t<T>, C>(plan, data, finish);
+        if (plan.keeps_neighbours_apart()) return sum_columns<typename Sum<T>::Number, C>(plan, data, finish);
         reduce_rows(
-            plan, [] { return sum_t<T>(0); },
-            [data](sum_t<T>& sum, std::int64_t offset, std::int64_t stride, std::int64_t n) {
+            plan, [] { return typename Sum<T>::Number(0); },
+            [data](typename Sum<T>::Number& sum, std::int64_t offset, std::int64_t stride, std::int64_t n) {
               if (stride == 1) {
-                sum += sum_of_row<sum_t<T>, C>(data + offset, n);
+                sum += sum_of_row<typename Sum<T>::Number, C>(data + offset, n);
               } else {
                 for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(data[offset + i * stride]);
               }
@@ -124,25 +99,20 @@ void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
       });
       return;
     }
-    struct Best {
-      C value{};
-      std::int64_t index = -1, seen = 0;
-    };
     T* values = op == Reduction::max ? static_cast<T*>(y.raw()) : nullptr;
     std::int64_t* indices = op == Reduction::argmax ? static_cast<std::int64_t*>(y.raw()) : nullptr;
+    struct Search {
+      Largest<T> largest;
+      std::int64_t seen = 0;
+    };
     reduce_rows(
-        plan, [] { return Best{}; },
-        [data](Best& best, std::int64_t offset, std::int64_t stride, std::int64_t n) {
-          for (std::int64_t i = 0; i < n; ++i, ++best.seen) {
-            const C v = static_cast<C>(data[offset + i * stride]);
-            // The first of equals; a NaN is the maximum (v != v only for NaN).
-            if (best.index < 0 || v > best.value || (v != v && best.value == best.value))
-              best = {v, best.seen, best.seen};
-          }
+        plan, [] { return Search{}; },
+        [data](Search& search, std::int64_t offset, std::int64_t stride, std::int64_t n) {
+          for (std::int64_t i = 0; i < n; ++i) search.largest.add(data[offset + i * stride], search.seen++);
         },
-        [values, indices](std::int64_t o, const Best& best) {
-          if (values) values[o] = static_cast<T>(best.value);
-          if (indices) indices[o] = best.index;
+        [values, indices](std::int64_t o, const Search& search) {
+          if (values) values[o] = static_cast<T>(search.largest.value);
+          if (indices) indices[o] = search.largest.index;
         });
   });
 }

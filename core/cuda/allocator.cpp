@@ -1,0 +1,70 @@
+#include <tandem/core/caching_allocator.h>
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/device_memory.h>
+#include <tandem/core/cuda/runtime.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+namespace tandem {
+
+namespace cuda {
+namespace {
+
+constexpr std::size_t alignment = 512;  // a multiple of every vector and of cuDNN's wishes
+
+class DeviceMemory : public MemorySource {
+ public:
+  explicit DeviceMemory(int index) : index_(index) {}
+  void* allocate(std::size_t bytes) override {
+    use_device(index_);
+    void* block = nullptr;
+    const cudaError_t status = cudaMalloc(&block, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is no longer news
+      return nullptr;
+    }
+    check(status, "cudaMalloc");
+    return block;
+  }
+  // Waits until the GPU has done all its work.
+  void release(void* block, std::size_t) override {
+    use_device(index_);
+    TANDEM_CUDA(cudaFree(block));
+  }
+  std::string situation() const override {
+    std::size_t free = 0, total = 0;
+    TANDEM_CUDA(cudaMemGetInfo(&free, &total));
+    return " on cuda:" + std::to_string(index_) + ", of whose " + std::to_string(total) + " bytes " +
+           std::to_string(free) + " are free";
+  }
+
+ private:
+  const int index_;
+};
+
+}  // namespace
+
+CachingAllocator& device_allocator(int index) {
+  struct Memory {
+    explicit Memory(int index) : source(index), allocator(source, alignment) {}
+    DeviceMemory source;
+    CachingAllocator allocator;
+  };
+  // Never destroyed, like the CPU's: and the driver may be gone before static Arrays are.
+  static auto* memories = new std::array<std::unique_ptr<Memory>, 64>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto& memory = memories->at(static_cast<std::size_t>(index));
+  if (!memory) memory = std::make_unique<Memory>(index);
+  return memory->allocator;
+}
+
+}  // namespace cuda
+
+void* CudaBackend::allocate(std::size_t bytes) { return cuda::device_allocator(index_).allocate(bytes); }
+void CudaBackend::deallocate(void* data, std::size_t bytes) { cuda::device_allocator(index_).deallocate(data, bytes); }
+MemoryStats CudaBackend::memory_stats() const { return cuda::device_allocator(index_).stats(); }
+
+}  // namespace tandem

@@ -1,0 +1,56 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/faults.h>
+#include <tandem/core/cuda/runtime.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+namespace tandem {
+
+CudaBackend::CudaBackend(int index) : index_(index) {}
+
+void CudaBackend::upload(const void* host, void* data, std::size_t bytes) {
+  TANDEM_CUDA(cudaMemcpyAsync(data, host, bytes, cudaMemcpyHostToDevice, cuda::current_stream()));
+  TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
+}
+
+void CudaBackend::download(const void* data, void* host, std::size_t bytes) {
+  TANDEM_CUDA(cudaMemcpyAsync(host, data, bytes, cudaMemcpyDeviceToHost, cuda::current_stream()));
+  synchronize();
+}
+
+void CudaBackend::synchronize() {
+  TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
+  cuda::check_faults(index_);
+}
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+CudaBackend& cuda_backend(int index) {
+  static auto* backends = new std::array<std::unique_ptr<CudaBackend>, 64>;
+  static std::mutex mutex;
+  static const int count = [] {
+    int found = 0;
+    TANDEM_CUDA(cudaGetDeviceCount(&found));
+    return found;
+  }();
+  TANDEM_CHECK(index >= 0 && index < count, "cuda:", index, " is not here: this process sees ", count,
+               count == 1 ? " GPU" : " GPUs");
+  {
+    const std::lock_guard lock(mutex);
+    auto& backend = backends->at(static_cast<std::size_t>(index));
+    if (!backend) backend = std::make_unique<CudaBackend>(index);
+  }
+  cuda::use_device(index);
+  return *(*backends)[static_cast<std::size_t>(index)];
+}
+
+}  // namespace tandem

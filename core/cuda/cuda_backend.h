@@ -1,0 +1,84 @@
+// A GPU through CUDA: cuBLASLt for matrix products, cuDNN for convolutions, own kernels for the rest, from the same functors
+// as on the CPU. Every file here implements the family of operations that the file of the same name in core/cpu/ does.
+//
+// Work runs later, in the order of the calls, in one stream per GPU; only download and synchronize wait for it. A kernel that
+// finds its input invalid (a class that does not exist) says so then.
+#pragma once
+
+#include <tandem/core/backend.h>
+
+namespace tandem {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int index);
+
+  // cuda_backend.cpp
+  void upload(const void* host, void* data, std::size_t bytes) override;
+  void download(const void* data, void* host, std::size_t bytes) override;
+  void synchronize() override;
+
+  // allocator.cpp
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data, std::size_t bytes) override;
+  MemoryStats memory_stats() const override;
+
+  // elementwise.cu
+  void copy(const Array& from, const Array& to) override;
+  void fill(const Array& to, double value) override;
+  void map(const UnaryOp& op, const Array& x, const Array& y) override;
+  void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) override;
+  void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) override;
+  void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
+                const Array& grad) override;
+  void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) override;
+
+  // reduce.cu
+  void reduce(Reduction op, const Array& x, const Array& y) override;
+
+  // matmul.cpp
+  void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;
+
+  // conv2d.cpp
+  void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+              const Array& y) override;
+  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
+                         const Array& grad_x) override;
+  void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                          const std::optional<Array>& grad_bias) override;
+
+  // max_pool2d.cu
+  void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) override;
+  void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+                       const Array& grad_x) override;
+
+  // batch_norm.cu
+  void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) override;
+  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
+                        const Array& selected, const Array& index) override;
+  void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                              const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) override;
+  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                             const Array& grad_y, const Array& index, const Array& mean_dy,
+                             const Array& mean_dy_xhat, const Array& grad_x) override;
+
+  // loss.cu
+  void log_softmax(const Array& x, const Array& y) override;
+  void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) override;
+  std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
+                             const Array& probabilities) override;
+  void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
+                          const Array& grad_logits) override;
+
+  // optimizer.cu
+  void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
+
+ private:
+  const int index_;
+};
+
+// Error when there is no such GPU. Makes it the one that this thread's calls go to.
+CudaBackend& cuda_backend(int index);
+int cuda_device_count();  // 0 also where there is no driver
+
+}  // namespace tandem

@@ -1,0 +1,28 @@
+// How a kernel is started.
+#pragma once
+
+#include <tandem/core/cuda/runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tandem::cuda {
+
+// Runs `kernel` in the current stream.
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_identity_t<Parameters>... arguments) {
+#ifdef __CUDACC__
+  kernel<<<grid, block, 0, current_stream()>>>(arguments...);
+#else
+  emulation::run(kernel, grid, block, arguments...);  // tests/emulation
+#endif
+  check(cudaGetLastError(), "kernel launch");
+}
+
+// Blocks of `threads` for one thread per element; a kernel that walks on by the grid's size copes with fewer.
+inline dim3 blocks_for(std::int64_t elements, int threads, std::int64_t most = 132 * 32) {
+  const std::int64_t blocks = (elements + threads - 1) / threads;
+  return dim3(static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most));
+}
+
+}  // namespace tandem::cuda

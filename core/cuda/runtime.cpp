@@ -1,0 +1,58 @@
+#include <tandem/core/cuda/runtime.h>
+
+#include <array>
+#include <mutex>
+
+namespace tandem::cuda {
+
+namespace {
+
+constexpr int most_devices = 64;
+thread_local cudaStream_t guarded_stream = nullptr;
+
+const char* advice(cudaError_t status) {
+  switch (status) {
+    case cudaErrorInsufficientDriver:
+      return ": the NVIDIA driver is older than this build's CUDA; update the driver or use --device cpu";
+    case cudaErrorNoDevice: return ": this machine has no NVIDIA GPU, or it is hidden (CUDA_VISIBLE_DEVICES)";
+    case cudaErrorNoKernelImageForDevice:
+      return ": this build has no code for this GPU; configure with -DTANDEM_CUDA_ARCH=native";
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer to see which";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  int device = -1;
+  cudaGetDevice(&device);
+  detail::fail("CUDA, ", call, " on cuda:", device, ": ", cudaGetErrorName(status), ", ",
+               cudaGetErrorString(status), advice(status));
+}
+
+void use_device(int index) {
+  int now = -1;
+  if (cudaGetDevice(&now) != cudaSuccess || now != index) TANDEM_CUDA(cudaSetDevice(index));
+}
+
+cudaStream_t current_stream() {
+  if (guarded_stream) return guarded_stream;
+  static std::array<cudaStream_t, most_devices> streams{};
+  static std::array<std::once_flag, most_devices> made;
+  int device = 0;
+  TANDEM_CUDA(cudaGetDevice(&device));
+  std::call_once(made.at(static_cast<std::size_t>(device)), [&] {
+    TANDEM_CUDA(cudaStreamCreateWithFlags(&streams[static_cast<std::size_t>(device)], cudaStreamNonBlocking));
+  });
+  return streams[static_cast<std::size_t>(device)];
+}
+
+StreamGuard::StreamGuard(cudaStream_t stream) : before_(guarded_stream) { guarded_stream = stream; }
+StreamGuard::~StreamGuard() { guarded_stream = before_; }
+
+}  // namespace tandem::cuda

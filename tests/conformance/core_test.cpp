@@ -1,0 +1,57 @@
+// Every raw operation on the GPU gives what it gives on the CPU.
+#include <tandem/core/ops.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tandem {
+namespace {
+
+const Device cuda = Device::cuda(0);
+
+Array numbers(const Shape& shape, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(shape.product()));
+  for (float& v : values) v = normal(random);
+  return Array::from(values, shape);
+}
+
+void expect_same(const Array& expected, const Array& found, double tolerance) {
+  ASSERT_EQ(expected.shape(), found.shape());
+  ASSERT_EQ(expected.dtype(), found.dtype());
+  const auto e = expected.to_vector<double>(), f = found.to_vector<double>();
+  for (std::size_t i = 0; i < e.size(); ++i)
+    ASSERT_NEAR(e[i], f[i], tolerance * std::max(1.0, std::abs(e[i]))) << "element " << i;
+}
+
+TEST(CudaCore, CopiesToTheDeviceAndBack) {
+  const Array a = numbers({3, 5, 7}).permute({2, 0, 1});
+  const Array there = a.to(cuda);
+  EXPECT_EQ(there.device(), cuda);
+  EXPECT_EQ(there.to(Device{}).to_vector<float>(), a.to_vector<float>());
+}
+
+TEST(CudaCore, MapsDenseAndStrided) {
+  const Array a = numbers({33, 65});
+  for (const Array& x : {a, a.transpose(0, 1), a.slice(1, 3, 20)}) {
+    const Array there = x.to(cuda);
+    expect_same(ops::map(functors::Tanh{}, x), ops::map(functors::Tanh{}, there).to(Device{}), 1e-6);
+    const Array view = a.to(cuda).transpose(0, 1);
+    expect_same(ops::map(functors::Relu{}, a.transpose(0, 1)), ops::map(functors::Relu{}, view).to(Device{}), 0);
+  }
+}
+
+TEST(CudaCore, ReducesRowsAndColumns) {
+  const Array a = numbers({70, 1000});
+  for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{0, 1}}) {
+    expect_same(ops::reduce(Reduction::sum, a, dims), ops::reduce(Reduction::sum, a.to(cuda), dims), 1e-6);
+    expect_same(ops::reduce(Reduction::max, a, dims), ops::reduce(Reduction::max, a.to(cuda), dims), 0);
+  }
+  expect_same(ops::reduce(Reduction::argmax, a, {1}), ops::reduce(Reduction::argmax, a.to(cuda), {1}), 0);
+}
+
+}  // namespace
+}  // namespace tandem

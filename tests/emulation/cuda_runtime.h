@@ -1,0 +1,168 @@
+// A GPU that is a loop on the CPU, so that kernels and the code around them can be run where there is none.
+//
+// This header stands in for the CUDA toolkit's own: the same names, as far as core/cuda/ uses them. Kernels are compiled as
+// C++; a launch runs its blocks one after the other, and the threads of a block one after the other too, except that a
+// thread which waits for others (__syncthreads, a shuffle) lets them run first. What this shows: indices, arithmetic,
+// barriers that not all threads reach, what is asked of the driver and in which order. What it can't show: races between
+// threads, alignment, speed. The driver's memory is the host's, with limits, failures and a log that a test can set and
+// read.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __forceinline__ inline
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+inline dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorAssert = 710,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+struct EmulatedStream;
+struct EmulatedEvent;
+struct EmulatedGraph;
+using cudaStream_t = EmulatedStream*;
+using cudaEvent_t = EmulatedEvent*;
+using cudaGraph_t = EmulatedGraph*;
+using cudaGraphExec_t = EmulatedGraph*;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocMapped = 2, cudaHostAllocDefault = 0;
+
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes);
+cudaError_t cudaFree(void* data);
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+// While a stream is captured, launches and copies are recorded instead of run.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+
+namespace emulation {
+
+void run_kernel(dim3 grid, dim3 block, std::function<void()> thread);
+
+template <class... Parameters, class... Arguments>
+void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
+  run_kernel(grid, block, [=] { kernel(arguments...); });
+}
+
+void wait_for_block();
+void wait_for_warp();
+unsigned lane();
+std::uint64_t* slots_of_warp();  // one for each of its 32 lanes
+
+// What a test can see and set. The log has a line for each call of the driver that does something: "cudaMalloc 512",
+// "launch 4 x 256".
+struct Driver {
+  std::vector<std::string> log;
+  std::size_t total_bytes = std::size_t{1} << 32;  // of the GPU's memory
+  std::size_t used_bytes = 0;
+  int devices = 1;
+  std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
+  cudaError_t failure = cudaErrorLaunchFailure;
+};
+Driver& driver();
+
+}  // namespace emulation
+
+inline void __syncthreads() { emulation::wait_for_block(); }
+inline void __syncwarp(unsigned = 0xffffffffu) { emulation::wait_for_warp(); }
+
+template <class T>
+T emulated_shuffle(T value, unsigned from_lane) {
+  static_assert(sizeof(T) <= 8);
+  std::uint64_t* slots = emulation::slots_of_warp();
+  std::memcpy(&slots[emulation::lane()], &value, sizeof(T));
+  emulation::wait_for_warp();
+  T result;
+  std::memcpy(&result, &slots[from_lane % 32], sizeof(T));
+  emulation::wait_for_warp();
+  return result;
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int lane_mask) {
+  return emulated_shuffle(value, emulation::lane() ^ static_cast<unsigned>(lane_mask));
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, unsigned delta) {
+  const unsigned from = emulation::lane() + delta;
+  return emulated_shuffle(value, from < 32 ? from : emulation::lane());
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int from_lane) {
+  return emulated_shuffle(value, static_cast<unsigned>(from_lane));
+}
+
+template <class T>
+T atomicAdd(T* where, T value) {
+  const T before = *where;
+  *where = before + value;
+  return before;
+}
+template <class T>
+T atomicMin(T* where, T value) {
+  const T before = *where;
+  if (value < before) *where = value;
+  return before;
+}
+template <class T>
+T atomicCAS(T* where, T expected, T value) {
+  const T before = *where;
+  if (before == expected) *where = value;
+  return before;
+}
+inline void __threadfence() {}
+inline void __threadfence_system() {}
