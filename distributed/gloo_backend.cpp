@@ -87,8 +87,9 @@ class GlooBackend : public HostBackend {
   GlooBackend(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size), sent_(options.size), received_(options.size) {
     const BlockSigpipe block;
-    const std::string address =
-        share_a_host(members) && options.interface.empty() ? "127.0.0.1" : local_address(options.interface);
+    const std::string address = !options.interface.empty() ? local_address(options.interface)
+                                : share_a_host(members)    ? "127.0.0.1"
+                                                           : reachable_address(store->local_address());
     try {
       auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
