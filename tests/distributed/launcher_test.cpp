@@ -292,8 +292,9 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
 
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
-  expect_parts(err(), {"rank 0 failed first: exit code 7",
-                       "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  expect_parts(
+      err(), {"rank 0 failed first: exit code 7",
+              "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
   EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
 }
 
@@ -304,9 +305,9 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
   EXPECT_EQ(run_shell(6, "case $RANK in 0) " + report("no data") + ";; 4) sleep 0.1; " + report("other") +
                              ";; *) sleep 0.1; " + report("no data") + ";; esac"),
             1);
-  expect_parts(err(), {"rank 0 failed first: exit code 1", "    no data\n",
-                       "\n  then ranks 1-3, 5: exit code 1: the same\n",
-                       "\n  then rank 4: exit code 1: other\n"});
+  expect_parts(err(),
+               {"rank 0 failed first: exit code 1", "    no data\n",
+                "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {

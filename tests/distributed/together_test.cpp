@@ -28,8 +28,7 @@ TEST(RunTogether, throws_everywhere_what_is_no_exception) {
       if (group->rank() == 1) throw 42;
     });
   });
-  EXPECT_EQ(testing::message_of(results[0]),
-            "rank 1 failed: something that is no std::exception was thrown");
+  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: something that is no std::exception was thrown");
   EXPECT_EQ(testing::message_of(results[1]), "something that is no std::exception was thrown");
 }
 
