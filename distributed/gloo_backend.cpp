@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -100,7 +101,10 @@ class GlooBackend : public HostBackend {
       context->setTimeout(options.timeout);
       context_ = context;
     } catch (const std::exception& error) {
-      detail::fail("rank ", rank_, " at ", address, " could not connect to all other ranks: ", error.what());
+      const std::string reason = error.what();
+      const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
+      detail::fail(members[rank_].name(), " at ", address, " could not connect to all other ranks: ", reason,
+                   is_out_of_files ? ": raise the limit (ulimit -n)" : "");
     }
   }
 
