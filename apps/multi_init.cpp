@@ -2,7 +2,9 @@
 #include <tandem/distributed/cores.h>
 #include <tandem/tandem.h>
 
+#include <charconv>
 #include <iostream>
+#include <string_view>
 
 using namespace tandem;
 using namespace tandem::distributed;
@@ -47,7 +49,15 @@ void train(int rank, int epochs, int world_size) {
 }
 
 int main(int argc, char** argv) try {
-  const int world_size = argc > 1 ? std::stoi(argv[1]) : available_cores();
+  int world_size = available_cores();
+  if (argc > 1) {
+    const std::string_view processes = argv[1];
+    const auto [end, error] = std::from_chars(processes.begin(), processes.end(), world_size);
+    if (error != std::errc() || end != processes.end() || world_size < 1) {
+      std::cerr << "multi_init: " << processes << ": expected a number of processes, at least 1\n";
+      return 2;
+    }
+  }
   constexpr int epochs = 5;
   spawn(world_size, [&](int rank) { train(rank, epochs, world_size); });
 } catch (const std::exception& error) {

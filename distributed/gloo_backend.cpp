@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -87,8 +88,9 @@ class GlooBackend : public HostBackend {
   GlooBackend(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size), sent_(options.size), received_(options.size) {
     const BlockSigpipe block;
-    const std::string address =
-        share_a_host(members) && options.interface.empty() ? "127.0.0.1" : local_address(options.interface);
+    const std::string address = !options.interface.empty() ? local_address(options.interface)
+                                : share_a_host(members)    ? "127.0.0.1"
+                                                           : reachable_address(store->local_address());
     try {
       auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
@@ -99,7 +101,10 @@ class GlooBackend : public HostBackend {
       context->setTimeout(options.timeout);
       context_ = context;
     } catch (const std::exception& error) {
-      detail::fail("rank ", rank_, " at ", address, " could not connect to all other ranks: ", error.what());
+      const std::string reason = error.what();
+      const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
+      detail::fail(members[rank_].name(), " at ", address, " could not connect to all other ranks: ", reason,
+                   is_out_of_files ? ": raise the limit (ulimit -n)" : "");
     }
   }
 

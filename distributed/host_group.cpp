@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -376,7 +377,10 @@ class HostGroup : public ProcessGroup {
  public:
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
-    auto members = meet(*store_, options.rank, options.size, job_rank, options.timeout);
+    store_->set_when_gone(left_key(options.rank));
+    const bool may_share = options.backend == "auto" || options.backend == "shm";
+    auto members = meet(*store_, options.rank, options.size, job_rank,
+                        may_share ? shared_memory_problem(options.size) : "", options.timeout);
     auto backend = connect(members);
     engine_ = std::make_shared<Engine>(store_, std::move(members), options, std::move(backend));
     name_ = engine_->backend().name();
@@ -404,6 +408,7 @@ class HostGroup : public ProcessGroup {
     GroupOptions options = options_;
     options.rank = -1;
     options.size = static_cast<int>(ranks.size());
+    if (no_sharing_) options.backend = "gloo";
     std::string list;
     std::vector<char> seen(static_cast<std::size_t>(size()));
     for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -427,15 +432,36 @@ class HostGroup : public ProcessGroup {
  private:
   std::unique_ptr<HostBackend> connect(const Members& members) {
     if (options_.backend == "mpi") return mpi_backend(*store_, members, options_);
-    const bool shared = options_.backend == "shm" || (options_.backend == "auto" && share_a_host(members));
-    return shared ? shared_memory_backend(*store_, members, options_)
+    bool shares = options_.backend == "shm" || (options_.backend == "auto" && share_a_host(members));
+    for (const auto& member : members) {
+      if (!shares || member.cannot_share.empty()) continue;
+      const auto problem = member.name() + ": " + member.cannot_share;
+      if (options_.backend != "auto") give_up(problem);
+      shares = false;
+      no_sharing_ = true;
+      if (rank() == 0) std::cerr << "note: the ranks communicate over TCP: " << problem << std::endl;
+    }
+    return shares ? shared_memory_backend(*store_, members, options_)
                   : gloo_backend(store_, members, options_);
+  }
+
+  // All ranks find the same problem. Rank 0, which may be serving the store, leaves last.
+  [[noreturn]] void give_up(const std::string& problem) {
+    store_->set(left_key(rank()), "");
+    std::vector<std::string> others;
+    for (int r = 1; r < size(); ++r) others.push_back(left_key(r));
+    try {
+      if (rank() == 0) store_->wait(others, std::chrono::seconds(2));
+    } catch (const Error&) {
+    }
+    detail::fail(problem);
   }
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
   std::shared_ptr<Engine> engine_;
   const char* name_ = "";
+  bool no_sharing_ = false;  // of memory, though all are on one host
   int subgroups_ = 0;
 };
 

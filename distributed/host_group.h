@@ -16,10 +16,10 @@ struct GroupOptions {
   // The longest wait for a peer, in any operation and while connecting.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
   // The network interface, by name ("eth0") or by network ("10.1.0.0/16"). Empty: the loopback when all ranks
-  // share a host, else the address of the host's name.
+  // share a host, else the one from which this host reaches the store.
   std::string interface {};
   // "gloo": TCP. "shm": memory that the ranks share; Error unless all are on one host. "auto": shm where that
-  // is so, else gloo. "mpi": the MPI that started the processes (mpirun, srun --mpi=...), where the build has it.
+  // is so and every rank has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun --mpi=...), where the build has it.
   std::string backend = "auto";
 };
 

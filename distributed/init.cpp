@@ -3,6 +3,7 @@
 #include <tandem/distributed/local_group.h>
 #include <tandem/distributed/rendezvous.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -22,7 +23,12 @@ Endpoint parse_endpoint(const std::string& method) {
                "' is not of the form tcp://HOST:PORT");
   std::string host = method.substr(tcp.size(), colon - tcp.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  return {host, method.substr(colon + 1)};
+  const std::string port = method.substr(colon + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  TANDEM_CHECK(error == std::errc() && end == port.data() + port.size() && number >= 1 && number <= 65535,
+               "init method '", method, "' has the port ", port, ", expected a number from 1 to 65535");
+  return {host, port};
 }
 
 const char* process_variable(const char* name) { return std::getenv(name); }

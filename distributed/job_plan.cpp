@@ -102,6 +102,7 @@ std::string encode(const NodeStatus& s) {
                   {"generation", s.generation},
                   {"has_failed", s.has_failed},
                   {"failures", to_json(s.failures)},
+                  {"ended_well", s.ended_well},
                   {"stopped_by", s.stopped_by}});
 }
 
@@ -120,6 +121,7 @@ NodeStatus decode_status(const std::string& text) {
     s.generation = value.at("generation");
     s.has_failed = value.at("has_failed");
     s.failures = failures_from(value.at("failures"));
+    s.ended_well = value.at("ended_well").get<std::vector<int>>();
     s.stopped_by = value.at("stopped_by");
     return s;
   });
@@ -134,6 +136,7 @@ std::string encode(const JobPlan& p) {
                   {"restarts", p.restarts},
                   {"members", members},
                   {"failures", to_json(p.failures)},
+                  {"ended_early", p.ended_early},
                   {"reason", p.reason},
                   {"exit_code", p.exit_code}});
 }
@@ -147,6 +150,7 @@ JobPlan decode_plan(const std::string& text) {
     for (const auto& m : value.at("members"))
       p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
     p.failures = failures_from(value.at("failures"));
+    p.ended_early = value.at("ended_early").get<std::vector<int>>();
     p.reason = value.at("reason");
     p.exit_code = value.at("exit_code");
     return p;
@@ -234,6 +238,7 @@ void Coordinator::start(std::vector<NodeStatus> members) {
   plan_.verdict = Verdict::run;
   plan_.members.clear();
   plan_.failures.clear();
+  plan_.ended_early.clear();
   plan_.reason.clear();
   int rank = 0;
   for (const auto& node : members) {
@@ -295,17 +300,20 @@ void Coordinator::watch() {
 void Coordinator::conclude(Time now) {
   bool can_go_on = true;
   std::vector<WorkerFailure> failures;
+  std::vector<int> ended_early;
   for (const auto& member : plan_.members) {
     const auto& status = node(member.id);
     const bool has_ended = status.state == State::ended && status.generation == plan_.generation;
     if (is_there(status) && !has_ended) return;
     can_go_on = can_go_on && !(status.serves_store && status.state == State::left);
-    if (status.generation == plan_.generation)
-      failures.insert(failures.end(), status.failures.begin(), status.failures.end());
+    if (status.generation != plan_.generation) continue;
+    failures.insert(failures.end(), status.failures.begin(), status.failures.end());
+    ended_early.insert(ended_early.end(), status.ended_well.begin(), status.ended_well.end());
   }
   note_trouble();
   sort_by_cause(failures);
   plan_.failures = std::move(failures);
+  plan_.ended_early = std::move(ended_early);
   if (makes_room_ && plan_.failures.empty() && trouble_.empty()) {
     plan_.reason = newcomer_;
   } else {

@@ -31,6 +31,7 @@ struct NodeStatus {
   int generation = -1;                  // that it runs or ran
   bool has_failed = false;              // in that generation
   std::vector<WorkerFailure> failures;  // of that generation, complete once it has ended
+  std::vector<int> ended_well;          // its ranks that ended with exit code 0 and had not been told to stop
   int stopped_by = 0;                   // the signal that made its launcher leave
 
   // Of the observer, not of the node: for how long it has not been heard of.
@@ -53,8 +54,9 @@ struct JobPlan {
   int restarts = 0;             // so far
   std::vector<Member> members;  // of the generation, by node number
   std::vector<WorkerFailure>
-      failures;        // the cause first: of the generation before (gather), or of the last one (failed)
-  std::string reason;  // why a generation ended or the job failed, where it was no rank
+      failures;  // the cause first: of the generation before (gather), or of the last one (failed)
+  std::vector<int> ended_early;  // ranks that ended well while others worked
+  std::string reason;            // why a generation ended or the job failed, where it was no rank
   int exit_code = 0;
 
   int world_size() const;

@@ -145,7 +145,7 @@ int Node::run() {
   if (!stopped_by_) {
     code = conclude(*end_);
   } else if (status_.has_failed && !status_.failures.empty()) {  // before the signal came
-    err_.add(explain(status_.failures, seconds()));
+    err_.add(explain(status_.failures, status_.ended_well, seconds()));
     code = status_.failures.front().exit_code();
   } else {
     say("stopped by " + signal_name(stopped_by_));
@@ -192,6 +192,7 @@ void Node::follow(const JobPlan& plan) {
         status_.state = State::waiting;
         status_.has_failed = false;
         status_.failures.clear();
+        status_.ended_well.clear();
         rendezvous_->report(status_);
       }
       return;
@@ -226,6 +227,7 @@ void Node::finish_group() {
   status_.state = State::ended;
   if (group_) {
     status_.failures = group_->failures();
+    status_.ended_well = group_->ended_well();
     // A rank that succeeded in vain, or was stopped for another's failure, is no failure of this node.
     status_.has_failed = group_->has_failed();
   }
@@ -293,7 +295,7 @@ void Node::explain_restart(const JobPlan& plan) {
   if (plan.generation <= explained_) return;
   explained_ = plan.generation;
   if (!plan.reason.empty()) say(plan.reason);
-  if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
   say("all ranks start again" + (plan.restarts == 0 ? ""
                                                     : ": restart " + std::to_string(plan.restarts) + " of " +
                                                           std::to_string(options_.max_restarts)));
@@ -310,7 +312,7 @@ int Node::conclude(const JobPlan& plan) {
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
   }
   if (!plan.reason.empty()) say(plan.reason);
-  if (!plan.failures.empty()) err_.add(explain(plan.failures, seconds()));
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
   return plan.exit_code;
 }
 

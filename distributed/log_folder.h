@@ -18,6 +18,9 @@ class LogFolder {
   // The folder of one rank in one attempt, made and without an old error file. Error when it cannot be made.
   std::filesystem::path of(int attempt, int local_rank) const;
 
+  // The one that goes with this object; empty: none does.
+  const std::filesystem::path& temporary() const { return temporary_; }
+
  private:
   std::filesystem::path run_;
   std::filesystem::path temporary_;  // empty: the folder stays

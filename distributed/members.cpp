@@ -13,11 +13,16 @@ std::string Member::name() const {
   return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")";
 }
 
-Members meet(Store& store, int rank, int size, int job_rank, Store::Timeout timeout) {
+Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share,
+             Store::Timeout timeout) {
   using Clock = std::chrono::steady_clock;
   const auto key = [](int r) { return "member/" + std::to_string(r); };
   std::ostringstream mine;
-  mine << job_rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity();
+  mine << job_rank << '\n'
+       << host_name() << '\n'
+       << getpid() << '\n'
+       << loopback_identity() << '\n'
+       << cannot_share;
   store.set(key(rank), mine.str());
 
   Members members;
@@ -40,6 +45,7 @@ Members meet(Store& store, int rank, int size, int job_rank, Store::Timeout time
     std::getline(text, member.host);
     std::getline(text, member.pid);
     std::getline(text, member.loopback);
+    std::getline(text, member.cannot_share);
     members.push_back(std::move(member));
   }
   return members;

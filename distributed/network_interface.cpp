@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -54,6 +55,14 @@ std::vector<Address> addresses_of_this_host() {
   return result;
 }
 
+// The loopback, and IPv6 addresses that mean something on one link only.
+bool is_of_one_host(const std::vector<unsigned char>& address) {
+  if (address.size() == 4) return address[0] == 127;
+  const bool is_loopback = text_of(address) == "::1",
+             is_of_link = address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
+  return is_loopback || is_of_link;
+}
+
 bool in_network(const std::vector<unsigned char>& address, const std::vector<unsigned char>& network,
                 int prefix) {
   if (address.size() != network.size()) return false;
@@ -87,15 +96,21 @@ std::string address_in(const std::string& network) {
 
 std::string local_address(const std::string& interface) {
   if (interface.find('/') != std::string::npos) return address_in(interface);
-  const auto addresses = addresses_of_this_host();
-  if (!interface.empty()) {
-    std::string names;
-    for (const auto& a : addresses) {
-      if (a.interface == interface) return a.text;
-      if (names.find(a.interface) == std::string::npos) names += (names.empty() ? "" : ", ") + a.interface;
-    }
-    detail::fail("host ", host_name(), " has no network interface '", interface, "'; it has ", names);
+  std::string names;
+  for (const auto& a : addresses_of_this_host()) {
+    if (a.interface == interface) return a.text;
+    if (names.find(a.interface) == std::string::npos) names += (names.empty() ? "" : ", ") + a.interface;
   }
+  detail::fail("host ", host_name(), " has no network interface '", interface, "'; it has ", names);
+}
+
+std::string reachable_address(const std::string& on_the_way) {
+  auto addresses = addresses_of_this_host();
+  std::erase_if(addresses, [](const Address& a) { return is_of_one_host(a.bytes); });
+  const auto is_ours = [&](const std::string& text) {
+    return std::any_of(addresses.begin(), addresses.end(), [&](const Address& a) { return a.text == text; });
+  };
+  if (is_ours(on_the_way)) return on_the_way;
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -104,12 +119,10 @@ std::string local_address(const std::string& interface) {
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
     for (const addrinfo* i = found; i != nullptr; i = i->ai_next) {
       const std::string text = text_of(bytes_of(i->ai_addr));
-      for (const auto& a : addresses) {
-        if (a.text == text) return text;
-      }
+      if (is_ours(text)) return text;
     }
   }
-  return "127.0.0.1";
+  return addresses.empty() ? "127.0.0.1" : addresses.front().text;
 }
 
 std::string host_name() {

@@ -6,9 +6,13 @@
 namespace tandem::distributed {
 
 // An address of this host, in digits. `interface` is a name ("eth0") or a network ("10.1.0.0/16"): Error when
-// this host has no such interface. Empty: where the host's name leads, if that is an address of this host,
-// else the loopback.
+// this host has no such interface.
 std::string local_address(const std::string& interface);
+
+// One at which other hosts are likely to reach it, in digits: `on_the_way`, from which this host reaches a service that
+// all know, then where the host's name leads, then any. The loopback where this host has nothing else; some systems
+// give the host's name an address of that.
+std::string reachable_address(const std::string& on_the_way);
 
 std::string host_name();
 

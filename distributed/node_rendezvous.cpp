@@ -59,7 +59,7 @@ class ManyNodes final : public NodeRendezvous {
  public:
   ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
       : options_(options), token_(token), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), status_(status) {
-    TANDEM_CHECK(wake_.is_open(), "launcher: cannot make an event: ", std::strerror(errno));
+    TANDEM_CHECK(wake_.is_open(), "launcher: cannot make an event: ", errno_text());
     serve_if_ours();
     thread_ = std::thread([this] { run(); });
   }

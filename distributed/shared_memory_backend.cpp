@@ -93,6 +93,17 @@ struct Segments {
   }
 };
 
+std::size_t control_bytes(int size) {
+  return sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size);
+}
+
+// Twice what the ranks could use all together.
+std::size_t segment_bytes(int size) {
+  const auto memory =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return 2 * memory / static_cast<std::size_t>(size) + control_bytes(size);
+}
+
 void relax() {
 #ifdef __x86_64__
   __builtin_ia32_pause();
@@ -105,12 +116,8 @@ class SharedMemoryBackend : public HostBackend {
       : rank_(options.rank), size_(options.size) {
     TANDEM_CHECK(share_a_host(members),
                  "the ranks are on several hosts and can't share memory: use --backend gloo");
-    // Twice what they could use all together.
-    const auto memory =
-        static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t control = sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size_);
-    own_ = std::make_shared<SharedSegment>(2 * memory / static_cast<std::size_t>(size_) + control);
-    own_->allocate(control);
+    own_ = std::make_shared<SharedSegment>(segment_bytes(size_));
+    own_->allocate(control_bytes(size_));
     links_ = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       segments_.by_rank.push_back(r == rank_ ? own_
@@ -430,6 +437,13 @@ std::unique_ptr<Transfer> SharedMemoryBackend::receive(void* data, std::size_t b
 }
 
 }  // namespace
+
+std::string shared_memory_problem(int size) try {
+  const SharedSegment all(segment_bytes(size) * static_cast<std::size_t>(size));
+  return "";
+} catch (const Error& error) {
+  return error.what();
+}
 
 std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members,
                                                    const GroupOptions& options) {

@@ -26,7 +26,7 @@ SharedSegment::SharedSegment(std::size_t bytes) : file_(memfd_create("tandem", M
   if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur != RLIM_INFINITY)
     bytes = std::min<std::size_t>(bytes, largest.rlim_cur);
   bytes_ = bytes / 4096 * 4096;
-  TANDEM_CHECK(file_.is_open(), "shared memory: memfd_create failed: ", std::strerror(errno));
+  TANDEM_CHECK(file_.is_open(), "shared memory: memfd_create failed: ", errno_text());
   TANDEM_CHECK(ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0, "shared memory: a segment of ",
                bytes_, " bytes was refused: ", std::strerror(errno));
   map();

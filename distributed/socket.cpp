@@ -74,7 +74,9 @@ FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
 FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::string& reason) {
   auto socket = open_socket(address.ai_family);
   if (!socket.is_open()) {
-    reason = std::strerror(errno);
+    reason = errno_text();
+    // Waiting does not help.
+    TANDEM_CHECK(errno != EMFILE, "cannot make a socket: ", reason);
     return socket;
   }
   int failure = 0;
@@ -121,6 +123,11 @@ void FileDescriptor::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+std::string errno_text() {
+  const std::string text = std::strerror(errno);
+  return errno == EMFILE ? text + " in this process: raise the limit (ulimit -n)" : text;
+}
+
 std::string endpoint_name(const std::string& host, int port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
@@ -139,8 +146,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
       any4.sin_port = htons(static_cast<std::uint16_t>(port));
       socket = try_listen(reinterpret_cast<sockaddr*>(&any4), sizeof any4);
     }
-    TANDEM_CHECK(socket.is_open(), "cannot listen on port ", port,
-                 " of all interfaces: ", std::strerror(errno));
+    TANDEM_CHECK(socket.is_open(), "cannot listen on port ", port, " of all interfaces: ", errno_text());
     return socket;
   }
   std::string reason;
@@ -148,7 +154,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
   for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
     if (socket.is_open()) return socket;
-    reason = std::strerror(errno);
+    reason = errno_text();
     if (errno == EADDRINUSE) reason += " (choose another port, or 0 for a free one)";
     if (errno == EADDRNOTAVAIL) reason += " (it is not an address of this machine)";
   }
@@ -162,6 +168,17 @@ int local_port(const FileDescriptor& socket) {
                "cannot find the port of a socket: ", std::strerror(errno));
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+std::string local_address(const FileDescriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST] = "";
+  TANDEM_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+                   getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
+                               NI_NUMERICHOST) == 0,
+               "cannot find the address of a socket: ", std::strerror(errno));
+  return text;
 }
 
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {

@@ -28,6 +28,9 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// What errno says, and what to do when no more files can be opened.
+std::string errno_text();
+
 // "10.0.0.1:29500", "[::1]:29500"
 std::string endpoint_name(const std::string& host, int port);
 
@@ -36,6 +39,7 @@ std::string endpoint_name(const std::string& host, int port);
 // taken.
 FileDescriptor listen_on(const std::string& host, int port);
 int local_port(const FileDescriptor& socket);
+std::string local_address(const FileDescriptor& socket);  // in digits
 
 // Connects, trying again with growing pauses while nobody answers, until the deadline; then an Error that
 // says why.

@@ -4,6 +4,7 @@
 #include <tandem/distributed/socket.h>
 #include <tandem/distributed/spawn.h>
 #include <tandem/distributed/tcp_store.h>
+#include <tandem/distributed/together.h>
 #include <tandem/distributed/worker_failure.h>
 
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static_assert(sizeof(Report) <= PIPE_BUF, "written at once");
 
 void make_pipe(FileDescriptor& reader, FileDescriptor& writer) {
   int ends[2];
-  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "spawn: cannot make a pipe: ", std::strerror(errno));
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "spawn: cannot make a pipe: ", errno_text());
   reader = FileDescriptor(ends[0]);
   writer = FileDescriptor(ends[1]);
 }
@@ -92,7 +93,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
   } catch (const std::exception& error) {
     std::snprintf(report.message, sizeof report.message, "%s", error.what());
   } catch (...) {
-    std::snprintf(report.message, sizeof report.message, "something that is no std::exception was thrown");
+    std::snprintf(report.message, sizeof report.message, unknown_exception);
   }
   if (exit_code) {
     report.time = std::chrono::nanoseconds(system_clock::now().time_since_epoch()).count();

@@ -28,6 +28,8 @@ class PrefixStore final : public Store {
   void wait(const std::vector<std::string>& keys, Timeout timeout) override {
     store_->wait(prefixed(keys), timeout);
   }
+  void set_when_gone(const std::string& key) override { store_->set_when_gone(prefix_ + key); }
+  std::string local_address() const override { return store_->local_address(); }
 
  private:
   std::vector<std::string> prefixed(std::vector<std::string> keys) const {

@@ -35,6 +35,12 @@ class Store {
   // Returns when all keys exist.
   virtual void wait(const std::vector<std::string>& keys, Timeout timeout) = 0;
   void wait(const std::vector<std::string>& keys) { wait(keys, timeout()); }
+
+  // Has `key` set (to nothing) once this process is connected no more, however it ended. A store that does not notice
+  // that, a file or PyTorch's server, never does so.
+  virtual void set_when_gone(const std::string& /*key*/) {}
+  // This host's address on the way to the store, in digits; empty where there is no such way.
+  virtual std::string local_address() const { return ""; }
 };
 
 // A part of `store` where every key is `prefix`/key, so that several users of one store do not meet.

@@ -11,9 +11,10 @@ using protocol::Message;
 using protocol::Query;
 
 constexpr std::size_t max_reply_bytes = std::size_t{64} << 20;
-// Of the keys that all clients wait for; each is kept twice, with some housekeeping.
+// Of the keys that all clients wait for or leave in their wills; the former are kept twice, with some housekeeping.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
 constexpr std::size_t wait_overhead = 192;
+constexpr std::size_t max_will = 64;  // keys of one client
 
 }  // namespace
 
@@ -30,6 +31,10 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
       const auto key = reader.key();
       const auto expected = reader.value();
       const auto desired = reader.value();
+      if (key == protocol::will_key) {
+        add_to_will(client, std::string(expected));
+        return reply(Message().text(expected));
+      }
       bool changed = false;
       reply(Message().text(table_.compare_set(key, expected, desired, changed)));
       return changed ? key_arrived(key) : void();
@@ -151,6 +156,30 @@ void StoreService::stop_waiting(ClientId client) {
   if (found->second.is_at_barrier) leave(barriers_, found->second.barrier);
   wait_bytes_ -= found->second.bytes;
   waits_.erase(found);
+}
+
+// What is too much does not get in: the client has a use for its connection without that.
+void StoreService::add_to_will(ClientId client, const std::string& key) {
+  auto& will = wills_[client];
+  const auto bytes = key.size() + wait_overhead;
+  if (key.size() > protocol::max_key_bytes || will.size() >= max_will || wait_bytes_ + bytes > max_wait_bytes)
+    return;
+  will.push_back(key);
+  wait_bytes_ += bytes;
+}
+
+void StoreService::forget(ClientId client) noexcept {
+  stop_waiting(client);
+  const auto will = wills_.find(client);
+  if (will == wills_.end()) return;
+  for (const auto& key : will->second) {
+    wait_bytes_ -= key.size() + wait_overhead;
+    try {
+      put(key, "");
+    } catch (const std::exception&) {  // there is no room for it
+    }
+  }
+  wills_.erase(will);
 }
 
 void StoreService::put(const std::string& key, std::string value) {

@@ -27,8 +27,10 @@ class StoreService {
   // Answers the query at the reader's front. Incomplete when part of it is still missing, Error when it breaks the protocol
   // or a limit; both leave everything as it was.
   void answer(ClientId client, protocol::Reader& reader);
-  // The client is gone, or no longer waits.
+  // The client no longer waits.
   void stop_waiting(ClientId client);
+  // The client is gone: sets the keys that it wanted set then.
+  void forget(ClientId client) noexcept;
 
  private:
   // What a client waits for: keys, or the others at a barrier.
@@ -45,13 +47,15 @@ class StoreService {
   void start_wait(ClientId client, std::vector<std::string> keys);
   void enter_barrier(ClientId client, const std::string& key, std::int64_t world_size);
   void released(ClientId client);
+  void add_to_will(ClientId client, const std::string& key);
 
   Reply reply_;
   StoreTable table_;
   std::map<ClientId, Wait> waits_;
   std::unordered_map<std::string, std::set<ClientId>> waiting_;   // by the key they wait for
   std::unordered_map<std::string, std::set<ClientId>> barriers_;  // who has arrived there
-  std::size_t wait_bytes_ = 0;
+  std::map<ClientId, std::vector<std::string>> wills_;
+  std::size_t wait_bytes_ = 0;  // of the wills, too
 };
 
 }  // namespace tandem::distributed

@@ -68,6 +68,8 @@ class TcpStore final : public Store {
   bool delete_key(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, Timeout timeout) override;
+  void set_when_gone(const std::string& key) override;
+  std::string local_address() const override;
 
   // Many keys in one exchange. multi_get gives an empty value for a key that is missing; it does not wait.
   std::vector<std::string> multi_get(const std::vector<std::string>& keys);

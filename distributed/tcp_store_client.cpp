@@ -63,6 +63,10 @@ class TcpStore::Connection {
   }
 
   Timeout timeout() const { return options_.timeout; }
+  std::string local_address() {
+    const std::lock_guard lock(mutex_);
+    return socket_.is_open() ? distributed::local_address(socket_) : "";
+  }
 
   // Sends a query and reads its reply: read(*this, deadline) runs while the connection is this call's alone.
   template <class Read>
@@ -255,6 +259,14 @@ bool TcpStore::check(const std::vector<std::string>& keys) {
 void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
   connection_->wait(keys, timeout);
 }
+
+void TcpStore::set_when_gone(const std::string& key) {
+  connection_->exchange(
+      Message().query(Query::compare_set).text(protocol::will_key).text(user_key(key)).text(""),
+      "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
+}
+
+std::string TcpStore::local_address() const { return connection_->local_address(); }
 
 std::vector<std::string> TcpStore::multi_get(const std::vector<std::string>& keys) {
   return connection_->exchange(keys_query(Query::multi_get, keys), "multi_get", [&](Deadline deadline) {

@@ -50,6 +50,9 @@ constexpr const char* join_key = "init/";
 // A store of ours may want its job's token first: compare_set(token_key, token, token). The key is never
 // stored, so a store that knows nothing of tokens answers a compare_set of a missing key: with the token.
 constexpr const char* token_key = "tandem/token";
+// compare_set(will_key, KEY, "") -> KEY asks a store of ours to set KEY to nothing when this client's connection ends.
+// It is never stored either, so that other stores give the same answer, and no more.
+constexpr const char* will_key = "tandem/will";
 
 // A query, or several, being put together.
 class Message {

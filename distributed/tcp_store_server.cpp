@@ -47,7 +47,7 @@ class TcpStoreServer::Loop {
         listener_(listen_on(options.host, options.port)),
         port_(local_port(listener_)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", std::strerror(errno));
+    TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", errno_text());
     TANDEM_CHECK(token_.size() <= StoreSession::max_token_bytes, "store: the token has ", token_.size(),
                  " bytes, at most ", StoreSession::max_token_bytes, " are allowed");
     thread_ = std::thread([this] { run(); });
@@ -166,7 +166,7 @@ void TcpStoreServer::Loop::serve(ClientId id, short events) {
 }
 
 void TcpStoreServer::Loop::drop(ClientId id) {
-  service_.stop_waiting(id);
+  service_.forget(id);
   strangers_.erase(id);
   clients_.erase(id);
 }

@@ -21,13 +21,13 @@ class Exchange {
     store_.set(key(group.rank()), mine);
   }
 
-  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the others what
+  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the `others` what
   // they are about to read.
-  void leave() {
+  void leave(int others) {
     const std::string seen = "together/" + round_ + "/seen";
     const auto until = Clock::now() + std::chrono::seconds(2);
     std::int64_t ranks = store_.add(seen, 1);
-    while (group_.rank() == 0 && ranks < group_.size() && Clock::now() < until) {
+    while (group_.rank() == 0 && ranks <= others && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       ranks = store_.add(seen, 0);
     }
@@ -73,8 +73,14 @@ std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
   if (group.size() == 1) return {mine};
   Exchange texts(group, mine);
   std::vector<std::string> all;
-  for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r));
-  if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; })) texts.leave();
+  try {
+    for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r));
+  } catch (const PeerError&) {
+    texts.leave(group.size() - 2);  // one is gone
+    throw;
+  }
+  if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; }))
+    texts.leave(group.size() - 1);
   return all;
 }
 
@@ -88,6 +94,8 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
     throw;  // the others know
   } catch (const std::exception& error) {
     mine.emplace(error.what());
+  } catch (...) {
+    mine.emplace(unknown_exception);
   }
   const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "");
   for (int r = 0; r < group.size(); ++r) {

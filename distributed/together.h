@@ -38,6 +38,9 @@ std::string once_per_host(ProcessGroup& group, const std::function<std::string()
 // Of those that reach each other over the loopback.
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f);
 
+// What can be said of a thrown object that is no std::exception.
+constexpr const char* unknown_exception = "something that is no std::exception was thrown";
+
 // What run_together throws on the rank that failed: it did so before the others heard of it.
 struct EarlierFailure : Error {
   using Error::Error;

@@ -268,14 +268,19 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 
 namespace {
 
-// This process's rank as far as the variables tell, even if they make no sense together; empty: it is alone.
-std::string find_rank() {
-  if (const char* rank = std::getenv("RANK")) return rank;
+// Who this process is as far as the variables tell, even if they make no sense together.
+struct Speaker {
+  std::string rank{};             // empty: it is alone
+  bool is_first_of_host = false;  // or nobody knows who shares a host
+};
+
+Speaker find_speaker() {
+  const char* rank = std::getenv("RANK");
   try {
     const auto environment = environment_for("file://anywhere");
-    return environment.world_size > 1 ? std::to_string(environment.rank) : "";
+    return {environment.world_size > 1 ? std::to_string(environment.rank) : "", environment.local_rank == 0};
   } catch (const Error&) {  // said once it can be
-    return "";
+    return {rank ? rank : "", true};
   }
 }
 
@@ -283,7 +288,7 @@ std::string find_rank() {
 
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
   // Who speaks must be known before anything can fail.
-  const std::string rank = find_rank();
+  const auto [rank, is_first_of_host] = find_speaker();
   const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";
   const bool is_rank_0 = rank.empty() || rank == "0";
   try {
@@ -305,8 +310,9 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
     return 0;
   } catch (const UsageError& error) {
-    // All ranks were given the same: one says so.
-    if (is_rank_0) std::cerr << program_ << ": " << error.what() << std::endl;
+    // The processes of a host were given the same: one says so.
+    if (is_rank_0 || is_first_of_host)
+      std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
     report_failure(error.what());
     return 2;
   } catch (const PeerError& error) {
@@ -320,6 +326,10 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     std::cerr << speaker << error.what() << std::endl;
     const auto* earlier = dynamic_cast<const EarlierFailure*>(&error);
     report_failure(error.what(), earlier ? earlier->when : std::chrono::system_clock::now());
+    return 1;
+  } catch (...) {
+    std::cerr << speaker << unknown_exception << std::endl;
+    report_failure(unknown_exception);
     return 1;
   }
 }

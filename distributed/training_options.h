@@ -47,7 +47,7 @@ class TrainingOptions {
 
   // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help was
   // asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to the
-  // launcher), 2 for a usage error (the flag, what was given and what is allowed).
+  // launcher), 2 for a usage error (the flag, what was given and what is allowed; said by one process of each host).
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
   // What was given, or the default.

@@ -21,7 +21,7 @@ namespace tandem::distributed {
 std::string progress_key(int rank);
 constexpr const char* watch_key = "watch";
 constexpr const char* failure_key = "failure";
-std::string left_key(int rank);  // there once the rank has left the group
+std::string left_key(int rank);  // there once the rank has left the group or is dead
 
 // A thread looks at the store twice a second: whether another rank has failed, and whether some rank waits for
 // long and wants to know what the others do; then it writes this rank's progress there. While an operation of this

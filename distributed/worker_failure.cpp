@@ -67,6 +67,18 @@ std::optional<std::int64_t> memory_kills() {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// "rank 2", "ranks 0, 2-5"
+std::string names_of(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (first == 0 ? "" : ", ") + std::to_string(ranks[first]);
+    if (last > first) text += "-" + std::to_string(ranks[last]);
+  }
+  return text;
+}
+
 }  // namespace
 
 MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
@@ -122,7 +134,8 @@ void sort_by_cause(std::vector<WorkerFailure>& failures) {
                    [&](const auto& a, const auto& b) { return time(a) < time(b); });
 }
 
-std::string explain(const std::vector<WorkerFailure>& failures, double seconds) {
+std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early,
+                    double seconds) {
   std::ostringstream text;
   const auto& first = failures.front();
   text.setf(std::ios::fixed);
@@ -140,9 +153,26 @@ std::string explain(const std::vector<WorkerFailure>& failures, double seconds) 
     text << "  the last lines of its stderr:\n";
     for (const auto& line : first.last_lines) indented(line);
   }
+  if (!ended_early.empty())
+    text << "  " << names_of(ended_early)
+         << " ended (exit code 0) while others still worked: did the loop end early there? "
+            "(DistributedDataParallel::join covers uneven inputs)\n";
+  // Many ranks often fail of the same.
+  const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
+    return describe_end(a) == describe_end(b) && a.message == b.message;
+  };
+  std::vector<bool> is_told(failures.size());
   for (std::size_t i = 1; i < failures.size(); ++i) {
-    text << "  then rank " << failures[i].rank << ": " << describe_end(failures[i]);
-    if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
+    if (is_told[i]) continue;
+    std::vector<int> ranks;
+    for (std::size_t j = i; j < failures.size(); ++j) {
+      if (!is_like(failures[i], failures[j])) continue;
+      ranks.push_back(failures[j].rank);
+      is_told[j] = true;
+    }
+    text << "  then " << names_of(ranks) << ": " << describe_end(failures[i]);
+    if (!first.message.empty() && is_like(first, failures[i])) text << ": the same";
+    else if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
     text << "\n";
   }
   return text.str();

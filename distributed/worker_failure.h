@@ -52,8 +52,10 @@ class MemoryWatch {
 // The cause first. The clocks of several hosts are taken to agree.
 void sort_by_cause(std::vector<WorkerFailure>& failures);
 
-// The text for stderr; `seconds`: for how long the job ran. REQUIRES: sorted, at least one.
-std::string explain(const std::vector<WorkerFailure>& failures, double seconds);
+// The text for stderr; `ended_early`: ranks that ended well while others still worked; `seconds`: for how long the job ran.
+// REQUIRES: failures sorted, at least one.
+std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early,
+                    double seconds);
 
 std::string signal_name(int signal);  // "SIGKILL"
 

@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 
 FileDescriptor open_file(const std::string& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-  TANDEM_CHECK(file.is_open(), "cannot open ", path, ": ", std::strerror(errno));
+  TANDEM_CHECK(file.is_open(), "cannot open ", path, ": ", errno_text());
   return file;
 }
 
@@ -51,7 +51,10 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
                          const Assignment& assignment, const LogFolder& logs, OutputQueue& out,
                          OutputQueue& err, const std::function<bool()>& is_interrupted)
-    : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>()) {
+    : options_(options),
+      out_(out),
+      err_(err),
+      guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
   const auto path = find_program(program.front());
   workers_.reserve(static_cast<std::size_t>(options.processes));
   try {
@@ -92,7 +95,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
   if (worker.rank == 0 && is_shown && !tees) return nullptr;  // our own stream
   int ends[2];
-  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", std::strerror(errno));
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   FileDescriptor ours(ends[0]);
   theirs = FileDescriptor(ends[1]);
   OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
@@ -229,6 +232,15 @@ std::vector<WorkerFailure> WorkerGroup::failures() {
   }
   sort_by_cause(failures);
   return failures;
+}
+
+std::vector<int> WorkerGroup::ended_well() const {
+  std::vector<int> ranks;
+  for (const auto& worker : workers_) {
+    if (!worker.is_running && !worker.end.has_failed() && !worker.end.was_stopping)
+      ranks.push_back(worker.rank);
+  }
+  return ranks;
 }
 
 }  // namespace tandem::distributed

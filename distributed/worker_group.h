@@ -60,6 +60,8 @@ class WorkerGroup {
 
   // The failures of ranks, the cause first. REQUIRES: !is_running(). Reads what they had printed.
   std::vector<WorkerFailure> failures();
+  // Ranks that ended well, without having been told to stop.
+  std::vector<int> ended_well() const;
 
  private:
   struct Worker {

@@ -49,7 +49,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 // Runs in the forked process, where only async-signal-safe calls are allowed: another thread may have held
 // any lock.
-[[noreturn]] void guard(int socket) {
+[[noreturn]] void guard(int socket, const char* temporary_folder) {
   setsid();
   dup2(socket, 0);
   // Whatever the launcher has open must not stay open because of the guardian.
@@ -65,6 +65,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     if (n == 0 || (n < 0 && errno != EINTR)) break;
   }
   for (int i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  if (*temporary_folder) execl("/bin/rm", "rm", "-rf", "--", temporary_folder, nullptr);
   _exit(0);
 }
 
@@ -114,16 +115,16 @@ void note_signal(int number) {
 
 }  // namespace
 
-Guardian::Guardian() {
+Guardian::Guardian(const std::string& temporary_folder) {
   int ends[2];
   TANDEM_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0,
-               "launcher: cannot make a pair of sockets: ", std::strerror(errno));
+               "launcher: cannot make a pair of sockets: ", errno_text());
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
   {
     const SignalsBlocked blocked;  // for the guardian, for good
     pid_ = fork();
-    if (pid_ == 0) guard(theirs.get());
+    if (pid_ == 0) guard(theirs.get(), temporary_folder.c_str());
   }
   TANDEM_CHECK(pid_ > 0, "launcher: cannot start a process: ", std::strerror(errno));
 }
@@ -135,7 +136,7 @@ Guardian::~Guardian() {
 
 pid_t start_worker(const WorkerCommand& command, const Guardian& guardian) {
   int ends[2];
-  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", std::strerror(errno));
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   const FileDescriptor status(ends[0]);
   FileDescriptor status_of_child(ends[1]);
   const auto arguments = pointers(command.arguments);
@@ -194,8 +195,7 @@ std::string find_program(const std::string& name) {
 SignalPipe::SignalPipe() {
   TANDEM_CHECK(signal_write_end < 0, "launcher: another launch is running in this process");
   int ends[2];
-  TANDEM_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0,
-               "launcher: cannot make a pipe: ", std::strerror(errno));
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "launcher: cannot make a pipe: ", errno_text());
   read_end_ = FileDescriptor(ends[0]);
   write_end_ = FileDescriptor(ends[1]);
   signal_write_end = ends[1];

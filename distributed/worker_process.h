@@ -15,12 +15,12 @@
 namespace tandem::distributed {
 
 // A process that waits for the launcher's end, whatever that is, and then kills the process groups it was
-// told of, so that children's children go too. It has a session of its own: what a terminal sends to the
-// launcher does not reach it.
+// told of, so that children's children go too, and removes the launcher's temporary folder (empty: none). It
+// has a session of its own: what a terminal sends to the launcher does not reach it.
 class Guardian {
  public:
-  Guardian();
-  ~Guardian();  // dismisses it: nothing is killed
+  explicit Guardian(const std::string& temporary_folder);
+  ~Guardian();  // dismisses it: nothing is killed or removed
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 

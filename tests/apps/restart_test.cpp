@@ -111,10 +111,9 @@ class TwoHosts : public Restart {
       GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and ip(8): "
                    << hosts_.problem();
   }
-  // The launcher of one of two nodes. Ranks must be told the network: the host's name leads nowhere in a namespace.
+  // The launcher of one of two nodes. The host's name leads nowhere in a namespace.
   Words node(int number, const Words& options, const Words& program) const {
-    return hosts_.in(number) + Words{tandemrun, "--nproc-per-node", "1"} + options + program +
-           Words{"--interface", hosts_.network()};
+    return hosts_.in(number) + Words{tandemrun, "--nproc-per-node", "1"} + options + program;
   }
   Words fixed(int number) const {
     return {

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
+#include <support/small_training.h>
 
 #include <cmath>
 #include <cstring>
@@ -22,38 +23,11 @@ namespace {
 
 using testing::Group;
 using testing::message_of;
+using testing::network_with_batch_norm;
+using testing::plain_network;
 using testing::run_ranks;
 using testing::run_ranks_catching;
-
-// The number at `index` of a fixed random-looking sequence in [-1, 1).
-float noise(std::int64_t index) {
-  const auto words = philox({static_cast<std::uint32_t>(index), 0, 0, 0}, {7, 7});
-  return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
-}
-
-nn::Sequential plain_network() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2),
-                        nn::Flatten(), nn::Linear(4 * 4 * 4, 10)};
-}
-
-nn::Sequential network_with_batch_norm() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}),
-                        nn::BatchNorm2d(4),
-                        nn::ReLU(),
-                        nn::MaxPool2d(2),
-                        nn::Flatten(),
-                        nn::Linear(4 * 4 * 4, 10)};
-}
-
-// Samples begin .. begin + count - 1 of an endless data set of 8x8 images.
-struct Samples {
-  Samples(std::int64_t begin, std::int64_t count)
-      : images(Array::empty({count, 1, 8, 8})), labels(Array::empty({count}, DType::i64)) {
-    for (std::int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = noise(begin * 64 + i);
-    for (std::int64_t i = 0; i < count; ++i) labels.data<std::int64_t>()[i] = (begin + i) * 7 % 10;
-  }
-  Array images, labels;
-};
+using testing::Samples;
 
 std::string bits_of(const std::vector<NamedArray>& state) {
   std::string bits;

@@ -3,12 +3,14 @@
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/rendezvous.h>
 #include <tandem/distributed/tcp_store.h>
+#include <tandem/distributed/together.h>
 
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +23,7 @@
 namespace tandem::distributed {
 namespace {
 
+using testing::expect_parts;
 using testing::Outcome;
 using testing::run_process;
 using testing::TemporaryFolder;
@@ -43,15 +46,18 @@ const Variables no_launcher = {{"RANK", ""},
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-std::vector<std::string> as_rank() {
-  return {this_program(), "--gtest_also_run_disabled_tests", "--gtest_filter=RankOfInitTest.*"};
+std::vector<std::string> as_rank(const std::string& role = "sums_with_the_others") {
+  return {this_program(), "--gtest_also_run_disabled_tests",
+          "--gtest_filter=RankOfInitTest.DISABLED_" + role};
 }
 
 // Not a test by itself: a rank, whose sum with the others is right or it fails. In its first attempt it fails, if told to.
 TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   const char* method = std::getenv("TEST_INIT_METHOD");
   InitOptions options;
+  const char* backend = std::getenv("TEST_BACKEND");
   if (method) options.init_method = method;
+  if (backend) options.backend = backend;
   options.timeout = std::chrono::seconds(30);
   const auto environment = environment_for(options.init_method);
   const auto group = init(options);
@@ -62,15 +68,28 @@ TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   std::cout << "rank " << group->rank() << " of " << group->size() << " done\n";
 }
 
+// Nor this.
+TEST(RankOfInitTest, DISABLED_dies_while_the_others_wait_for_it) {
+  InitOptions options;
+  options.init_method = std::getenv("TEST_INIT_METHOD");
+  options.backend = std::getenv("TEST_BACKEND");
+  const auto group = init(options);
+  group->barrier()->wait();
+  run_together(*group, [&] {
+    if (group->rank() == 1) raise(SIGKILL);
+  });
+}
+
 // One process per entry, at once.
-std::vector<Outcome> run_ranks(const std::vector<Variables>& ranks) {
+std::vector<Outcome> run_ranks(const std::vector<Variables>& ranks,
+                               const std::vector<std::string>& command = as_rank()) {
   std::vector<Outcome> outcomes(ranks.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.emplace_back([&, rank] {
       auto variables = ranks[rank];
       variables.insert(no_launcher.begin(), no_launcher.end());
-      outcomes[rank] = run_process(as_rank(), variables);
+      outcomes[rank] = run_process(command, variables);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -141,9 +160,42 @@ TEST(Init, BySlurmsVariables) {
   expect_done(run_ranks(ranks));
 }
 
+// Nobody but the store can know: no launcher, and no operation that runs.
+TEST(Init, ADeadRankEndsTheWaitForIt) {
+  for (const auto* backend : {"shm", "gloo"}) {
+    auto ranks = by_hand(3, "tcp://127.0.0.1:" + free_port());
+    for (auto& rank : ranks) rank["TEST_BACKEND"] = backend;
+    const auto outcomes = run_ranks(ranks, as_rank("dies_while_the_others_wait_for_it"));
+    EXPECT_EQ(outcomes[1].code, 128 + SIGKILL);
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(outcomes[rank].code, 1);
+      EXPECT_LT(outcomes[rank].seconds, 20);
+      expect_parts(outcomes[rank].out, {"rank 1 has left"});
+    }
+  }
+}
+
+TEST(Init, WithoutRoomForSharedMemoryOnOneRankAllUseTcp) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "NOT RUN: sanitizers need more address space than this test leaves";
+#endif
+  auto command = as_rank();
+  command.insert(command.begin(), {"sh", "-c", "test $RANK = 0 || ulimit -v 1500000; exec \"$@\"", "sh"});
+  auto ranks = by_hand(2, "tcp://127.0.0.1:" + free_port());
+  const auto outcomes = run_ranks(ranks, command);
+  expect_done(outcomes);
+  expect_parts(outcomes[0].err, {"note: the ranks communicate over TCP: rank 1 (", "ulimit -v"});
+  EXPECT_EQ(outcomes[1].err, "");
+  for (auto& rank : ranks) rank["TEST_BACKEND"] = "shm";
+  for (const auto& outcome : run_ranks(ranks, command)) {
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.out, {"rank 1 (", "could not map", "--backend gloo"});
+  }
+}
+
 TEST(Init, RefusesOtherMethods) {
-  for (const auto* method :
-       {"", "env", "tcp://", "tcp://host", "tcp://:1", "tcp://host:", "file://", "http://a:1"}) {
+  for (const auto* method : {"", "env", "tcp://", "tcp://host", "tcp://:1", "tcp://host:", "tcp://host:99999",
+                             "tcp://host:0", "tcp://host:1x", "file://", "http://a:1"}) {
     EXPECT_THROW(check_init_method(method), Error) << method;
   }
   for (const auto* method : {"env://", "tcp://host:1", "tcp://[::1]:1", "file:///tmp/store"}) {

@@ -73,7 +73,7 @@ class LauncherTest : public ::testing::Test {
     auto pattern = (fs::temp_directory_path() / "tandem_launcher_XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    setenv("TMPDIR", folder_.c_str(), 1);  // launchers that are killed leave theirs behind
+    setenv("TMPDIR", folder_.c_str(), 1);
   }
   void TearDown() override {
     if (pid_ > 0) finish();
@@ -151,6 +151,12 @@ class LauncherTest : public ::testing::Test {
   }
   bool all_end(const std::vector<pid_t>& processes) const {
     return eventually([&] { return std::none_of(processes.begin(), processes.end(), is_alive); });
+  }
+
+  bool has_temporary_folder() const {
+    return std::any_of(fs::directory_iterator(folder_), {}, [](const auto& entry) {
+      return entry.path().filename().string().starts_with("tandemrun-");
+    });
   }
 
   fs::path folder_;
@@ -284,6 +290,26 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the others were only told to stop
 }
 
+TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
+  EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
+  expect_parts(
+      err(), {"rank 0 failed first: exit code 7",
+              "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
+}
+
+TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
+  const auto report = [](const std::string& message) {
+    return "echo '{\"message\":{\"message\":\"" + message + "\"}}' > $TORCHELASTIC_ERROR_FILE; exit 1";
+  };
+  EXPECT_EQ(run_shell(6, "case $RANK in 0) " + report("no data") + ";; 4) sleep 0.1; " + report("other") +
+                             ";; *) sleep 0.1; " + report("no data") + ";; esac"),
+            1);
+  expect_parts(err(),
+               {"rank 0 failed first: exit code 1", "    no data\n",
+                "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
+}
+
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
   EXPECT_EQ(run_shell(2, "if [ $RANK = 1 ]; then kill -KILL $$; else sleep 60; fi"), 128 + SIGKILL);
   expect_parts(err(), {"rank 1 failed first: killed by SIGKILL: "});
@@ -390,6 +416,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
   send(SIGKILL);
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
+  EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
 TEST_F(LauncherTest, AMissingProgramIsNamed) {
@@ -515,6 +542,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
   send(SIGKILL);
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
+  EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
 TEST_F(LauncherTest, WritesLogs) {
@@ -563,9 +591,7 @@ TEST_F(LauncherTest, TemporaryFoldersGo) {
   const int code = run_shell(2, "echo $TORCHELASTIC_ERROR_FILE; exit $RANK");
   EXPECT_EQ(code, 1);
   expect_parts(out(), {folder_.string() + "/tandemrun-"});
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    EXPECT_FALSE(entry.path().filename().string().starts_with("tandemrun-")) << entry.path();
-  }
+  EXPECT_FALSE(has_temporary_folder());
 }
 
 TEST_F(LauncherTest, EndsThoughNobodyReadsItsOutput) {

@@ -183,5 +183,13 @@ TEST(MultiInit, TrainsInProcessesOfItsOwn) {
   }
 }
 
+TEST(MultiInit, RefusesWhatIsNoNumberOfProcesses) {
+  for (const auto* processes : {"abc", "0", "-1", "2x", ""}) {
+    const auto outcome = run_process({TANDEM_PROGRAM_DIR "/multi_init", processes});
+    EXPECT_EQ(outcome.code, 2);
+    expect_parts(outcome.err, {std::string("multi_init: ") + processes + ": expected a number of processes"});
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 #include <support/arrays.h>
 #include <support/ranks.h>
+#include <support/small_training.h>
 
 #include <sched.h>
 
@@ -30,8 +31,11 @@ namespace {
 
 using testing::Group;
 using testing::message_of;
+using testing::network_with_batch_norm;
+using testing::plain_network;
 using testing::run_ranks;
 using testing::run_ranks_catching;
+using testing::Samples;
 
 // ---- The ring
 
@@ -93,36 +97,6 @@ TEST(RingAllReduce, refuses_what_it_cannot_compute) {
 
 // ---- All strategies train alike
 
-// The number at `index` of a fixed random-looking sequence in [-1, 1).
-float noise(std::int64_t index) {
-  const auto words = philox({static_cast<std::uint32_t>(index), 0, 0, 0}, {7, 7});
-  return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
-}
-
-// Samples begin .. begin + count - 1 of an endless data set of 8x8 images.
-struct Samples {
-  Samples(std::int64_t begin, std::int64_t count)
-      : images(Array::empty({count, 1, 8, 8})), labels(Array::empty({count}, DType::i64)) {
-    for (std::int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = noise(begin * 64 + i);
-    for (std::int64_t i = 0; i < count; ++i) labels.data<std::int64_t>()[i] = (begin + i) * 7 % 10;
-  }
-  Array images, labels;
-};
-
-nn::Sequential network() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2),
-                        nn::Flatten(), nn::Linear(4 * 4 * 4, 10)};
-}
-
-nn::Sequential network_with_batch_norm() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}),
-                        nn::BatchNorm2d(4),
-                        nn::ReLU(),
-                        nn::MaxPool2d(2),
-                        nn::Flatten(),
-                        nn::Linear(4 * 4 * 4, 10)};
-}
-
 constexpr SgdOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr int steps = 8;
 constexpr std::int64_t batch = 24;
@@ -161,7 +135,7 @@ Training train(nn::Module& model, Group group, Forward forward, Update update) {
 
 Training train_alone() {
   manual_seed(1);
-  auto model = network();
+  auto model = plain_network();
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
       model, local_group(), [&](const Tensor& x) { return model(x); }, [&] { optimizer.step(); });
@@ -169,7 +143,7 @@ Training train_alone() {
 
 Training train_ddp(Group group) {
   manual_seed(1 + group->rank());  // only rank 0's weights count
-  auto model = network();
+  auto model = plain_network();
   DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
@@ -178,7 +152,7 @@ Training train_ddp(Group group) {
 
 Training train_ring(Group group) {
   manual_seed(1 + group->rank());
-  auto model = network();
+  auto model = plain_network();
   RingDataParallel ring(model, group);
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
@@ -191,7 +165,7 @@ Training train_ring(Group group) {
 
 Training train_parameter_server(Group group, int servers) {
   manual_seed(1 + group->rank());
-  auto model = network();
+  auto model = plain_network();
   ParameterServer server(model, group, servers, make_sgd);
   return train(
       model, group, [&](const Tensor& x) { return model(x); }, [&] { server.step(); });
@@ -199,9 +173,9 @@ Training train_parameter_server(Group group, int servers) {
 
 Training train_replicas(int replicas) {
   manual_seed(1);
-  auto model = network();
+  auto model = plain_network();
   DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(network()); }, replicas);
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, replicas);
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
       model, local_group(), [&](const Tensor& x) { return parallel(x); }, [&] { optimizer.step(); });
@@ -318,7 +292,7 @@ TEST(ParameterServer, keeps_each_parameter_on_one_server) {
   std::mutex mutex;
   std::vector<std::string> kept;
   run_ranks(3, [&](Group group) {
-    auto model = network();
+    auto model = plain_network();
     ParameterServer server(model, group, 2, [&](std::vector<NamedTensor> parameters) {
       const std::lock_guard lock(mutex);
       for (const auto& parameter : parameters) kept.push_back(parameter.name);
@@ -326,7 +300,7 @@ TEST(ParameterServer, keeps_each_parameter_on_one_server) {
     });
   });
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : network().parameters()) names.push_back(name);
+  for (const auto& [name, tensor] : plain_network().parameters()) names.push_back(name);
   std::sort(kept.begin(), kept.end());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(kept, names);
@@ -335,7 +309,7 @@ TEST(ParameterServer, keeps_each_parameter_on_one_server) {
 TEST(ParameterServer, leaves_frozen_parameters_alone) {
   run_ranks(2, [](Group group) {
     manual_seed(group->rank());
-    auto model = network();
+    auto model = plain_network();
     auto weight = model.parameters()[0].tensor;
     weight.set_requires_grad(false);
     ParameterServer server(model, group, 2, make_sgd);
@@ -348,7 +322,7 @@ TEST(ParameterServer, leaves_frozen_parameters_alone) {
 
 TEST(ParameterServer, refuses_more_servers_than_ranks) {
   const auto results = run_ranks_catching(2, [](Group group) {
-    auto model = network();
+    auto model = plain_network();
     ParameterServer server(model, group, 3, make_sgd);
   });
   EXPECT_NE(message_of(results[0]).find("3 servers in a group of 2"), std::string::npos)
@@ -363,9 +337,9 @@ std::unique_ptr<nn::Module> replica_with_batch_norm() {
 
 TEST(DataParallel, output_and_input_gradient_are_the_models_even_for_small_batches) {
   manual_seed(3);
-  auto model = network();
+  auto model = plain_network();
   DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(network()); }, 4);
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 4);
   for (const std::int64_t count : {1, 2, 5, 6, 9}) {
     const Samples samples(0, count);
     Tensor expected_input(samples.images, true), found_input(samples.images, true);
@@ -383,9 +357,9 @@ TEST(DataParallel, output_and_input_gradient_are_the_models_even_for_small_batch
 }
 
 TEST(DataParallel, accumulates_gradients_over_backward_passes) {
-  auto model = network();
+  auto model = plain_network();
   DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(network()); }, 2);
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
   const Samples samples(0, 4);
   sum(parallel(samples.images)).backward();
   auto twice = model.parameters()[0].tensor.grad().clone();
@@ -490,22 +464,22 @@ TEST(DataParallel, brings_a_replicas_exception_to_the_caller_and_goes_on) {
 }
 
 TEST(DataParallel, refuses_another_model_and_an_empty_batch) {
-  auto model = network();
+  auto model = plain_network();
   EXPECT_THROW(DataParallel(
                    model, [] { return std::make_unique<nn::Sequential>(network_with_batch_norm()); }, 2),
                Error);
   EXPECT_THROW(DataParallel(
-                   model, [] { return std::make_unique<nn::Sequential>(network()); }, 0),
+                   model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 0),
                Error);
   DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(network()); }, 2);
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
   EXPECT_THROW(parallel(Array::empty({0, 1, 8, 8})), Error);
 }
 
 TEST(DataParallel, a_second_forward_before_backward_is_an_error_not_a_wrong_gradient) {
-  auto model = network();
+  auto model = plain_network();
   DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(network()); }, 2);
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
   const Tensor first = parallel(Samples(0, 4).images);
   parallel(Samples(4, 4).images);
   EXPECT_THROW(sum(first).backward(), Error);

@@ -53,6 +53,20 @@ TEST(TcpStore, KeepsValues) {
   EXPECT_FALSE(a.check({"key"}));
 }
 
+TEST(TcpStore, SetsWhatAClientWantsSetWhenItIsGone) {
+  TcpStoreServer server({});
+  TcpStore store(options_for(server));
+  {
+    const auto other = prefix_store("other", std::make_shared<TcpStore>(options_for(server)));
+    for (int i = 0; i < 100; ++i) other->set_when_gone(std::to_string(i));  // more than the server remembers
+    EXPECT_EQ(other->add("n", 1), 1);
+    EXPECT_FALSE(store.check({"other/0"}));
+  }
+  store.wait({"other/0", "other/63"});
+  EXPECT_EQ(store.get("other/0"), "");
+  EXPECT_FALSE(store.check({"other/64"}));
+}
+
 TEST(TcpStore, AddsAsDecimalText) {
   TcpStoreServer server({});
   TcpStore store(options_for(server));

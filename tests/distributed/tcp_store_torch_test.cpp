@@ -99,6 +99,7 @@ TEST(TcpStoreAndPyTorch, EachIsTheOthersClient) {
   try {
     TcpStore theirs({"127.0.0.1", std::stoi(ours.get("port")), 30s, ""});
     EXPECT_EQ(theirs.get("from python"), "hello");
+    theirs.set_when_gone("it does not do that");
     theirs.set("k", "v");
     EXPECT_EQ(theirs.add("n", 3), 3);
     theirs.append("k", "w");

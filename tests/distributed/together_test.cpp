@@ -22,6 +22,16 @@ TEST(RunTogether, throws_everywhere_what_was_thrown_somewhere) {
   EXPECT_EQ(testing::message_of(results[2]), "rank 1 failed: no such folder");
 }
 
+TEST(RunTogether, throws_everywhere_what_is_no_exception) {
+  const auto results = testing::run_ranks_catching(2, [](testing::Group group) {
+    run_together(*group, [&] {
+      if (group->rank() == 1) throw 42;
+    });
+  });
+  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: something that is no std::exception was thrown");
+  EXPECT_EQ(testing::message_of(results[1]), "something that is no std::exception was thrown");
+}
+
 TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
   testing::run_ranks(4, [](testing::Group group) {
     // Two hosts with two processes each.

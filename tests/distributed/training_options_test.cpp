@@ -201,6 +201,8 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--dtype", "f64"}, {"--dtype f64: expected f32 or bf16"}},
       {{"--init-method", "mpi://"}, {"--init-method mpi://", "env://, tcp://HOST:PORT and file://PATH"}},
       {{"--init-method", "tcp://host"}, {"--init-method tcp://host", "tcp://HOST:PORT"}},
+      {{"--init-method", "tcp://host:99999"},
+       {"--init-method tcp://host:99999", "the port 99999, expected a number from 1 to 65535"}},
       {{"--interface", "nonsense0"}, {"--interface nonsense0", "it has lo"}},
       {{"--resume"}, {"--resume: needs --checkpoint DIR"}},
       {{"--keep-last", "2"}, {"--keep-last: needs --checkpoint DIR"}},
@@ -226,6 +228,33 @@ TEST(TrainingOptions, an_exception_becomes_a_message_and_exit_code_1) {
   const auto result = program.run({}, [] { throw std::runtime_error("it broke"); });
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err, "trainer: it broke\n");
+}
+
+TEST(TrainingOptions, so_does_what_is_no_exception) {
+  Program program;
+  const auto result = program.run({}, [] { throw 42; });
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "trainer: something that is no std::exception was thrown\n");
+}
+
+// Each host has its own options, perhaps: the first process of each says what is wrong with them.
+TEST(TrainingOptions, a_usage_error_is_told_once_a_host) {
+  const auto error_of_rank = [](const char* rank, const char* local_rank) {
+    const std::pair<const char*, const char*> variables[] = {{"OMPI_COMM_WORLD_RANK", rank},
+                                                             {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                             {"OMPI_COMM_WORLD_LOCAL_RANK", local_rank},
+                                                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+    for (const auto& [name, value] : variables) setenv(name, value, 1);
+    Program program;
+    const auto result = program.run({"--nonsense"});
+    for (const auto& [name, value] : variables) unsetenv(name);
+    EXPECT_EQ(result.code, 2);
+    return result.err;
+  };
+  EXPECT_EQ(error_of_rank("0", "0"), "trainer: --nonsense: unknown; --help lists all options\n");
+  EXPECT_EQ(error_of_rank("1", "1"), "");
+  EXPECT_EQ(error_of_rank("2", "0"), "[rank2]: --nonsense: unknown; --help lists all options\n");
+  EXPECT_EQ(error_of_rank("3", "1"), "");
 }
 
 }  // namespace
