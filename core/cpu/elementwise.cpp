@@ -2,6 +2,7 @@
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tandem {
@@ -71,7 +72,14 @@ void CpuBackend::fill(const Array& to, double value) {
   dispatch(to.dtype(), [&](auto type) {
     using T = decltype(type);
     const T converted = static_cast<T>(static_cast<compute_t<T>>(value));
-    cpu::transform<T, T>(to, to, [converted](T) { return converted; });
+    T* data = static_cast<T*>(to.raw());
+    // Not a transform of what is there: new memory may hold what is no bool.
+    cpu::for_each_row<1>({&to}, [=](const auto& offset, const auto& stride, std::int64_t n) {
+      T* row = data + offset[0];
+      if (stride[0] == 1) std::fill_n(row, n, converted);
+      else
+        for (std::int64_t i = 0; i < n; ++i) row[i * stride[0]] = converted;
+    });
   });
 }
 
