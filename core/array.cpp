@@ -15,7 +15,11 @@ namespace {
 
 Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device) {
   for (const auto size : shape) TANDEM_CHECK(size >= 0, "empty: shape ", shape, " has a negative size");
-  const auto bytes = static_cast<std::size_t>(shape.product()) * size_of(dtype);
+  const auto elements = static_cast<std::size_t>(shape.product());
+  constexpr std::size_t most_bytes = std::size_t{1} << 62;
+  TANDEM_CHECK(elements <= most_bytes / size_of(dtype), "empty: shape ", shape, " of ", dtype,
+               " is more than any memory holds");
+  const auto bytes = elements * size_of(dtype);
   return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
 }
 
@@ -80,18 +84,16 @@ bool Array::is_channels_last() const {
 
 Array Array::reshape(const Shape& wanted) const {
   Shape shape = wanted;
-  std::int64_t known = 1;
   int unknown = -1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == -1) {
-      TANDEM_CHECK(unknown < 0, "reshape: only one size can be -1, got ", wanted);
-      unknown = i;
-    } else {
-      TANDEM_CHECK(shape[i] >= 0, "reshape: ", wanted, " has a negative size");
-      known *= shape[i];
-    }
+    TANDEM_CHECK(shape[i] >= -1, "reshape: ", wanted, " has a negative size");
+    if (shape[i] >= 0) continue;
+    TANDEM_CHECK(unknown < 0, "reshape: only one size can be -1, got ", wanted);
+    unknown = i;
+    shape[i] = 1;
   }
   if (unknown >= 0) {
+    const std::int64_t known = shape.product();
     TANDEM_CHECK(known > 0, "reshape: ", shape_, " to ", wanted, " leaves the size at -1 open");
     shape[unknown] = numel() / known;
   }

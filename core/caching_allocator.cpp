@@ -34,6 +34,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
     free.pop_back();
     stats_.bytes_cached -= wanted.bytes;
   }
+  source_.set_in_use(block, bytes, wanted.bytes);
   stats_.bytes_in_use += wanted.bytes;
   stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
   return block;
@@ -42,6 +43,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
 void CachingAllocator::deallocate(void* block, std::size_t bytes) {
   const SizeClass given = size_class(bytes);
   const std::lock_guard lock(mutex_);
+  source_.set_in_use(block, 0, given.bytes);
   const auto owner = owner_.find(block);
   (owner == owner_.end() ? free_ : pools_[owner->second])[given.index].push_back(block);
   stats_.bytes_in_use -= given.bytes;

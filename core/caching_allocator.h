@@ -19,6 +19,8 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual void* allocate(std::size_t bytes) = 0;  // nullptr: there is none
   virtual void release(void* block, std::size_t bytes) = 0;
+  // The first `used` of the `whole` bytes of a block are handed out from now on, the others are not.
+  virtual void set_in_use(void* /*block*/, std::size_t /*used*/, std::size_t /*whole*/) {}
   virtual std::string situation() const { return ""; }  // for the error: how much there is, how much is free
 };
 

@@ -26,7 +26,7 @@ struct Keep {
 template <class T>
 struct Constant {
   T value;
-  TANDEM_HOST_DEVICE T operator()(T) const { return value; }
+  TANDEM_HOST_DEVICE T operator()() const { return value; }
 };
 
 // y = f(x), y = f(a, b)
@@ -88,7 +88,7 @@ template <class Loops>
 void fill(const Array& to, double value) {
   dispatch(to.dtype(), [&](auto type) {
     using T = decltype(type);
-    Loops::template transform<T, T>(to, to, Constant<T>{static_cast<T>(static_cast<compute_t<T>>(value))});
+    Loops::template transform<T>(to, Constant<T>{static_cast<T>(static_cast<compute_t<T>>(value))});
   });
 }
 

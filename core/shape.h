@@ -39,16 +39,21 @@ class Dims {
     values_[rank_++] = value;
   }
 
-  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar).
+  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does not
+  // fit in 64 bits.
   std::int64_t product() const {
     std::int64_t n = 1;
-    for (const auto v : *this) n *= v;
+    bool fits = true;
+    for (const auto v : *this) fits &= !__builtin_mul_overflow(n, v, &n);
+    if (!fits) fail_too_large();
     return n;
   }
 
   bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
  private:
+  [[noreturn]] void fail_too_large() const;
+
   std::array<std::int64_t, max_rank> values_{};
   int rank_ = 0;
 };

@@ -103,9 +103,10 @@ std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, con
   };
   const auto secret_of = [&](int r, std::string* their_name) {
     const std::string text = store.get(key(r));
-    const auto line = text.find('\n');
-    if (their_name != nullptr) *their_name = text.substr(0, line);
-    return text.substr(line + 1);
+    TANDEM_CHECK(text.size() == name.size() + 1 + secret.size() && text[name.size()] == '\n',
+                 "shared memory: what the store holds for rank ", r, " is no address of this version's");
+    if (their_name != nullptr) *their_name = text.substr(0, name.size());
+    return text.substr(name.size() + 1);
   };
 
   // Each rank calls those before it and is called by those after it.

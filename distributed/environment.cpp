@@ -120,7 +120,7 @@ void read_slurm_hosts(const Variables& variables, Environment& result) {
     return;
   }
   const auto tasks = expand_tasks_per_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
-  TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), 0) == result.world_size,
+  TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
                "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
                "\", which does not make ", result.world_size, " tasks");
   result.group_world_size = static_cast<int>(tasks.size());

@@ -157,11 +157,16 @@ class GlooBackend : public HostBackend {
    public:
     GlooTransfer(GlooBackend& backend, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
         : backend_(backend), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
+    // The group may be gone, and with it whoever could wake the thread.
+    ~GlooTransfer() override {
+      if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
+    }
 
     // Gloo can wait but not ask, so somebody must wait meanwhile.
     bool is_done() override {
       if (!waiter_.valid()) {
-        waiter_ = std::async(std::launch::async, [this] { wait_in_gloo(Clock::now() + backend_.timeout()); });
+        waiter_ = std::async(std::launch::async,
+                             [this, end = Clock::now() + backend_.timeout()] { wait_in_gloo(end); });
       }
       return waiter_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }

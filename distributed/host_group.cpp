@@ -180,7 +180,10 @@ class Engine::TransferWork : public Work {
 
   bool is_done() const override {
     const std::lock_guard lock(mutex_);
-    return done_ || transfer_->is_done();
+    if (done_) return true;
+    // Held, so that the backend that the transfer belongs to stays until it has answered.
+    const std::lock_guard engine_lock(engine_->mutex_);
+    return !engine_->failure_.empty() || transfer_->is_done();
   }
   std::exception_ptr exception() const override {
     const std::lock_guard lock(mutex_);

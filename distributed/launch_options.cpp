@@ -234,7 +234,7 @@ void parse_conf(const std::string& text, LaunchOptions& options) {
           "read_timeout, store_type, use_libuv)");
     }
   }
-  options.silence_allowed = seconds(std::max(keep_alive_interval * keep_alive_attempts, 1.0));
+  options.silence_allowed = seconds(std::clamp(keep_alive_interval * keep_alive_attempts, 1.0, 1e8));
 }
 
 void place_nodes(const Arguments& a, LaunchOptions& options) {

@@ -427,7 +427,7 @@ class MpiBackend : public HostBackend {
 
     p.arrays = in;
     p.arrays.insert(p.arrays.end(), out.begin(), out.end());
-    const Array& one = p.arrays.front();
+    const Array one = p.arrays.front();  // all_to_all adds to them
     check_count(static_cast<std::size_t>(one.numel()));
     const int n = static_cast<int>(one.numel());
     const MPI_Datatype type = mpi_.type(one.dtype());

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace tandem {
 
 namespace {
@@ -14,6 +18,14 @@ class HostMemory : public MemorySource {
  public:
   void* allocate(std::size_t bytes) override { return std::aligned_alloc(alignment, bytes); }
   void release(void* block, std::size_t) override { std::free(block); }
+  // Tells the address sanitizer which bytes belong to somebody: it knows only what comes from the system.
+  void set_in_use([[maybe_unused]] void* block, [[maybe_unused]] std::size_t used,
+                  [[maybe_unused]] std::size_t whole) override {
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(block, used);
+    __asan_poison_memory_region(static_cast<char*>(block) + used, whole - used);
+#endif
+  }
 };
 
 // Never destroyed: Arrays with static storage may give memory back after main() has ended.

@@ -45,6 +45,18 @@ void for_each_row(const std::array<const Array*, K>& arrays, Row row) {
 // out[i] = f(in[i]...) element by element, for elementwise::map and the others. The common strides (dense, or a repeated
 // operand) get loops of their own, which the compiler vectorises.
 struct Loops {
+  template <class Out, class F>
+  static void transform(const Array& out, F f) {
+    Out* po = static_cast<Out*>(out.raw());
+    for_each_row<1>({&out}, [=](const auto& offset, const auto& stride, std::int64_t n) {
+      Out* y = po + offset[0];
+      if (stride[0] == 1) {
+        for (std::int64_t i = 0; i < n; ++i) y[i] = f();
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) y[i * stride[0]] = f();
+      }
+    });
+  }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& out, F f) {
     const In* pa = static_cast<const In*>(a.raw());

@@ -72,6 +72,10 @@ void transform(const LoopPlan<sizeof...(In) + 1>& plan, std::int64_t numel, F f,
 
 // For elementwise::map and the others.
 struct Loops {
+  template <class Out, class F>
+  static void transform(const Array& out, F f) {
+    cuda::transform(LoopPlan<1>({&out}), out.numel(), f, static_cast<Out*>(out.raw()));
+  }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& out, F f) {
     cuda::transform(LoopPlan<2>({&a, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a));

@@ -31,6 +31,9 @@ TEST(Shape, PrintsAndCounts) {
   EXPECT_ERROR((Shape{1, 1, 1, 1, 1, 1, 1}), "at most 6", "7");
   Shape full{1, 1, 1, 1, 1, 1};
   EXPECT_ERROR(full.push_back(1), "at most 6");
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_EQ((Shape{0, large, large}.product()), 0);
+  EXPECT_ERROR((Shape{large, large}.product()), "(1099511627776, 1099511627776)", "64 bits");
 }
 
 TEST(Shape, Strides) {
@@ -159,6 +162,15 @@ TEST(Array, FromCopiesAndChecksTheCount) {
 TEST(Array, MemoryIsAligned) {
   for (const std::int64_t n : {0, 1, 17, 1000, 100000, 3000000})
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(Array::empty({n}).raw()) % 64, 0u);
+}
+
+// Were a product to wrap around, a small block would be taken for a large array.
+TEST(Array, SizesBeyondAnyMemoryAreRefused) {
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_ERROR(Array::empty({large, large}), "64 bits");
+  EXPECT_ERROR(Array::empty({2 * large, large >> 20}, DType::f64), "(2199023255552, 1048576)", "f64");
+  EXPECT_ERROR(Array::empty({1}).reshape({large, large, -1}), "64 bits");
+  EXPECT_EQ(Array::empty({0, large, large}).reshape({large, 0, large}).numel(), 0);
 }
 
 TEST(Array, DevicesThatThisBuildLacksAreNamed) {

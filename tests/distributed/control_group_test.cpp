@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <support/process.h>
+#include <support/sanitizers.h>
 #include <support/temporary_folder.h>
 
 #include <unistd.h>
@@ -104,8 +105,11 @@ class LimitedGroup {
 const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
 
 TEST(LauncherInAGroup, SaysWhenTheKernelKilledARankForLackOfMemory) {
-  const LimitedGroup group("memory", {{"memory.limit_in_bytes", "67108864"}},
-                           {{"memory.max", "67108864"}, {"memory.swap.max", "0"}});
+  // More than the launcher needs, far less than the rank takes.
+  const int mebibytes = 64 * testing::sanitizer_factor;
+  const auto limit = std::to_string(mebibytes << 20);
+  const LimitedGroup group("memory", {{"memory.limit_in_bytes", limit}},
+                           {{"memory.max", limit}, {"memory.swap.max", "0"}});
   if (!group.is_usable())
     GTEST_SKIP() << "NOT RUN: this needs the right to make a control group with a memory limit";
   const auto outcome = group.run("exec " + tandemrun +
@@ -114,7 +118,7 @@ TEST(LauncherInAGroup, SaysWhenTheKernelKilledARankForLackOfMemory) {
   EXPECT_EQ(outcome.code, 128 + SIGKILL);
   expect_parts(outcome.err,
                {"rank 1 failed first: killed by SIGKILL: probably out of memory (the kernel killed ",
-                "the limit here is 64 MiB"});
+                "the limit here is " + std::to_string(mebibytes) + " MiB"});
 }
 
 TEST(LauncherInAGroup, CountsTheProcessorTimeItMayUse) {

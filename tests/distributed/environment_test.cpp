@@ -242,7 +242,9 @@ TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
   expect_parts(error_of(with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), {"OMPI_COMM_WORLD_RANK is \"4\""});
   expect_parts(error_of(with(slurm, {{"SLURM_PROCID", "7"}})), {"SLURM_PROCID is \"7\""});
   expect_parts(error_of(with(slurm, {{"SLURM_PROCID", ""}})), {"SLURM_PROCID is not set"});
-  expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})), {"does not make 7 tasks"});
+  for (const char* tasks : {"4", "1073741824(x4),7"}) {
+    expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", tasks}})), {"does not make 7 tasks"});
+  }
   expect_parts(error_of(with(slurm, {{"SLURM_LOCALID", "3"}})), {"SLURM_LOCALID is \"3\""});
   // Exported by the script, as srun's programs in Python often want it.
   EXPECT_EQ(read(with(slurm, {{"WORLD_SIZE", "7"}})).rank, 5);

@@ -477,6 +477,28 @@ TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
                "the process group was destroyed while the operation was running");
 }
 
+// A message that nobody will send: somebody still holds its work, and asks, when the group is gone.
+TEST_P(FailingGroup, a_message_outlives_its_group) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        if (group->rank() == 1) return group->barrier()->wait();
+        auto asked = group->receive(filled<float>(10, 1.0f), 1, "weights");
+        const auto never_asked = group->receive(filled<float>(10, 1.0f), 1, "weights");
+        EXPECT_FALSE(asked->is_done());
+        group->barrier()->wait();
+        group.reset();
+        for (const auto& work : {asked, never_asked}) {
+          EXPECT_TRUE(work->is_done());
+          EXPECT_ERROR(work->wait(), "receive 'weights'", "the process group was destroyed");
+        }
+      },
+      seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  EXPECT_EQ(message_of(results[0]), "");
+}
+
 TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) {
   std::atomic<bool> gone = false;
   const auto results = run_ranks_catching(

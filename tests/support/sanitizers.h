@@ -1,0 +1,12 @@
+// What tests of time and memory allow for when a sanitizer watches the programs.
+#pragma once
+
+namespace tandem::testing {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int sanitizer_factor = 4;
+#else
+constexpr int sanitizer_factor = 1;
+#endif
+
+}  // namespace tandem::testing
