@@ -60,8 +60,18 @@ Mnist::Mnist(const fs::path& folder, Split split) {
                   images.offset(), DType::u8);
 }
 
+Mnist Mnist::to(Device device) const {
+  Mnist moved = *this;
+  moved.images_ = images_.to(device);
+  moved.labels_ = labels_.to(device);
+  if (!device.is_cpu()) moved.targets_ = moved.labels_.to(DType::i64);
+  return moved;
+}
+
 Batch Mnist::get(std::span<const std::int64_t> indices) const {
   constexpr std::int64_t pixels = height * width;
+  if (!device().is_cpu())
+    return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
   const auto count = static_cast<std::int64_t>(indices.size());
   Batch batch{Array::empty({count, 1, height, width}), Array::empty({count}, DType::i64)};
   if (count == 0) return batch;
@@ -77,6 +87,12 @@ Batch Mnist::get(std::span<const std::int64_t> indices) const {
     *label++ = labels[index];
   }
   return batch;
+}
+
+Batch Mnist::gather(const Array& indices) const {
+  if (device().is_cpu()) return Dataset::gather(indices);
+  const Batch batch = to(Device{}).get(indices.to_vector<std::int64_t>());
+  return {batch.images.to(device()), batch.labels.to(device())};
 }
 
 }  // namespace tandem::data

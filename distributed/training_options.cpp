@@ -1,3 +1,4 @@
+#include <tandem/core/backend.h>
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/powersgd.h>
@@ -19,6 +20,11 @@
 namespace tandem::distributed {
 namespace {
 
+#ifdef TANDEM_HAS_CUDA
+constexpr bool build_has_cuda = true;
+#else
+constexpr bool build_has_cuda = false;
+#endif
 constexpr double any = std::numeric_limits<double>::max();
 constexpr const char* shared = "Every training program";
 
@@ -123,6 +129,11 @@ class TrainingOptions::Parser {
 
   void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
     app_.add_flag(name, value, help)->group(group);
+  }
+
+  // Makes `value` false.
+  void negative_flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
+    app_.add_flag_function(name, [&value](std::int64_t) { value = false; }, help)->group(group);
   }
 
   // False when help was asked for.
@@ -235,14 +246,12 @@ void TrainingOptions::add_shared_options() {
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
+  p.negative_flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.flag(shared, "--quiet", quiet, "errors only");
 }
 
 // What no single option can tell.
 void TrainingOptions::check_together() const {
-  if (device_name == "cuda") {
-    throw UsageError("--device cuda: this build has no CUDA; expected auto or cpu");
-  }
   for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
     if (parser_->given(name) && checkpoint.empty()) {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
@@ -264,6 +273,43 @@ void TrainingOptions::apply_threads(const Environment& environment) {
   if (threads > available_cores() && environment.rank == 0 && !quiet)
     std::cerr << program_ << ": warning: " << threads << " threads on " << available_cores()
               << " cores wait for each other most of the time" << std::endl;
+}
+
+namespace {
+
+// Why this process can't use `device`; empty: it can.
+std::string problem_of(Device device) {
+  try {
+    backend(device);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void TrainingOptions::choose_device(const Environment& environment) {
+  if (device_name == "cpu") return;
+  const int count = device_count(Device::Kind::cuda);
+  const auto local = static_cast<int>(local_rank);
+  // One GPU is everybody's: a launcher that shows each process only its own one calls it cuda:0.
+  const Device wanted = Device::cuda(count == 1 ? 0 : local);
+  const std::string problem = problem_of(wanted);
+  if (problem.empty()) {
+    device_ = wanted;
+    return;
+  }
+  if (device_name == "cuda") {
+    if (count > 0) {
+      throw UsageError("--device cuda: this is process " + std::to_string(local) + " of its host (LOCAL_RANK), which has " +
+                       std::to_string(count) + " GPUs: expected at most one process a GPU");
+    }
+    throw UsageError("--device cuda: " + problem);
+  }
+  // A build without CUDA has nothing to fall back from.
+  if (build_has_cuda && environment.rank == 0 && !quiet)
+    std::cerr << program_ << ": note: computing on the cpu: " << problem << std::endl;
 }
 
 namespace {
@@ -305,6 +351,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (!environment.note.empty() && !quiet)
       std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
+    choose_device(environment);
     body();
     std::cout.flush();
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");

@@ -12,6 +12,7 @@
 
 struct EmulatedStream {
   EmulatedGraph* capturing = nullptr;
+  bool spoiled = false;  // something was asked for that no graph can hold
 };
 struct EmulatedEvent {};
 struct EmulatedGraph {
@@ -22,7 +23,7 @@ namespace emulation {
 namespace {
 
 std::recursive_mutex mutex;  // the GPU does one thing at a time
-EmulatedStream* captured_stream = nullptr;
+thread_local EmulatedStream* captured_stream = nullptr;  // this thread's work goes there: see StreamGuard
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::map<void*, std::size_t> blocks;
@@ -290,7 +291,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream && stream->capturing) return last_error = cudaErrorStreamCaptureUnsupported;
+  if (stream && stream->capturing) {
+    stream->spoiled = true;
+    return last_error = cudaErrorStreamCaptureUnsupported;
+  }
   return log_call("synchronize");
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return log_call("stream waits"); }
@@ -316,7 +320,13 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(mutex);
   *graph = std::exchange(stream->capturing, nullptr);
   captured_stream = nullptr;
-  return log_call("end capture");
+  if (std::exchange(stream->spoiled, false)) {
+    delete std::exchange(*graph, nullptr);
+    return last_error = cudaErrorStreamCaptureInvalidated;
+  }
+  const auto error = log_call("end capture");
+  if (error != cudaSuccess) delete std::exchange(*graph, nullptr);
+  return error;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   *executable = new EmulatedGraph(*graph);

@@ -43,6 +43,7 @@ enum cudaError_t {
   cudaErrorAssert = 710,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
@@ -110,7 +111,7 @@ struct Driver {
   std::vector<std::string> log;
   std::size_t total_bytes = std::size_t{1} << 32;  // of the GPU's memory
   std::size_t used_bytes = 0;
-  int devices = 1;
+  int devices = 2;
   std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
   cudaError_t failure = cudaErrorLaunchFailure;
 };
