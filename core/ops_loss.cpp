@@ -1,3 +1,4 @@
+#include <tandem/core/index_fault.h>
 #include <tandem/core/ops.h>
 
 namespace tandem::ops {
@@ -29,8 +30,9 @@ CrossEntropy cross_entropy(const Array& logits, const Array& target) {
   const auto bad_row =
       backend(logits.device())
           .cross_entropy(logits.contiguous(), target.contiguous(), out.loss, out.probabilities);
-  TANDEM_CHECK(bad_row < 0, "cross_entropy: target ", target.select(0, bad_row).item(), " at row ", bad_row,
-               " is not a class: expected 0 to ", logits.dim(1) - 1);
+  if (bad_row >= 0)
+    fail(IndexFault{IndexFault::Of::cross_entropy, bad_row,
+                    static_cast<std::int64_t>(target.select(0, bad_row).item()), logits.dim(1)});
   return out;
 }
 
