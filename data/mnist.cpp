@@ -1,5 +1,6 @@
 #include <tandem/data/mnist.h>
 
+#include <tandem/core/ops.h>
 #include <tandem/data/idx.h>
 
 #include <algorithm>
@@ -91,8 +92,7 @@ Batch Mnist::get(std::span<const std::int64_t> indices) const {
 
 Batch Mnist::gather(const Array& indices) const {
   if (device().is_cpu()) return Dataset::gather(indices);
-  const Batch batch = to(Device{}).get(indices.to_vector<std::int64_t>());
-  return {batch.images.to(device()), batch.labels.to(device())};
+  return {ops::gather_normalized(images_, indices), ops::gather_rows(targets_, indices)};
 }
 
 }  // namespace tandem::data

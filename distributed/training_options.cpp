@@ -277,39 +277,35 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 
 namespace {
 
-// Why this process can't use `device`; empty: it can.
-std::string problem_of(Device device) {
-  try {
-    backend(device);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+// The GPU of this process. Error, with the reason, when there is none for it.
+Device find_gpu(const Environment& environment, bool all_alike) {
+  const int count = device_count(Device::Kind::cuda);
+  if (count == 0) backend(Device::cuda(0));  // says why
+  const Device device = Device::cuda(gpu_of(environment, count));
+  backend(device);
+  // One GPU may be each process's own, if the launcher shows it no other.
+  const bool is_own = count == 1 && std::getenv("CUDA_VISIBLE_DEVICES");
+  TANDEM_CHECK(!all_alike || is_own || environment.local_world_size <= count, "this host has ",
+               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs");
+  return device;
 }
 
 }  // namespace
 
-void TrainingOptions::choose_device(const Environment& environment) {
+// With auto, all processes of a host come to the same.
+void TrainingOptions::choose_device(Environment environment) {
   if (device_name == "cpu") return;
-  const int count = device_count(Device::Kind::cuda);
-  const auto local = static_cast<int>(local_rank);
-  // One GPU is everybody's: a launcher that shows each process only its own one calls it cuda:0.
-  const Device wanted = Device::cuda(count == 1 ? 0 : local);
-  const std::string problem = problem_of(wanted);
-  if (problem.empty()) {
-    device_ = wanted;
+  environment.local_rank = static_cast<int>(local_rank);
+  const bool is_auto = device_name == "auto";
+  try {
+    device_ = find_gpu(environment, is_auto);
     return;
+  } catch (const Error& error) {
+    if (!is_auto) throw UsageError(std::string("--device cuda: ") + error.what());
+    // A build without CUDA has nothing to fall back from.
+    if (build_has_cuda && environment.rank == 0 && !quiet)
+      std::cerr << program_ << ": note: computing on the cpu: " << error.what() << std::endl;
   }
-  if (device_name == "cuda") {
-    if (count > 0) {
-      throw UsageError("--device cuda: this is process " + std::to_string(local) + " of its host (LOCAL_RANK), which has " +
-                       std::to_string(count) + " GPUs: expected at most one process a GPU");
-    }
-    throw UsageError("--device cuda: " + problem);
-  }
-  // A build without CUDA has nothing to fall back from.
-  if (build_has_cuda && environment.rank == 0 && !quiet)
-    std::cerr << program_ << ": note: computing on the cpu: " << problem << std::endl;
 }
 
 namespace {

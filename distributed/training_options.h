@@ -98,7 +98,7 @@ class TrainingOptions {
   void add_shared_options();
   void check_together() const;
   void apply_threads(const Environment& environment);
-  void choose_device(const Environment& environment);
+  void choose_device(Environment environment);
 };
 
 }  // namespace tandem::distributed

@@ -112,6 +112,7 @@ TEST(TrainingOptions, takes_every_option) {
                                    "--keep-last",
                                    "1",
                                    "--resume",
+                                   "--no-graph",
                                    "--save",
                                    "m.safetensors",
                                    "--metrics",
@@ -129,6 +130,7 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.init_options().interface, "lo");
   EXPECT_EQ(o.seed, 18446744073709551615u);
   EXPECT_TRUE(o.deterministic && o.sync_bn && o.resume && o.quiet);
+  EXPECT_FALSE(o.graph);
   EXPECT_EQ(o.dtype, DType::bf16);
   EXPECT_EQ(o.threads, 2);
   EXPECT_EQ(o.workers, 4);
