@@ -166,5 +166,11 @@ T atomicCAS(T* where, T expected, T value) {
   if (before == expected) *where = value;
   return before;
 }
+// Counts from 0 to `most` and round again.
+inline unsigned atomicInc(unsigned* where, unsigned most) {
+  const unsigned before = *where;
+  *where = before >= most ? 0 : before + 1;
+  return before;
+}
 inline void __threadfence() {}
 inline void __threadfence_system() {}
