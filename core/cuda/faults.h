@@ -1,12 +1,13 @@
-// What kernels found wrong with their input. They run long after the call that started them, so they leave a note, and
-// the next synchronisation turns it into an Error.
+// What went wrong on a GPU after the call that started it had returned. It leaves a note, and the next synchronisation
+// turns that into an Error.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 namespace tandem::cuda {
 
-// In host memory that the GPU can write. row < 0: nothing is wrong.
+// What a kernel found wrong with its input. In host memory that the GPU can write. row < 0: nothing is wrong.
 struct Fault {
   std::int64_t row;
   std::int64_t target;
@@ -15,6 +16,9 @@ struct Fault {
 
 // Of the current GPU; as kernels see it. A cross-entropy whose target is not a class writes it.
 Fault* fault_of(int device);
+
+// From the host: what is on the GPU is undefined, because of `cause`. Any thread.
+void leave_fault(int device, std::exception_ptr cause);
 
 // Error when there is a note, which is then forgotten. The GPU must have done its work.
 void check_faults(int device);
