@@ -1,11 +1,15 @@
 #include <tandem/distributed/host_group.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/local_group.h>
+#ifdef TANDEM_HAS_CUDA
+#include <tandem/distributed/nccl_group.h>
+#endif
 #include <tandem/distributed/rendezvous.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -71,10 +75,22 @@ void check_init_method(const std::string& method) {
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
+  const bool on_gpus =
+      options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+  // Before the ranks meet: what this one lacks, all others would wait for.
+  const Device device = on_gpus && options.device.is_cpu()
+                            ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda)))
+                            : options.device;
   if (environment.world_size == 1) return local_group();
-  return host_group(
-      connect_store(environment, options.timeout),
-      {environment.rank, environment.world_size, options.timeout, options.interface, options.backend});
+  auto host = host_group(connect_store(environment, options.timeout),
+                         {environment.rank, environment.world_size, options.timeout, options.interface,
+                          on_gpus ? "auto" : options.backend});
+  if (!on_gpus) return host;
+#ifdef TANDEM_HAS_CUDA
+  return nccl_group(std::move(host), device, environment.rank);
+#else
+  detail::fail(device, ": this build has no NCCL (cmake --preset cuda); use the cpu device, or the backend gloo or shm");
+#endif
 }
 
 }  // namespace tandem::distributed

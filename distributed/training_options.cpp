@@ -187,7 +187,7 @@ void TrainingOptions::add_shared_options() {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm", "mpi"}, [this](const std::string& v) { backend = v; },
+      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"}, [this](const std::string& v) { backend = v; },
       "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
@@ -379,7 +379,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
 
 InitOptions TrainingOptions::init_options() const {
   const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
-  return {backend, init_method, wait, interface};
+  return {backend, init_method, wait, interface, device()};
 }
 
 BucketSizes TrainingOptions::bucket_sizes() const {
