@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     TrainingRun run(options, group, model, optimizer, loader);
     // On a GPU all of it is recorded once, and then one call.
     GraphedStep step(
-        options.graph ? options.device() : Device{},
+        options.graph_device(),
         [&](const std::vector<Array>& batch) {
           if (run.begins_step()) optimizer.zero_grad();
           const Autocast autocast(options.dtype);
@@ -97,8 +97,7 @@ int main(int argc, char** argv) {
     while (run.next_epoch()) {
       sampler.set_epoch(run.epoch());
       for (auto& [image, label] : loader) {
-        const Array loss = step({image, label}, {optimizer.lr(), 1.0 * run.parts(), 1.0 * run.completes_step()});
-        if (!run.step(loss)) break;
+        if (!run.step(step({image, label}, {optimizer.lr()}))) break;
       }
       run.end_epoch({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
     }

@@ -37,7 +37,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     Array value = inputs[i].value();
-    const Array here = value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
+    const Array here =
+        value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
     double* x = here.data<double>();
     const Array grad = inputs[i].grad();
     TANDEM_CHECK(grad.defined(), "gradcheck: backward gave input ", i, " no gradient");

@@ -13,7 +13,10 @@ constexpr std::int64_t warm_up_calls = 3;
 }  // namespace
 
 GraphedStep::GraphedStep(Device device, Function function, std::function<void(const std::string&)> report)
-    : device_(device), function_(std::move(function)), report_(std::move(report)), may_record_(!device.is_cpu()) {}
+    : device_(device),
+      function_(std::move(function)),
+      report_(std::move(report)),
+      may_record_(!device.is_cpu()) {}
 
 Array GraphedStep::operator()(const std::vector<Array>& inputs, const std::vector<double>& constants) {
   if (!may_record_) return function_(inputs);
@@ -49,7 +52,8 @@ bool GraphedStep::record(const std::vector<Array>& inputs) {
     may_record_ = false;
     result_ = {};
     inputs_.clear();
-    if (report_) report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
+    if (report_)
+      report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
   }
   return graph_ != nullptr;
 }

@@ -61,7 +61,7 @@ class GraphedStep {
   const Function function_;
   const std::function<void(const std::string&)> report_;
   bool may_record_;
-  Signature last_;            // of the latest calls as they are
+  Signature last_;             // of the latest calls as they are
   std::int64_t repeated_ = 0;  // and how many of them in a row
   Signature recorded_;
   std::vector<Array> inputs_;  // where the recorded step reads them

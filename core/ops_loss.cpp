@@ -24,8 +24,8 @@ CrossEntropy cross_entropy(const Array& logits, const Array& target) {
   TANDEM_CHECK(target.shape() == Shape{logits.dim(0)} && target.dtype() == DType::i64,
                "cross_entropy: target must be (", logits.dim(0), ") i64, got ", target.shape(), ' ',
                target.dtype());
-  TANDEM_CHECK(target.device() == logits.device(), "cross_entropy: logits are on ", logits.device(), ", target on ",
-               target.device());
+  TANDEM_CHECK(target.device() == logits.device(), "cross_entropy: logits are on ", logits.device(),
+               ", target on ", target.device());
   const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
   CrossEntropy out{Array::empty({}, dtype, logits.device()),
                    Array::empty(logits.shape(), dtype, logits.device())};

@@ -149,8 +149,8 @@ class Loader::Iterator::Epoch {
     if (order_.defined()) {
       ++work_->next_to_take;
       const std::int64_t begin = number * options_.batch_size;
-      batch = work_->dataset.gather(
-          order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
+      batch =
+          work_->dataset.gather(order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
       return true;
     }
     if (threads_.empty()) {
@@ -178,8 +178,8 @@ class Loader::Iterator::Epoch {
     const Dataset& dataset = work_->dataset;
     const auto& indices = work_->indices;
     for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index, ", there are ",
-                   dataset.size());
+      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index,
+                   ", there are ", dataset.size());
     return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
   }
 

@@ -208,7 +208,9 @@ class PowerSgd {
     Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
     m.input =
         memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
-    if (!memory.q.defined()) memory.q = ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
+    if (!memory.q.defined())
+      memory.q =
+          ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
     else if (!options_.warm_start) memory.q.fill(0);
     orthonormalise(memory.q);
     replace_zero_columns(memory.q);

@@ -132,8 +132,11 @@ class TrainingOptions::Parser {
   }
 
   // Makes `value` false.
-  void negative_flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
-    app_.add_flag_function(name, [&value](std::int64_t) { value = false; }, help)->group(group);
+  void negative_flag(const std::string& group, const std::string& name, bool& value,
+                     const std::string& help) {
+    app_.add_flag_function(
+            name, [&value](std::int64_t) { value = false; }, help)
+        ->group(group);
   }
 
   // False when help was asked for.
@@ -187,8 +190,8 @@ void TrainingOptions::add_shared_options() {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"}, [this](const std::string& v) { backend = v; },
-      "how the processes communicate (auto)");
+      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"},
+      [this](const std::string& v) { backend = v; }, "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {

@@ -12,8 +12,8 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace tandem::distributed {
 namespace {

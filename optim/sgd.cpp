@@ -60,12 +60,12 @@ void SGD::step() {
       if (!gradient.defined()) continue;
       gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
-      TANDEM_CHECK(value.device() == group.device, "SGD: parameter ", e.parameter.name, " was on ", group.device,
-                   " when the optimizer was made, and is on ", value.device(),
+      TANDEM_CHECK(value.device() == group.device, "SGD: parameter ", e.parameter.name, " was on ",
+                   group.device, " when the optimizer was made, and is on ", value.device(),
                    " now: move the model before making the optimizer");
       segments.push_back({static_cast<float*>(value.raw()), static_cast<const float*>(gradients.back().raw()),
-                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr, value.numel(),
-                          !e.momentum_started});
+                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr,
+                          value.numel(), !e.momentum_started});
       e.momentum_started = e.momentum.defined();
       value.storage()->written_by("SGD::step");
     }

@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/distributed/cores.h>
@@ -133,7 +134,8 @@ class DataParallel::Threads {
 };
 
 DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, int replicas)
-    : DataParallel(model, make_replica, std::vector<Device>(static_cast<std::size_t>(std::max(0, replicas)))) {}
+    : DataParallel(model, make_replica,
+                   std::vector<Device>(static_cast<std::size_t>(std::max(0, replicas)))) {}
 
 DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, std::vector<Device> devices)
     : model_(model), devices_(std::move(devices)), replicas_{&model} {
@@ -169,6 +171,8 @@ void DataParallel::copy_model(nn::Module& replica) const {
 Tensor DataParallel::operator()(const Tensor& input) {
   TANDEM_CHECK(input.value().rank() > 0 && input.dim(0) > 0,
                "DataParallel cuts its input along dimension 0, got shape ", input.shape());
+  TANDEM_CHECK(!is_recording_graph(),
+               "DataParallel works on threads of its own, which a recorded step does not see");
   const std::int64_t count = input.dim(0);
   const std::int64_t piece =
       (count + static_cast<std::int64_t>(replicas_.size()) - 1) / static_cast<std::int64_t>(replicas_.size());

@@ -20,12 +20,13 @@ struct Outcome {
 };
 
 Outcome run(std::vector<const char*> arguments, int gpus, int local_rank = 0, int processes = 1) {
-  const std::vector<std::pair<const char*, std::string>> variables{{"RANK", std::to_string(local_rank)},
-                                                                   {"LOCAL_RANK", std::to_string(local_rank)},
-                                                                   {"WORLD_SIZE", std::to_string(processes)},
-                                                                   {"LOCAL_WORLD_SIZE", std::to_string(processes)},
-                                                                   {"MASTER_ADDR", "127.0.0.1"},
-                                                                   {"MASTER_PORT", "29500"}};
+  const std::vector<std::pair<const char*, std::string>> variables{
+      {"RANK", std::to_string(local_rank)},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"WORLD_SIZE", std::to_string(processes)},
+      {"LOCAL_WORLD_SIZE", std::to_string(processes)},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", "29500"}};
   for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
   const int before = std::exchange(emulation::driver().devices, gpus);
   TrainingOptions options("program", "");

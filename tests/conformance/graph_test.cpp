@@ -106,7 +106,9 @@ TEST(CudaGraph, RefusesToReadAValue) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 4, 6}));
 }
 
-TEST(CudaGraph, RefusesTheCpu) { EXPECT_THROW(record_graph(Device{}, [] {}), Error); }
+TEST(CudaGraph, RefusesTheCpu) {
+  EXPECT_THROW(record_graph(Device{}, [] {}), Error);
+}
 
 TEST(CudaGraph, ReportsADriverThatCannotRecord) {
 #ifndef TANDEM_EMULATED_CUDA

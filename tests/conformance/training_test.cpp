@@ -169,7 +169,8 @@ TEST(CudaTraining, GoesAsOnTheCpu) {
   Training on_cpu(here, {}), on_gpu(there, cuda);
   expect_near(on_cpu.run(batches_on({}, 20, 8)), on_gpu.run(batches_on(cuda, 20, 8)), 1e-4);
   const auto expected = here.state_dict(), found = there.state_dict();
-  for (std::size_t i = 0; i < expected.size(); ++i) expect_near(bits(expected[i].array), bits(found[i].array), 1e-4);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expect_near(bits(expected[i].array), bits(found[i].array), 1e-4);
 }
 
 TEST(CudaTraining, ARecordedStepGivesTheSameBits) {
@@ -346,8 +347,8 @@ TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
   manual_seed(0);
   auto model = perceptron();
   model.to(cuda);
-  distributed::DataParallel parallel(
-      model, [] { return std::make_unique<nn::Sequential>(perceptron()); }, {cuda, Device::cuda(1)});
+  distributed::DataParallel parallel(model, [] { return std::make_unique<nn::Sequential>(perceptron()); },
+                                     {cuda, Device::cuda(1)});
   const Samples samples(0, 7);
   const nn::CrossEntropyLoss criterion;
   const Tensor images(samples.images, true);  // on the host: pieces go to the GPUs, the gradient comes back
@@ -367,9 +368,9 @@ TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
 
 TEST(CudaDataParallel, WantsTheModelOnTheFirstDevice) {
   auto model = perceptron();
-  EXPECT_THROW(distributed::DataParallel(
-                   model, [] { return std::make_unique<nn::Sequential>(perceptron()); }, {cuda}),
-               Error);
+  EXPECT_THROW(
+      distributed::DataParallel(model, [] { return std::make_unique<nn::Sequential>(perceptron()); }, {cuda}),
+      Error);
 }
 
 }  // namespace
