@@ -7,6 +7,8 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/data/loader.h>
+#include <tandem/distributed/distributed_data_parallel.h>
+#include <tandem/distributed/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/sgd.h>
@@ -17,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "support/mnist_net.h"
+#include "support/ranks.h"
 #include "support/small_training.h"
 #include "support/temporary_folder.h"
 
@@ -338,6 +341,49 @@ TEST(CudaLoader, SendsTheOrderOnceAnEpoch) {
   EXPECT_EQ(uploads, 1);
 }
 #endif
+
+// Two ranks with half of each batch, on a GPU each, and one with all of it.
+TEST(CudaTraining, RanksRecordTheirStepsWithTheReductionsInThem) {
+  if (device_count(Device::Kind::cuda) < 2) GTEST_SKIP() << "needs two GPUs";
+  constexpr std::int64_t half = 4;
+  constexpr int steps = 12;
+  manual_seed(0);
+  auto alone = perceptron();
+  Training whole(alone, cuda);
+  const auto expected = whole.run(batches_on(cuda, steps, 2 * half));
+
+  std::vector<std::vector<float>> losses(2);
+  testing::run_ranks(2, [&](testing::Group host) {
+    const int rank = host->rank();
+    const Device device = Device::cuda(rank);
+    const auto group = distributed::nccl_group(host, device, rank);
+    manual_seed(static_cast<std::uint64_t>(rank));  // rank 0's weights are those of all
+    auto net = perceptron();
+    net.to(device);
+    distributed::DistributedDataParallel ddp(net, group);
+    optim::SGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+    const nn::CrossEntropyLoss criterion;
+    GraphedStep step(
+        device,
+        [&](const std::vector<Array>& batch) {
+          optimizer.zero_grad();
+          const Tensor loss = criterion(ddp(batch[0]), batch[1]);
+          loss.backward();
+          optimizer.step();
+          return loss.value();
+        },
+        [](const std::string& why) { ADD_FAILURE() << why; });
+    for (int i = 0; i < steps; ++i) {
+      const Samples samples((2 * i + rank) * half, half);
+      const Array loss = step({samples.images.to(device), samples.labels.to(device)}).clone();
+      group->all_reduce(loss, distributed::ReduceOp::mean)->wait();
+      losses[static_cast<std::size_t>(rank)].push_back(static_cast<float>(loss.item()));
+    }
+    EXPECT_TRUE(step.is_recorded());
+  });
+  expect_near(expected, losses[0], 1e-4);
+  EXPECT_EQ(losses[0], losses[1]);
+}
 
 TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
   if (device_count(Device::Kind::cuda) < 2) GTEST_SKIP() << "needs two GPUs";
