@@ -97,7 +97,8 @@ struct WriteLoss {
 
 // partial: one for each block; null where there is one block only, which then finishes.
 template <class C, class T>
-__global__ void cross_entropy_rows(Rows all, const T* logits, const std::int64_t* target, C* probabilities,
+__global__ void __launch_bounds__(1024)
+    cross_entropy_rows(Rows all, const T* logits, const std::int64_t* target, C* probabilities,
                                    Losses* partial, WriteLoss<C> write) {
   const int lane = threadIdx.x % 32;
   Losses losses;
