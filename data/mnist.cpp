@@ -1,5 +1,6 @@
 #include <tandem/data/mnist.h>
 
+#include <tandem/core/ops.h>
 #include <tandem/data/idx.h>
 
 #include <algorithm>
@@ -61,22 +62,10 @@ Mnist::Mnist(const fs::path& folder, Split split) {
 }
 
 Batch Mnist::get(std::span<const std::int64_t> indices) const {
-  constexpr std::int64_t pixels = height * width;
-  const auto count = static_cast<std::int64_t>(indices.size());
-  Batch batch{Array::empty({count, 1, height, width}), Array::empty({count}, DType::i64)};
-  if (count == 0) return batch;
-  const auto* source = images_.data<std::uint8_t>();
-  const auto* labels = labels_.data<std::uint8_t>();
-  auto* image = batch.images.data<float>();
-  auto* label = batch.labels.data<std::int64_t>();
-  for (const auto index : indices) {
+  for (const auto index : indices)
     TANDEM_CHECK(index >= 0 && index < size(), "Mnist: sample ", index, " was asked for, there are ", size());
-    // A division, not a multiplication by 1/255, which would differ in the last bit. The compiler makes vectors of it.
-    image = std::transform(source + index * pixels, source + (index + 1) * pixels, image,
-                           [](std::uint8_t value) { return static_cast<float>(value) / 255.0f; });
-    *label++ = labels[index];
-  }
-  return batch;
+  const Array rows = Array::from(indices, {static_cast<std::int64_t>(indices.size())});
+  return {ops::gather_normalized(images_, rows), ops::gather_rows(labels_, rows).to(DType::i64)};
 }
 
 }  // namespace tandem::data
