@@ -10,7 +10,6 @@
 namespace tandem {
 namespace {
 
-using testing::all_dtypes;
 using testing::expect_same;
 using testing::gpu;
 using testing::numbers;
@@ -38,7 +37,7 @@ TEST(Gather, TakesRows) {
 }
 
 TEST(Gather, EveryDtypeAndSizeOfARow) {
-  for (const DType dtype : all_dtypes) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::boolean}) {
     for (const Shape& shape : {Shape{7}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 8}, {7, 16}, {7, 5, 5}, {7, 1, 28, 28}}) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array rows = numbers(shape, 1, dtype), there = rows.to(gpu);

@@ -64,12 +64,13 @@ Array targets(std::int64_t rows, std::int64_t classes) {
   return Array::from(values, {rows});
 }
 
-// A batch for one block, batches for many, rows wider than a warp.
-const Shape batches[] = {{1, 1}, {1, 10}, {100, 10}, {256, 32}, {257, 32}, {300, 5}, {20, 500}, {0, 10}};
+// One block's work and that of many, rows wider than a warp, nothing at all.
+const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}};
+const std::vector<Shape> more_batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
 
 TEST(CudaLoss, CrossEntropy) {
   for (const DType dtype : floating_dtypes) {
-    for (const Shape& shape : batches) {
+    for (const Shape& shape : dtype == DType::f32 ? more_batches : batches) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array logits = numbers(shape, 1, dtype), target = targets(shape[0], shape[1]);
       const auto here = ops::cross_entropy(logits, target);
@@ -95,14 +96,14 @@ TEST(CudaLoss, CrossEntropyTakesViews) {
 }
 
 TEST(CudaLoss, ATargetThatIsNoClassIsAnErrorAtTheNextSynchronisation) {
-  for (const Shape& shape : {Shape{100, 10}, {300, 40}}) {
-    for (const std::int64_t wrong : {std::int64_t{-1}, shape[1], std::int64_t{255}}) {
+  for (const Shape& shape : {Shape{20, 10}, {257, 3}}) {
+    for (const std::int64_t wrong : {std::int64_t{-1}, shape[1]}) {
       SCOPED_TRACE(::testing::Message() << shape << " with target " << wrong);
       const Array logits = numbers(shape).to(gpu);
       Array target = targets(shape[0], shape[1]);
-      target.slice(0, 77, 80).fill(static_cast<double>(wrong));
+      target.slice(0, 17, 20).fill(static_cast<double>(wrong));
       const std::string words = error_of([&] { ops::cross_entropy(logits.to(Device{}), target); });
-      EXPECT_NE(words.find("at row 77 is not a class"), std::string::npos) << words;
+      EXPECT_NE(words.find("at row 17 is not a class"), std::string::npos) << words;
 
       const auto there = ops::cross_entropy(logits, target.to(gpu));  // says nothing
       EXPECT_EQ(error_of([&] { there.loss.item(); }), words);
