@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/sgd_update.h>
+#include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
 

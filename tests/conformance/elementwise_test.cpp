@@ -24,13 +24,23 @@ struct Layout {
 };
 const Layout layouts[] = {
     {"dense", [](const Array& a) { return a; }},
-    {"transposed", [](const Array& a) { return a.permute({3, 1, 0, 2}); }},
-    {"channels last", [](const Array& a) { return a.permute({0, 3, 1, 2}); }},
+    {"transposed",
+     [](const Array& a) {
+       return a.permute({3, 1, 0, 2});
+     }},
+    {"channels last",
+     [](const Array& a) {
+       return a.permute({0, 3, 1, 2});
+     }},
     {"sliced", [](const Array& a) { return a.slice(0, 1, 3).slice(2, 1, 5).slice(3, 2, 7); }},
     {"dense but not aligned", [](const Array& a) { return a.reshape({-1}).slice(0, 1, 840); }},
-    {"repeated", [](const Array& a) { return a.slice(1, 2, 3).slice(3, 0, 1).expand({4, 5, 6, 7}); }},
+    {"repeated",
+     [](const Array& a) {
+       return a.slice(1, 2, 3).slice(3, 0, 1).expand({4, 5, 6, 7});
+     }},
     {"empty", [](const Array& a) { return a.slice(1, 0, 0); }},
-    {"one element", [](const Array& a) { return a.slice(0, 0, 1).slice(1, 1, 2).slice(2, 2, 3).slice(3, 3, 4); }},
+    {"one element",
+     [](const Array& a) { return a.slice(0, 0, 1).slice(1, 1, 2).slice(2, 2, 3).slice(3, 3, 4); }},
     {"a scalar", [](const Array& a) { return a.select(0, 1).select(0, 1).select(0, 1).select(0, 1); }},
 };
 
@@ -99,15 +109,25 @@ struct Pair {
   Array (*b)(const Array& base);
 };
 const Pair broadcasts[] = {
-    {"a row", [](const Array& x) { return x; }, [](const Array& x) { return x.select(0, 0).select(0, 0).select(0, 1); }},
+    {"a row", [](const Array& x) { return x; },
+     [](const Array& x) { return x.select(0, 0).select(0, 0).select(0, 1); }},
     {"a column", [](const Array& x) { return x.slice(3, 2, 3); }, [](const Array& x) { return x; }},
-    {"a scalar", [](const Array& x) { return x.permute({3, 2, 1, 0}); },
+    {"a scalar",
+     [](const Array& x) {
+       return x.permute({3, 2, 1, 0});
+     },
      [](const Array& x) { return x.select(0, 2).select(0, 1).select(0, 0).select(0, 3); }},
     {"a row and a column", [](const Array& x) { return x.slice(1, 0, 1).slice(3, 0, 1); },
      [](const Array& x) { return x.slice(0, 0, 1).slice(2, 0, 1); }},
-    {"to nothing", [](const Array& x) { return x.slice(2, 3, 3); }, [](const Array& x) { return x.slice(2, 0, 1); }},
-    {"two layouts", [](const Array& x) { return x.permute({0, 3, 1, 2}); },
-     [](const Array& x) { return x.reshape({4, 7, 5, 6}); }},
+    {"to nothing", [](const Array& x) { return x.slice(2, 3, 3); },
+     [](const Array& x) { return x.slice(2, 0, 1); }},
+    {"two layouts",
+     [](const Array& x) {
+       return x.permute({0, 3, 1, 2});
+     },
+     [](const Array& x) {
+       return x.reshape({4, 7, 5, 6});
+     }},
 };
 
 // f(view a, view b, name) for all layouts and broadcasts, of a and b on each device.
@@ -120,7 +140,8 @@ void for_each_pair(F f) {
 TEST(CudaElementwise, ZipsAsTheCpu) {
   for_each_op<BinaryOp>([](auto op) {
     for (const DType dtype : all_dtypes) {
-      if (dtype == DType::boolean || (std::is_same_v<decltype(op), functors::Div> && !is_floating(dtype))) continue;
+      if (dtype == DType::boolean || (std::is_same_v<decltype(op), functors::Div> && !is_floating(dtype)))
+        continue;
       const Array a = base(dtype, 1), a_there = a.to(gpu), b = base(dtype, 2), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
@@ -143,8 +164,8 @@ TEST(CudaElementwise, ZipGradientsAreTheCpus) {
         const double summands = static_cast<double>(
             y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
         for (const int operand : {0, 1}) {
-          SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", operand " << operand << ", "
-                                            << name);
+          SCOPED_TRACE(::testing::Message()
+                       << typeid(op).name() << ' ' << dtype << ", operand " << operand << ", " << name);
           expect_same(ops::zip_grad(op, operand, view_a(a), view_b(b), grad),
                       ops::zip_grad(op, operand, view_a(a_there), view_b(b_there), grad_there),
                       2 * std::max(1.0, summands) * epsilon_of(dtype));
@@ -162,7 +183,8 @@ TEST(CudaElementwise, ComparesAsTheCpu) {
       const Array a_there = a.to(gpu), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
-        expect_same(ops::compare(op, view_a(a), view_b(b)), ops::compare(op, view_a(a_there), view_b(b_there)));
+        expect_same(ops::compare(op, view_a(a), view_b(b)),
+                    ops::compare(op, view_a(a_there), view_b(b_there)));
       });
     }
   });
@@ -196,7 +218,8 @@ TEST(CudaElementwise, UpdatesInPlace) {
 
 // Values that every dtype can hold, some of them not whole.
 Array convertible(DType dtype) {
-  const Array a = ops::map(functors::Affine{1, 60}, ops::map(functors::Affine{13, 0}, numbers({4, 5, 6, 7}, 1)));
+  const Array a =
+      ops::map(functors::Affine{1, 60}, ops::map(functors::Affine{13, 0}, numbers({4, 5, 6, 7}, 1)));
   return dtype == DType::boolean ? numbers({4, 5, 6, 7}, 1, dtype) : a.to(dtype);
 }
 
@@ -224,7 +247,8 @@ TEST(CudaElementwise, CopiesKeepEveryBit) {
   const Array here = Array::from(bits, {3});
   const Array as_numbers(here.storage(), here.shape(), here.strides(), 0, DType::f64);
   const Array moved = as_numbers.to(gpu).clone().to(Device{});
-  EXPECT_EQ(Array(moved.storage(), moved.shape(), moved.strides(), moved.offset(), DType::i64).to_vector<std::int64_t>(),
+  EXPECT_EQ(Array(moved.storage(), moved.shape(), moved.strides(), moved.offset(), DType::i64)
+                .to_vector<std::int64_t>(),
             bits);
 }
 

@@ -38,7 +38,8 @@ TEST(Gather, TakesRows) {
 
 TEST(Gather, EveryDtypeAndSizeOfARow) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::boolean}) {
-    for (const Shape& shape : {Shape{7}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 8}, {7, 16}, {7, 5, 5}, {7, 1, 28, 28}}) {
+    for (const Shape& shape :
+         {Shape{7}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 8}, {7, 16}, {7, 5, 5}, {7, 1, 28, 28}}) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array rows = numbers(shape, 1, dtype), there = rows.to(gpu);
       expect_same(ops::gather_rows(rows, wanted), ops::gather_rows(there, wanted.to(gpu)), 0);
@@ -57,11 +58,12 @@ TEST(Gather, RowsAndIndicesInOtherLayouts) {
   for (const Array& view : {rows, images}) {
     const Array dense = ops::gather_rows(view.contiguous(), index);
     expect_same(dense, ops::gather_rows(view, index), 0);
-    const Array there = Array::from(std::vector<std::int64_t>{6, 99, 2, 99, 0, 99}, {3, 2}).to(gpu).select(1, 0);
+    const Array there =
+        Array::from(std::vector<std::int64_t>{6, 99, 2, 99, 0, 99}, {3, 2}).to(gpu).select(1, 0);
     expect_same(dense, ops::gather_rows(view.to(gpu), there), 0);
   }
-  expect_same(ops::gather_rows(rows, index), ops::gather_rows(numbers({3, 7, 4}).to(gpu).transpose(0, 1), index.to(gpu)),
-              0);
+  expect_same(ops::gather_rows(rows, index),
+              ops::gather_rows(numbers({3, 7, 4}).to(gpu).transpose(0, 1), index.to(gpu)), 0);
   EXPECT_TRUE(ops::gather_rows(images, index).is_channels_last());
   EXPECT_TRUE(ops::gather_rows(images.to(gpu), index.to(gpu)).is_channels_last());
 }
@@ -94,7 +96,8 @@ TEST(Gather, NothingFromNothing) {
 
 TEST(Gather, AnIndexThatIsNoRow) {
   for (const std::int64_t wrong : {-1, 7, 1 << 30}) {
-    const std::string words = "gather: index " + std::to_string(wrong) + " at position 2 is not a row: expected 0 to 6";
+    const std::string words =
+        "gather: index " + std::to_string(wrong) + " at position 2 is not a row: expected 0 to 6";
     const Array rows = bytes({7, 40}), index = indices({6, 0, wrong, wrong + 100, 1});
     EXPECT_ERROR(ops::gather_rows(rows, index), words);
     EXPECT_ERROR(ops::gather_normalized(rows, index), words);

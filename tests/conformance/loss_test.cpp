@@ -25,13 +25,15 @@ using testing::numbers;
 
 // Sums of this many rounded numbers, in another order than the CPU's.
 double tolerance_of(DType dtype, std::int64_t summands) {
-  const double sum = static_cast<double>(summands) * epsilon_of(dtype == DType::f64 ? DType::f64 : DType::f32);
+  const double sum =
+      static_cast<double>(summands) * epsilon_of(dtype == DType::f64 ? DType::f64 : DType::f32);
   return std::max(epsilon_of(dtype), sum + 4 * epsilon_of(DType::f64));
 }
 
 TEST(CudaLoss, LogSoftmax) {
   for (const DType dtype : floating_dtypes) {
-    for (const Shape& shape : {Shape{1}, {3, 10}, {5, 33}, {2, 200}, {41, 21}, {2, 3, 10}, {4, 1}, {0, 3}, {3, 0}}) {
+    for (const Shape& shape :
+         {Shape{1}, {3, 10}, {5, 33}, {2, 200}, {41, 21}, {2, 3, 10}, {4, 1}, {0, 3}, {3, 0}}) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array x = numbers(shape, 1, dtype), grad = numbers(shape, 2, dtype);
       const Array y = ops::log_softmax(x);
@@ -44,13 +46,27 @@ TEST(CudaLoss, LogSoftmax) {
 
 TEST(CudaLoss, LogSoftmaxOfViewsAndExtremes) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Array x = Array::from(std::vector<float>{1e4f, -1e4f, 0,          //
-                                                 88, 89, 90,              //
-                                                 -infinity, 1, 2,         //
-                                                 infinity, 1, 2,          //
-                                                 1, std::nanf(""), 2,     //
-                                                 std::nanf(""), 1, 2,     //
-                                                 -infinity, -infinity, -infinity},
+  const Array x = Array::from(std::vector<float>{1e4f,
+                                                 -1e4f,
+                                                 0,  //
+                                                 88,
+                                                 89,
+                                                 90,  //
+                                                 -infinity,
+                                                 1,
+                                                 2,  //
+                                                 infinity,
+                                                 1,
+                                                 2,  //
+                                                 1,
+                                                 std::nanf(""),
+                                                 2,  //
+                                                 std::nanf(""),
+                                                 1,
+                                                 2,  //
+                                                 -infinity,
+                                                 -infinity,
+                                                 -infinity},
                               {7, 3});
   expect_same(ops::log_softmax(x), ops::log_softmax(x.to(gpu)), 1e-6);
   const Array wide = numbers({6, 40}), wide_there = wide.to(gpu);
@@ -66,7 +82,8 @@ Array targets(std::int64_t rows, std::int64_t classes) {
 
 // One block's work and that of many, rows wider than a warp, nothing at all.
 const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}};
-const std::vector<Shape> more_batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
+const std::vector<Shape> more_batches = {{1, 1},  {20, 33},  {0, 10},  {257, 3},
+                                         {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
 
 TEST(CudaLoss, CrossEntropy) {
   for (const DType dtype : floating_dtypes) {
@@ -139,7 +156,8 @@ TEST(CudaLoss, TheLossOfABatchIsOneKernel) {
   EXPECT_EQ(launches(), 1);
   ops::cross_entropy_grad(forward, target, forward.loss, DType::f32);
   EXPECT_EQ(launches(), 2);
-  for (const auto& line : log) EXPECT_FALSE(line.starts_with("copy") || line.starts_with("synchronize")) << line;
+  for (const auto& line : log)
+    EXPECT_FALSE(line.starts_with("copy") || line.starts_with("synchronize")) << line;
 }
 #endif
 

@@ -49,8 +49,9 @@ TEST(CudaOptimizer, SgdIsTheCpus) {
       {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
   };
   for (const SgdOptions& options : all) {
-    SCOPED_TRACE(::testing::Message() << "momentum " << options.momentum << " dampening " << options.dampening
-                                      << " decay " << options.weight_decay << " nesterov " << options.nesterov);
+    SCOPED_TRACE(::testing::Message()
+                 << "momentum " << options.momentum << " dampening " << options.dampening << " decay "
+                 << options.weight_decay << " nesterov " << options.nesterov);
     Parameters here(sizes, {}), there(sizes, gpu);
     for (int step = 0; step < 3; ++step) {
       for (Parameters* p : {&here, &there}) {
