@@ -36,7 +36,7 @@ class Mnist : public Dataset {
  private:
   Array images_;
   Array labels_;
-  Array targets_;  // (N) i64, the labels; on a GPU only
+  Array targets_;  // (N) i64, the labels as batches have them
 };
 
 }  // namespace tandem::data

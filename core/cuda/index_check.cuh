@@ -1,8 +1,8 @@
 // How kernels find and note an index that names nothing (core/index_fault.h).
 #pragma once
 
-#include <tandem/core/cuda/warp.cuh>
 #include <tandem/core/index_fault.h>
+#include <tandem/core/cuda/warp.cuh>
 
 namespace tandem::cuda {
 

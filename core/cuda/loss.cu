@@ -1,8 +1,8 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/reductions.h>
 #include <tandem/core/softmax_gradients.h>
+#include <tandem/core/cuda/index_check.cuh>
 
 #include <algorithm>
 #include <limits>
@@ -97,8 +97,9 @@ struct WriteLoss {
 
 // partial: one for each block; null where there is one block only, which then finishes.
 template <class C, class T>
-__global__ void cross_entropy_rows(Rows all, const T* logits, const std::int64_t* target, C* probabilities,
-                                   Losses* partial, WriteLoss<C> write) {
+__global__ void __launch_bounds__(1024)
+    cross_entropy_rows(Rows all, const T* logits, const std::int64_t* target, C* probabilities,
+                       Losses* partial, WriteLoss<C> write) {
   const int lane = threadIdx.x % 32;
   Losses losses;
   for (std::int64_t r = first_row(); r < all.rows; r += row_step()) {
@@ -131,8 +132,8 @@ __global__ void cross_entropy_grad_rows(Rows all, const C* probabilities, const 
   const C factor = static_cast<C>(static_cast<double>(*grad_loss) / static_cast<double>(all.rows));
   for (std::int64_t r = first_row(); r < all.rows; r += row_step())
     for (std::int64_t i = threadIdx.x % 32; i < all.n; i += 32)
-      grad[r * all.n + i] = static_cast<T>(
-          cross_entropy_gradient(probabilities[r * all.n + i], i == target[r], factor));
+      grad[r * all.n + i] =
+          static_cast<T>(cross_entropy_gradient(probabilities[r * all.n + i], i == target[r], factor));
 }
 
 }  // namespace
@@ -153,7 +154,8 @@ void CudaBackend::log_softmax_grad(const Array& y, const Array& grad_y, const Ar
     using T = decltype(type);
     using C = compute_t<T>;
     cuda::launch(log_softmax_grad_rows<C, T>, cuda::blocks_for(all.rows * 32, threads), dim3(threads), all,
-                 static_cast<const T*>(y.raw()), static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
+                 static_cast<const T*>(y.raw()), static_cast<const T*>(grad_y.raw()),
+                 static_cast<T*>(grad_x.raw()));
   });
 }
 
@@ -164,11 +166,13 @@ std::int64_t CudaBackend::cross_entropy(const Array& logits, const Array& target
   // A batch of a few classes is one block's work, and then the second kernel's start would cost more than it saves.
   const bool is_small = all.rows * ((all.n + 31) / 32) <= 256;
   const dim3 blocks = is_small ? dim3(1) : cuda::blocks_for(all.rows * 32, threads);
-  const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.rows, 1, 32)) * 32 : threads);
+  const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.rows, 1, 32)) * 32
+                            : threads);
   Array scratch;
   Losses* partial = nullptr;
   if (!is_small) {
-    scratch = Array::empty({static_cast<std::int64_t>(blocks.x * sizeof(Losses))}, DType::u8, logits.device());
+    scratch =
+        Array::empty({static_cast<std::int64_t>(blocks.x * sizeof(Losses))}, DType::u8, logits.device());
     partial = static_cast<Losses*>(scratch.raw());
   }
   const auto* wanted = static_cast<const std::int64_t*>(target.raw());

@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/sgd_update.h>
+#include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
 
@@ -42,7 +42,6 @@ __global__ void update_chunks(const __grid_constant__ Segments segments, SgdUpda
   const std::int64_t first = (blockIdx.x - first_block) * chunk + threadIdx.x;
   const bool has_velocity = s.momentum && !s.momentum_is_fresh;
   float parameter[per_thread], gradient[per_thread], velocity[per_thread] = {};
-#pragma unroll
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
@@ -50,7 +49,6 @@ __global__ void update_chunks(const __grid_constant__ Segments segments, SgdUpda
     gradient[k] = s.gradient[i];
     if (has_velocity) velocity[k] = s.momentum[i];
   }
-#pragma unroll
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
