@@ -268,16 +268,21 @@ __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
       dy = load<lanes>(grad_y + from);
       where = *reinterpret_cast<const Places<lanes>*>(index + from);
     }
+    // All four are asked for before the first is written: grad_x may be x.
+    Numbers<C, lanes> v[4];
+    const auto exists = [&](int i) { return 2 * oh + i / 2 < size.height && 2 * ow + i % 2 < size.width; };
+    const std::int64_t first =
+        ((image * size.height + 2 * oh) * size.width + 2 * ow) * size.channels + at.channel;
+    const auto offset = [&](int i) { return first + (i / 2 * size.width + i % 2) * size.channels; };
+    for (int i = 0; i < 4; ++i)
+      if (exists(i)) v[i] = load<lanes>(x + offset(i));
     for (int i = 0; i < 4; ++i) {
-      const std::int64_t h = 2 * oh + i / 2, w = 2 * ow + i % 2;
-      if (h >= size.height || w >= size.width) continue;
-      const std::int64_t to = ((image * size.height + h) * size.width + w) * size.channels + at.channel;
-      auto v = load<lanes>(x + to);
+      if (!exists(i)) continue;
       for (int j = 0; j < lanes; ++j) {
-        v[j] = v[j] * k.slope[j] + k.offset[j];
-        if (is_window && where.values[j] == i) v[j] += dy[j] * k.scale[j];
+        v[i][j] = v[i][j] * k.slope[j] + k.offset[j];
+        if (is_window && where.values[j] == i) v[i][j] += dy[j] * k.scale[j];
       }
-      store<lanes>(grad_x + to, v);
+      store<lanes>(grad_x + offset(i), v[i]);
     }
   }
 }
