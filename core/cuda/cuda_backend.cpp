@@ -1,6 +1,7 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/cuda/undefined_contents.h>
 
 #include <array>
 #include <memory>
@@ -23,6 +24,7 @@ void CudaBackend::download(const void* data, void* host, std::size_t bytes) {
 void CudaBackend::synchronize() {
   TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
   cuda::check_faults(index_);
+  cuda::check_defined(index_);
 }
 
 int cuda_device_count() {

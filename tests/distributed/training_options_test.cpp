@@ -197,7 +197,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--compress", "gzip"}, {"--compress gzip: expected none, bf16, fp16 or powersgd"}},
       {{"--device", "tpu"}, {"--device tpu: expected auto, cpu or cuda"}},
       {{"--device", "cuda"}, {"--device cuda: this build has no CUDA"}},
-      {{"--backend", "nccl"}, {"--backend nccl: expected auto, gloo, shm or mpi"}},
+      {{"--backend", "ucc"}, {"--backend ucc: expected auto, gloo, shm, mpi or nccl"}},
       {{"--dtype", "f64"}, {"--dtype f64: expected f32 or bf16"}},
       {{"--init-method", "mpi://"}, {"--init-method mpi://", "env://, tcp://HOST:PORT and file://PATH"}},
       {{"--init-method", "tcp://host"}, {"--init-method tcp://host", "tcp://HOST:PORT"}},
