@@ -35,6 +35,18 @@ Endpoint parse_endpoint(const std::string& method) {
   return {host, port};
 }
 
+#ifdef TANDEM_HAS_CUDA
+void require_nccl() {}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) {
+  return nccl_group(std::move(host), device, job_rank);
+}
+#else
+[[noreturn]] void require_nccl() {
+  detail::fail("this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or mpi");
+}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int) { require_nccl(); }
+#endif
+
 const char* process_variable(const char* name) { return std::getenv(name); }
 
 }  // namespace
@@ -77,20 +89,18 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
-  // Before the ranks meet: what this one lacks, all others would wait for.
-  const Device device = on_gpus && options.device.is_cpu()
+  if (on_gpus) require_nccl();
+  if (environment.world_size == 1) return local_group();
+  auto store = connect_store(environment, options.timeout);
+  const auto connect = [&](const std::string& backend) {
+    return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout,
+                                         options.interface, backend});
+  };
+  if (!on_gpus) return connect(options.backend);
+  const Device device = options.device.is_cpu()
                             ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda)))
                             : options.device;
-  if (environment.world_size == 1) return local_group();
-  auto host = host_group(connect_store(environment, options.timeout),
-                         {environment.rank, environment.world_size, options.timeout, options.interface,
-                          on_gpus ? "auto" : options.backend});
-  if (!on_gpus) return host;
-#ifdef TANDEM_HAS_CUDA
-  return nccl_group(std::move(host), device, environment.rank);
-#else
-  detail::fail(device, ": this build has no NCCL (cmake --preset cuda); use the cpu device, or the backend gloo or shm");
-#endif
+  return with_nccl(connect("auto"), device, environment.rank);
 }
 
 }  // namespace tandem::distributed

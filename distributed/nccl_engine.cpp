@@ -1,5 +1,5 @@
 #include <tandem/core/backend.h>
-#include <tandem/core/cuda/faults.h>
+#include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/distributed/nccl_engine.h>
 #include <tandem/distributed/nccl_operations.h>
 
@@ -62,7 +62,7 @@ class NcclEngine::NcclWork : public Work {
 
   bool is_done() const override {
     const std::lock_guard lock(engine_->mutex_);
-    return task_->done || task_->recorded || cudaEventQuery(task_->finished) != cudaErrorNotReady;
+    return task_->done || task_->recorded || task_->finished.state() != cudaErrorNotReady;
   }
   std::exception_ptr exception() const override {
     const std::lock_guard lock(engine_->mutex_);
@@ -232,7 +232,7 @@ void NcclEngine::watch() {
   if (failure_.empty()) return;
   // What runs now ends with undefined numbers: say so before somebody reads them.
   const auto error = std::make_exception_ptr(PeerError(failure_));
-  if (!closing_ && (!pending_.empty() || recorded_)) cuda::leave_fault(device_.index, error);
+  if (!closing_ && (!pending_.empty() || recorded_)) cuda::mark_undefined(device_.index, error);
   for (const auto& task : pending_) {
     task->error = error;
     task->done = true;
@@ -246,7 +246,7 @@ void NcclEngine::watch() {
 // A Work that nobody waits for may live long; its arrays need not. They are let go of outside the lock.
 std::vector<NcclEngine::Finished> NcclEngine::take_finished() {
   std::vector<Finished> finished;
-  while (!pending_.empty() && cudaEventQuery(pending_.front()->finished) == cudaSuccess) {
+  while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
     Task& task = *pending_.front();
     task.done = true;
     finished.push_back({task.ticket, std::exchange(task.given, {}), std::exchange(task.flat, {})});
@@ -269,7 +269,7 @@ std::string NcclEngine::find_failure() {
   const auto now = Clock::now();
   const std::string what = front ? front->what : "the recorded step";
   if (front) {
-    const auto status = cudaEventQuery(front->finished);
+    const auto status = front->finished.state();
     if (status != cudaSuccess && status != cudaErrorNotReady)
       return members_[rank_].name() + ": " + what + ": CUDA: " + cudaGetErrorString(status);
   }
@@ -317,7 +317,9 @@ std::string NcclEngine::find_departed() {
 // Whether the GPU still works on what was started in the compute stream, where recorded steps run.
 bool NcclEngine::is_busy() {
   const cudaStream_t compute = cuda::current_stream();
-  return !is_recorded(compute) && cudaStreamQuery(compute) == cudaErrorNotReady;
+  if (is_recorded(compute) || cudaStreamQuery(compute) != cudaErrorNotReady) return false;
+  cudaGetLastError();
+  return true;
 }
 
 std::string NcclEngine::explain_late(const Task& task) {

@@ -28,6 +28,13 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
   operator cudaEvent_t() const { return event_; }
 
+  // cudaSuccess once it has passed, cudaErrorNotReady before, or what has gone wrong.
+  cudaError_t state() const {
+    const auto result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady) cudaGetLastError();  // not an error, and not for the next check to find
+    return result;
+  }
+
  private:
   cudaEvent_t event_ = nullptr;
 };

@@ -1,6 +1,7 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/core/device_graph.h>
 
 #include <array>
@@ -37,6 +38,7 @@ void CudaBackend::synchronize() {
   check_may_wait("wait for the GPU (synchronize)");
   TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
   cuda::check_faults(index_);
+  cuda::check_defined(index_);
 }
 
 int cuda_device_count() {
