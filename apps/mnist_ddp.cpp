@@ -30,14 +30,17 @@ double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader&
   const NoGrad no_grad;
   const Autocast autocast(dtype);
   ddp.eval();
-  double right = 0, all = 0;
+  Array right;  // on the device, read once
+  double all = 0;
   for (auto& [image, label] : images) {
-    right +=
-        ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label)).item();
+    const Array found =
+        ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label));
+    if (right.defined()) ops::add_(right, found);
+    else right = found;
     all += static_cast<double>(label.numel());
   }
   ddp.train();
-  const auto sums = Array::from(std::vector<double>{right, all}, {2});
+  const auto sums = Array::from(std::vector<double>{right.defined() ? right.item() : 0, all}, {2});
   group.all_reduce(sums)->wait();
   return sums.data<double>()[0] / sums.data<double>()[1];
 }
@@ -59,7 +62,8 @@ int main(int argc, char** argv) {
     const int rank = group->rank(), world = group->size();
     const auto folder = once_per_host(*group, [&] { return find_data(data, options.quiet); });
     const auto [images, tests] = run_together(*group, [&] {
-      return std::pair{data::Mnist(folder, data::Split::train), data::Mnist(folder, data::Split::test)};
+      return std::pair{data::Mnist(folder, data::Split::train).to(options.device()),
+                       data::Mnist(folder, data::Split::test).to(options.device())};
     });
     data::DistributedSampler sampler(images.size(), {.rank = rank, .world = world, .seed = options.seed});
     data::Loader loader(images, sampler,
@@ -69,6 +73,7 @@ int main(int argc, char** argv) {
 
     manual_seed(options.seed);
     Net model;
+    model.to(options.device());
     if (options.sync_bn) convert_sync_batch_norm(model, group);
     DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);
     ddp.set_communication_hook(options.communication_hook());
@@ -76,18 +81,23 @@ int main(int argc, char** argv) {
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
 
     TrainingRun run(options, group, model, optimizer, loader);
+    // On a GPU all of it is recorded once, and then one call.
+    GraphedStep step(
+        options.graph_device(),
+        [&](const std::vector<Array>& batch) {
+          if (run.begins_step()) optimizer.zero_grad();
+          const Autocast autocast(options.dtype);
+          const auto local = ddp.no_sync(!run.completes_step());
+          const Tensor loss = criterion(ddp(batch[0]), batch[1]);
+          (loss / run.parts()).backward();
+          if (run.completes_step()) optimizer.step();
+          return loss.value();
+        },
+        [&](const std::string& why) { run.note("note: " + why); });
     while (run.next_epoch()) {
       sampler.set_epoch(run.epoch());
       for (auto& [image, label] : loader) {
-        const Autocast autocast(options.dtype);
-        const auto local = ddp.no_sync(!run.completes_step());
-        const Tensor loss = criterion(ddp(image), label);
-        (loss / run.parts()).backward();
-        if (run.completes_step()) {
-          optimizer.step();
-          optimizer.zero_grad();
-        }
-        if (!run.step(loss)) break;
+        if (!run.step(step({image, label}, {optimizer.lr()}))) break;
       }
       run.end_epoch({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
     }

@@ -108,6 +108,9 @@ class BackwardPass {
       const Shape& shape = edge.leaf ? edge.leaf->value.shape() : edge.node->shape;
       TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i,
                    " a gradient of shape ", gradients[i].shape(), ", the input has ", shape);
+      const Device device = edge.leaf ? edge.leaf->value.device() : edge.node->device;
+      TANDEM_CHECK(gradients[i].device() == device, node.operation, ": backward gave input ", i,
+                   " a gradient on ", gradients[i].device(), ", the input is on ", device);
     }
     if (!retain_graph_) node.backward = nullptr;
     // Leaves first: their gradients may be what others wait for.
@@ -137,8 +140,8 @@ void Tensor::backward(const BackwardOptions& options) const {
                  " has more than one element; pass {.gradient = ...}");
     gradient = ops::full(shape(), 1, dtype(), device());
   }
-  TANDEM_CHECK(gradient.shape() == shape(), "backward: gradient has shape ", gradient.shape(),
-               ", the tensor ", shape());
+  TANDEM_CHECK(gradient.shape() == shape() && gradient.device() == device(), "backward: the gradient is ",
+               gradient.shape(), " on ", gradient.device(), ", the tensor ", shape(), " on ", device());
   const NoGrad no_grad;
   const Edge root = is_leaf() ? Edge{nullptr, state_} : Edge{state_->node, nullptr};
   BackwardPass(options.retain_graph).run(root, std::move(gradient));

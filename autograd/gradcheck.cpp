@@ -25,7 +25,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   Generator generator(0);
   std::vector<double> weights(output.numel());
   for (auto& w : weights) w = generator.uniform(0.5, 1.5);
-  output.backward({.gradient = Array::from(weights, output.shape())});
+  output.backward({.gradient = Array::from(weights, output.shape()).to(output.device())});
 
   const auto objective = [&] {
     const NoGrad no_grad;
@@ -36,17 +36,23 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
-    double* x = inputs[i].value().data<double>();
+    Array value = inputs[i].value();
+    const Array here =
+        value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
+    double* x = here.data<double>();
     const Array grad = inputs[i].grad();
     TANDEM_CHECK(grad.defined(), "gradcheck: backward gave input ", i, " no gradient");
     const auto analytic = grad.to_vector<double>();
     for (std::size_t j = 0; j < analytic.size(); ++j) {
       const double before = x[j];
       x[j] = before + options.eps;
+      value.copy_from(here);
       const double above = objective();
       x[j] = before - options.eps;
+      value.copy_from(here);
       const double below = objective();
       x[j] = before;
+      value.copy_from(here);
       const double numerical = (above - below) / (2 * options.eps);
       TANDEM_CHECK(std::abs(analytic[j] - numerical) <= options.atol + options.rtol * std::abs(numerical),
                    "gradcheck: input ", i, ", element ", j, ": backward says ", analytic[j],

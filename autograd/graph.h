@@ -21,6 +21,7 @@ struct Node {
   Needs needs;
   Shape shape;  // of the output, and so of the gradient that arrives
   DType dtype;
+  Device device;
 
   ~Node();
 };

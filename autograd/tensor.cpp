@@ -43,14 +43,15 @@ void Tensor::zero_grad() { checked(state_).has_grad = false; }
 void Tensor::set_grad(Array grad) {
   zero_grad();
   if (!grad.defined()) return;
-  TANDEM_CHECK(grad.shape() == shape(), "set_grad: gradient has shape ", grad.shape(), ", the tensor ",
-               shape());
+  TANDEM_CHECK(grad.shape() == shape() && grad.device() == device(), "set_grad: the gradient is ",
+               grad.shape(), " on ", grad.device(), ", the tensor ", shape(), " on ", device());
   state_->accumulate(std::move(grad));
 }
 
 void Tensor::set_grad_buffer(Array buffer) {
-  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype(), "set_grad_buffer: buffer is ",
-               buffer.shape(), ' ', buffer.dtype(), ", the tensor ", shape(), ' ', dtype());
+  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device(),
+               "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(),
+               ", the tensor ", shape(), ' ', dtype(), " on ", device());
   if (state_->has_grad) buffer.copy_from(state_->grad);
   state_->grad = std::move(buffer);
   state_->grad_is_fixed = true;
@@ -58,12 +59,31 @@ void Tensor::set_grad_buffer(Array buffer) {
 
 void Tensor::set_value(Array value) {
   TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");
-  TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype(), "set_value: value is ", value.shape(),
-               ' ', value.dtype(), ", the tensor ", shape(), ' ', dtype());
+  TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype() && value.device() == device(),
+               "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(),
+               ", the tensor ", shape(), ' ', dtype(), " on ", device());
   state_->value = std::move(value);
 }
 
+void Tensor::move_to(Device device) {
+  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can move; to() gives a copy of any tensor");
+  if (device == this->device()) return;
+  TANDEM_CHECK(!state_->grad_is_fixed,
+               "a tensor whose gradients gather in a communication bucket can't move to ", device,
+               ": move the model before DistributedDataParallel is made");
+  state_->value = state_->value.to(device);
+  state_->grad = state_->has_grad ? state_->grad.to(device) : Array();
+}
+
 Tensor Tensor::detach() const { return Tensor(value()); }
+
+Tensor Tensor::to(Device device) const {
+  const Device here = this->device();
+  if (device == here) return *this;
+  return autograd::record(
+      "to", {*this}, value().to(device),
+      [here](const Array& grad, autograd::Needs) -> autograd::Gradients { return {grad.to(here)}; });
+}
 
 HookHandle Tensor::on_grad_ready(std::function<void()> hook) const {
   TANDEM_CHECK(is_leaf() && requires_grad(), "on_grad_ready: only a leaf that requires a gradient has one");
@@ -138,6 +158,7 @@ Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array
     node->needs = needs;
     node->shape = value.shape();
     node->dtype = value.dtype();
+    node->device = value.device();
     node->edges.reserve(inputs.size());
     for (const Tensor& input : inputs) {
       Edge edge;

@@ -35,7 +35,9 @@ class CountingGroup : public distributed::ProcessGroup {
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
     return group_->subgroup(ranks);
   }
-  Array allocate(const Shape& shape, DType dtype) override { return group_->allocate(shape, dtype); }
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    return group_->allocate(shape, dtype, device);
+  }
   std::chrono::milliseconds timeout() const override { return group_->timeout(); }
   std::shared_ptr<distributed::Store> store() const override { return group_->store(); }
 

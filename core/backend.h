@@ -134,6 +134,13 @@ class Backend {
   virtual void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
                                   const Array& grad_logits) = 0;
 
+  // out (N, ...): the rows of `rows` (R, ...) that `index` (N) i64 names. A row is a dense run of numbers, in the same order
+  // in both. Returns the first position whose index is outside of [0, R), or -1, as cross_entropy does.
+  virtual std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) = 0;
+  // The same from bytes (u8) to f32: (byte / 255 - mean) / std.
+  virtual std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
+                                         const Array& out) = 0;
+
   virtual void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) = 0;
 };
 

@@ -76,4 +76,10 @@ CrossEntropy cross_entropy(const Array& logits, const Array& target);
 Array cross_entropy_grad(const CrossEntropy& forward, const Array& target, const Array& grad_loss,
                          DType dtype);
 
+// The rows of `rows` (R, ...) that `index` (N) i64 names -> (N, ...), in the layout of `rows`, which is copied where its rows
+// are not dense. An index that is no row is an Error, on a GPU at the next synchronisation.
+Array gather_rows(const Array& rows, const Array& index);
+// The same from u8 to f32: (byte / 255 - mean) / std.
+Array gather_normalized(const Array& rows, const Array& index, float mean = 0, float std = 1);
+
 }  // namespace tandem::ops

@@ -1,3 +1,4 @@
+#include <tandem/core/index_fault.h>
 #include <tandem/core/ops.h>
 
 namespace tandem::ops {
@@ -23,14 +24,17 @@ CrossEntropy cross_entropy(const Array& logits, const Array& target) {
   TANDEM_CHECK(target.shape() == Shape{logits.dim(0)} && target.dtype() == DType::i64,
                "cross_entropy: target must be (", logits.dim(0), ") i64, got ", target.shape(), ' ',
                target.dtype());
+  TANDEM_CHECK(target.device() == logits.device(), "cross_entropy: logits are on ", logits.device(),
+               ", target on ", target.device());
   const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
   CrossEntropy out{Array::empty({}, dtype, logits.device()),
                    Array::empty(logits.shape(), dtype, logits.device())};
   const auto bad_row =
       backend(logits.device())
           .cross_entropy(logits.contiguous(), target.contiguous(), out.loss, out.probabilities);
-  TANDEM_CHECK(bad_row < 0, "cross_entropy: target ", target.select(0, bad_row).item(), " at row ", bad_row,
-               " is not a class: expected 0 to ", logits.dim(1) - 1);
+  if (bad_row >= 0)
+    fail(IndexFault{IndexFault::Of::cross_entropy, bad_row,
+                    static_cast<std::int64_t>(target.select(0, bad_row).item()), logits.dim(1)});
   return out;
 }
 

@@ -48,6 +48,8 @@ Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bi
                " is not that of weight ", weight.shape());
   TANDEM_CHECK(!bias || bias->shape() == Shape{weight.dim(0)}, "conv2d: bias must have shape (",
                weight.dim(0), "), got ", bias ? bias->shape() : Shape{});
+  TANDEM_CHECK(weight.device() == x.device() && (!bias || bias->device() == x.device()),
+               "conv2d: input is on ", x.device(), ", weight on ", weight.device());
   Array y =
       Array::empty_channels_last(output_shape(x, weight.dim(0), window, "conv2d"), x.dtype(), x.device());
   if (y.numel() > 0) backend(x.device()).conv2d(x.channels_last(), weight.contiguous(), bias, window, y);

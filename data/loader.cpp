@@ -115,6 +115,10 @@ class Loader::Iterator::Epoch {
   Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options,
         std::int64_t batches)
       : options_(options), work_(std::make_shared<Work>(dataset, std::move(indices), options, batches)) {
+    if (!dataset.device().is_cpu()) {
+      order_ = order_on_device();
+      return;
+    }
     for (int i = 0; i < options.workers && i < batches; ++i) {
       {
         std::lock_guard lock(work_->mutex);
@@ -142,6 +146,13 @@ class Loader::Iterator::Epoch {
   bool next(Batch& batch) {
     const std::int64_t number = work_->next_to_take;
     if (number == work_->batches) return false;
+    if (order_.defined()) {
+      ++work_->next_to_take;
+      const std::int64_t begin = number * options_.batch_size;
+      batch =
+          work_->dataset.gather(order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
+      return true;
+    }
     if (threads_.empty()) {
       ++work_->next_to_take;
       batch = load(work_->dataset, work_->indices_of(number), number);
@@ -162,8 +173,19 @@ class Loader::Iterator::Epoch {
   }
 
  private:
+  // All numbers of the epoch, checked here since the device could say so only later.
+  Array order_on_device() const {
+    const Dataset& dataset = work_->dataset;
+    const auto& indices = work_->indices;
+    for (const auto index : indices)
+      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index,
+                   ", there are ", dataset.size());
+    return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
+  }
+
   const LoaderOptions options_;
   std::shared_ptr<Work> work_;
+  Array order_;  // the epoch's numbers, where the data set lies on a GPU
   std::vector<std::thread> threads_;
   bool is_stuck_ = false;
 };

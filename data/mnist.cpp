@@ -1,5 +1,6 @@
 #include <tandem/data/mnist.h>
 
+#include <tandem/core/ops.h>
 #include <tandem/data/idx.h>
 
 #include <algorithm>
@@ -58,25 +59,25 @@ Mnist::Mnist(const fs::path& folder, Split split) {
                bad == labels + count ? 0 : int{*bad}, ", expected 0 to ", classes - 1);
   images_ = Array(images.storage(), {count, 1, height, width}, contiguous_strides({count, 1, height, width}),
                   images.offset(), DType::u8);
+  targets_ = labels_.to(DType::i64);
+}
+
+Mnist Mnist::to(Device device) const {
+  Mnist moved = *this;
+  moved.images_ = images_.to(device);
+  moved.labels_ = labels_.to(device);
+  moved.targets_ = targets_.to(device);
+  return moved;
 }
 
 Batch Mnist::get(std::span<const std::int64_t> indices) const {
-  constexpr std::int64_t pixels = height * width;
-  const auto count = static_cast<std::int64_t>(indices.size());
-  Batch batch{Array::empty({count, 1, height, width}), Array::empty({count}, DType::i64)};
-  if (count == 0) return batch;
-  const auto* source = images_.data<std::uint8_t>();
-  const auto* labels = labels_.data<std::uint8_t>();
-  auto* image = batch.images.data<float>();
-  auto* label = batch.labels.data<std::int64_t>();
-  for (const auto index : indices) {
+  for (const auto index : indices)
     TANDEM_CHECK(index >= 0 && index < size(), "Mnist: sample ", index, " was asked for, there are ", size());
-    // A division, not a multiplication by 1/255, which would differ in the last bit. The compiler makes vectors of it.
-    image = std::transform(source + index * pixels, source + (index + 1) * pixels, image,
-                           [](std::uint8_t value) { return static_cast<float>(value) / 255.0f; });
-    *label++ = labels[index];
-  }
-  return batch;
+  return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
+}
+
+Batch Mnist::gather(const Array& indices) const {
+  return {ops::gather_normalized(images_, indices), ops::gather_rows(targets_, indices)};
 }
 
 }  // namespace tandem::data

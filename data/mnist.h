@@ -25,12 +25,18 @@ class Mnist : public Dataset {
   // images (N, 1, 28, 28) f32 in [0, 1]: value/255, as torchvision's ToTensor to the bit. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;
 
+  // The same images in the memory of `device`; this one where they are there already.
+  Mnist to(Device device) const;
+  Device device() const override { return images_.device(); }
+  Batch gather(const Array& indices) const override;
+
   const Array& images() const { return images_; }  // (N, 1, 28, 28) u8
   const Array& labels() const { return labels_; }  // (N) u8
 
  private:
   Array images_;
   Array labels_;
+  Array targets_;  // (N) i64, the labels as batches have them
 };
 
 }  // namespace tandem::data

@@ -121,10 +121,12 @@ void DistributedDataParallel::share_buffers(int root) {
   }
   group_->broadcast(message, root, "buffers")->wait();
   if (group_->rank() == root) return;
-  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw.
+  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw. On a GPU
+  // the old memory: a recorded step writes there.
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Tensor buffer = buffers[i].tensor;
-    buffer.set_value(views[i]);
+    if (buffer.device().is_cpu()) buffer.set_value(views[i]);
+    else Array(buffer.value()).copy_from(views[i]);
   }
 }
 

@@ -48,7 +48,11 @@ class DistributedDataParallel {
   // The model's forward. After training, the first one in evaluation mode shares the buffers (sync_buffers).
   Tensor operator()(const Tensor& input);
 
-  void train() { model_.train(); }
+  // A recorded step (core/graphed_step.h) changes buffers without coming through operator(): they count as changed from here.
+  void train() {
+    model_.train();
+    buffers_changed_ = true;
+  }
   // Evaluation mode, with rank 0's buffers on every rank. Collective.
   void eval();
   // Copies rank 0's buffers to all ranks. Collective. Needed only by those who call the model directly.

@@ -26,15 +26,16 @@ std::string seconds_text(Milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
 
-// The same operation on contiguous arrays: the given ones where they are contiguous, else copies of the
-// inputs and room for the outputs.
+// The same operation on contiguous arrays in host memory: the given ones where they are that, else copies of the
+// inputs and room for the outputs. Reading an array on a GPU waits for the GPU.
 Operation flatten(const Operation& given) {
   Operation flat = given;
-  for (auto& input : flat.inputs) input = input.contiguous();
+  for (auto& input : flat.inputs) input = input.to(Device{}).contiguous();
   const bool reads_outputs = flat.inputs.empty();
   for (auto& output : flat.outputs) {
-    if (!output.is_contiguous())
-      output = reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype());
+    if (output.device().is_cpu() && output.is_contiguous()) continue;
+    output =
+        reads_outputs ? output.to(Device{}).contiguous() : Array::empty(output.shape(), output.dtype());
   }
   return flat;
 }
@@ -403,8 +404,11 @@ class HostGroup : public ProcessGroup {
   const char* backend() const override { return name_; }
   std::shared_ptr<Store> store() const override { return store_; }
   Milliseconds timeout() const override { return options_.timeout; }
-  Array allocate(const Shape& shape, DType dtype) override {
-    return engine_->backend().allocate(shape, dtype);
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    if (device.is_cpu()) return engine_->backend().allocate(shape, dtype);
+    auto array = Array::empty(shape, dtype, device);
+    array.fill(0);
+    return array;
   }
 
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {

@@ -1,11 +1,15 @@
 #include <tandem/distributed/host_group.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/local_group.h>
+#ifdef TANDEM_HAS_CUDA
+#include <tandem/distributed/nccl_group.h>
+#endif
 #include <tandem/distributed/rendezvous.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -30,6 +34,18 @@ Endpoint parse_endpoint(const std::string& method) {
                "init method '", method, "' has the port ", port, ", expected a number from 1 to 65535");
   return {host, port};
 }
+
+#ifdef TANDEM_HAS_CUDA
+void require_nccl() {}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) {
+  return nccl_group(std::move(host), device, job_rank);
+}
+#else
+[[noreturn]] void require_nccl() {
+  detail::fail("this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or mpi");
+}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int) { require_nccl(); }
+#endif
 
 const char* process_variable(const char* name) { return std::getenv(name); }
 
@@ -71,10 +87,20 @@ void check_init_method(const std::string& method) {
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
+  const bool on_gpus =
+      options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+  if (on_gpus) require_nccl();
   if (environment.world_size == 1) return local_group();
-  return host_group(
-      connect_store(environment, options.timeout),
-      {environment.rank, environment.world_size, options.timeout, options.interface, options.backend});
+  auto store = connect_store(environment, options.timeout);
+  const auto connect = [&](const std::string& backend) {
+    return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout,
+                                         options.interface, backend});
+  };
+  if (!on_gpus) return connect(options.backend);
+  const Device device = options.device.is_cpu()
+                            ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda)))
+                            : options.device;
+  return with_nccl(connect("auto"), device, environment.rank);
 }
 
 }  // namespace tandem::distributed

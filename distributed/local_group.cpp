@@ -21,8 +21,8 @@ class LocalGroup : public ProcessGroup {
     TANDEM_CHECK(ranks.empty() || ranks == std::vector<int>{0}, "a group of one has no other ranks than 0");
     return ranks.empty() ? nullptr : std::make_shared<LocalGroup>();
   }
-  Array allocate(const Shape& shape, DType dtype) override {
-    auto array = Array::empty(shape, dtype);
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    auto array = Array::empty(shape, dtype, device);
     array.fill(0);
     return array;
   }

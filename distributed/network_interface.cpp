@@ -131,12 +131,16 @@ std::string host_name() {
   return name;
 }
 
-std::string loopback_identity() {
+std::string machine_identity() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, boot);
+  return boot;
+}
+
+std::string loopback_identity() {
   char network[64] = "";
   [[maybe_unused]] const auto length = readlink("/proc/self/ns/net", network, sizeof network - 1);
-  return boot + " " + network;
+  return machine_identity() + " " + network;
 }
 
 }  // namespace tandem::distributed

@@ -16,6 +16,9 @@ std::string reachable_address(const std::string& on_the_way);
 
 std::string host_name();
 
+// Equal for processes on one machine, in whatever container: the same boot.
+std::string machine_identity();
+
 // Equal for processes that reach each other through 127.0.0.1: the same boot of the same machine, the same
 // network namespace.
 std::string loopback_identity();

@@ -45,9 +45,11 @@ class Message {
 
 // Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column goes through it
 // twice: what is left of one that depends on those before is mostly rounding errors, and not yet orthogonal to them.
-void orthonormalise(const Array& m) {
+// A matrix on a GPU comes to the host for it: it is small, and its columns wait for each other in any case.
+void orthonormalise(Array m) {
   const std::int64_t rows = m.dim(0), columns = m.dim(1);
-  float* values = m.data<float>();
+  const Array here = m.to(Device{});
+  float* values = here.data<float>();
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -71,6 +73,7 @@ void orthonormalise(const Array& m) {
     project_and_normalise(c);
     project_and_normalise(c);
   }
+  if (!m.device().is_cpu()) m.copy_from(here);
 }
 
 // The gradients of one bucket on their way.
@@ -106,8 +109,9 @@ class Round : public Work {
       p_elements += m.gradient.dim(0) * rank(m);
       q_elements += m.gradient.dim(1) * rank(m);
     }
-    Message p_message(p_elements, DType::f32, {});
-    q_message_ = std::make_unique<Message>(q_elements, DType::f32, Device{});
+    const Device device = matrices_[0].gradient.device();
+    Message p_message(p_elements, DType::f32, device);
+    q_message_ = std::make_unique<Message>(q_elements, DType::f32, device);
     for (Matrix& m : matrices_) {
       m.p = p_message.part({m.gradient.dim(0), rank(m)});
       m.q = q_message_->part({m.gradient.dim(1), rank(m)});
@@ -204,7 +208,9 @@ class PowerSgd {
     Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
     m.input =
         memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
-    if (!memory.q.defined()) memory.q = ops::zeros({columns, std::min({options_.rank, rows, columns})});
+    if (!memory.q.defined())
+      memory.q =
+          ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
     else if (!options_.warm_start) memory.q.fill(0);
     orthonormalise(memory.q);
     replace_zero_columns(memory.q);
@@ -212,8 +218,9 @@ class PowerSgd {
   }
 
   // From a column of zeros the power method would never come to anything else.
-  void replace_zero_columns(const Array& q) {
-    float* values = q.data<float>();
+  void replace_zero_columns(Array q) {
+    const Array here = q.to(Device{});
+    float* values = here.data<float>();
     const std::int64_t rows = q.dim(0), columns = q.dim(1);
     bool replaced = false;
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -223,7 +230,9 @@ class PowerSgd {
       for (std::int64_t r = 0; r < rows; ++r) values[r * columns + c] = generator_.uniform(-1.0f, 1.0f);
       replaced = true;
     }
-    if (replaced) orthonormalise(q);
+    if (!replaced) return;
+    if (!q.device().is_cpu()) q.copy_from(here);
+    orthonormalise(q);
   }
 
   const PowerSgdOptions options_;

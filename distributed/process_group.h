@@ -21,7 +21,10 @@ struct PeerError : Error {
   using Error::Error;
 };
 
-// An operation that has been started. Any thread may ask it.
+// An operation that has been started. Any thread may ask it. Of arrays on a GPU that a group reaches without the host (NCCL),
+// wait() is about the GPU: what this thread starts there afterwards runs after the operation, and the host goes on at once.
+// Then is_done() and wait(timeout) look at the GPU from the host, and an operation that fails after wait() has returned says so
+// when something is read from the GPU, or at the next operation.
 class Work {
  public:
   virtual ~Work() = default;
@@ -81,7 +84,7 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const char* backend() const = 0;  // "gloo", "shm", "mpi", "local"
+  virtual const char* backend() const = 0;  // "gloo", "shm", "mpi", "nccl", "local"
 
   // `array` of rank `root` overwrites that of all others.
   std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
@@ -120,9 +123,9 @@ class ProcessGroup {
   // the same list; null on those that are not in it.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
 
-  // Zeros, in memory from which this group's operations need no copy: for gradients and other arrays that are
-  // reduced again and again. They may outlive the group.
-  virtual Array allocate(const Shape& shape, DType dtype) = 0;
+  // Zeros on `device`, in memory from which this group's operations need no copy: for gradients and other arrays
+  // that are reduced again and again. They may outlive the group.
+  virtual Array allocate(const Shape& shape, DType dtype, Device device = {}) = 0;
 
   // The longest wait for a peer in an operation.
   virtual std::chrono::milliseconds timeout() const = 0;

@@ -53,10 +53,12 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   const auto elements = static_cast<std::int64_t>(bytes / size_of(dtype));
 
   Bucket bucket;
-  bucket.message = group_->allocate({elements + (is_last ? 1 : 0)}, dtype);
+  const Device device = parameters_[indices[0]].tensor.device();
+  const bool carries_flag = is_last && device.is_cpu();
+  bucket.message = group_->allocate({elements + (carries_flag ? 1 : 0)}, dtype, device);
   bucket.name = "gradient bucket " + std::to_string(buckets_.size());
   bucket.content = {buckets_.size(), is_last, bucket.message.slice(0, 0, elements), {}, {}};
-  if (is_last) flag_ = bucket.message.slice(0, elements, elements + 1);
+  if (is_last) flag_ = carries_flag ? bucket.message.slice(0, elements, elements + 1) : ops::zeros({1});
   for (std::size_t k = 0; k < indices.size(); ++k) {
     Tensor parameter = parameters_[indices[k]].tensor;
     const Array& value = parameter.value();
@@ -203,8 +205,8 @@ void Reducer::finish_pass() {
     const std::vector<std::uint8_t> mine(used_.begin(), used_.end());
     used = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
     verdict = group_->all_reduce(used, ReduceOp::max, "used parameters");
-  } else if (unused_ == Unused::error && hook_) {
-    // Who knows what a hook makes of the flag: it goes alone.
+  } else if (unused_ == Unused::error && (hook_ || !buckets_.back().message.device().is_cpu())) {
+    // Who knows what a hook makes of the flag, and reading it from a GPU would wait for the whole pass: it goes alone.
     verdict = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
   }
   wait_for_buckets();

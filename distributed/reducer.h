@@ -90,7 +90,8 @@ class Reducer {
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter
   // One element behind the last bucket's gradients, for the error about unused parameters: 0, or 1 from a rank
-  // that has some. As it travels with the gradients it costs no message, and every rank learns of it.
+  // that has some. As it travels with the gradients it costs no message, and every rank learns of it. With gradients on
+  // a GPU it stays in host memory and is a message of its own.
   Array flag_;
   bool rebuilt_ = false;
 

@@ -6,6 +6,7 @@
 #include <tandem/autograd/ops.h>
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array.h>
+#include <tandem/core/graphed_step.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>

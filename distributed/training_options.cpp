@@ -1,3 +1,4 @@
+#include <tandem/core/backend.h>
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/powersgd.h>
@@ -19,6 +20,11 @@
 namespace tandem::distributed {
 namespace {
 
+#ifdef TANDEM_HAS_CUDA
+constexpr bool build_has_cuda = true;
+#else
+constexpr bool build_has_cuda = false;
+#endif
 constexpr double any = std::numeric_limits<double>::max();
 constexpr const char* shared = "Every training program";
 
@@ -125,6 +131,14 @@ class TrainingOptions::Parser {
     app_.add_flag(name, value, help)->group(group);
   }
 
+  // Makes `value` false.
+  void negative_flag(const std::string& group, const std::string& name, bool& value,
+                     const std::string& help) {
+    app_.add_flag_function(
+            name, [&value](std::int64_t) { value = false; }, help)
+        ->group(group);
+  }
+
   // False when help was asked for.
   bool parse(int argc, const char* const* argv) {
     std::vector<std::string> arguments;
@@ -176,8 +190,8 @@ void TrainingOptions::add_shared_options() {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm", "mpi"}, [this](const std::string& v) { backend = v; },
-      "how the processes communicate (auto)");
+      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"},
+      [this](const std::string& v) { backend = v; }, "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {
@@ -235,14 +249,12 @@ void TrainingOptions::add_shared_options() {
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
+  p.negative_flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.flag(shared, "--quiet", quiet, "errors only");
 }
 
 // What no single option can tell.
 void TrainingOptions::check_together() const {
-  if (device_name == "cuda") {
-    throw UsageError("--device cuda: this build has no CUDA; expected auto or cpu");
-  }
   for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
     if (parser_->given(name) && checkpoint.empty()) {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
@@ -264,6 +276,39 @@ void TrainingOptions::apply_threads(const Environment& environment) {
   if (threads > available_cores() && environment.rank == 0 && !quiet)
     std::cerr << program_ << ": warning: " << threads << " threads on " << available_cores()
               << " cores wait for each other most of the time" << std::endl;
+}
+
+namespace {
+
+// The GPU of this process. Error, with the reason, when there is none for it.
+Device find_gpu(const Environment& environment, bool all_alike) {
+  const int count = device_count(Device::Kind::cuda);
+  if (count == 0) backend(Device::cuda(0));  // says why
+  const Device device = Device::cuda(gpu_of(environment, count));
+  backend(device);
+  // One GPU may be each process's own, if the launcher shows it no other.
+  const bool is_own = count == 1 && std::getenv("CUDA_VISIBLE_DEVICES");
+  TANDEM_CHECK(!all_alike || is_own || environment.local_world_size <= count, "this host has ",
+               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs");
+  return device;
+}
+
+}  // namespace
+
+// With auto, all processes of a host come to the same.
+void TrainingOptions::choose_device(Environment environment) {
+  if (device_name == "cpu") return;
+  environment.local_rank = static_cast<int>(local_rank);
+  const bool is_auto = device_name == "auto";
+  try {
+    device_ = find_gpu(environment, is_auto);
+    return;
+  } catch (const Error& error) {
+    if (!is_auto) throw UsageError(std::string("--device cuda: ") + error.what());
+    // A build without CUDA has nothing to fall back from.
+    if (build_has_cuda && environment.rank == 0 && !quiet)
+      std::cerr << program_ << ": note: computing on the cpu: " << error.what() << std::endl;
+  }
 }
 
 namespace {
@@ -305,6 +350,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (!environment.note.empty() && !quiet)
       std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
+    choose_device(environment);
     body();
     std::cout.flush();
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
@@ -336,7 +382,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
 
 InitOptions TrainingOptions::init_options() const {
   const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
-  return {backend, init_method, wait, interface};
+  return {backend, init_method, wait, interface, device()};
 }
 
 BucketSizes TrainingOptions::bucket_sizes() const {

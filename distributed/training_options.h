@@ -78,10 +78,14 @@ class TrainingOptions {
   std::string save;            // a file; empty: none
   std::string metrics;         // a file; empty: none
   std::int64_t log_every = 0;  // steps; 0: no step lines
+  bool graph = true;           // --no-graph
   bool quiet = false;
 
   const std::string& program() const { return program_; }
-  Device device() const { return {}; }
+  // Where to compute: --device, and on a host with several GPUs the one that LOCAL_RANK says. Known in run()'s body.
+  Device device() const { return device_; }
+  // For GraphedStep: device(), or with --no-graph, and with --accumulate, where steps differ, the CPU, which records nothing.
+  Device graph_device() const { return graph && accumulate == 1 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress; null: none
@@ -91,10 +95,12 @@ class TrainingOptions {
 
   std::string program_;
   std::unique_ptr<Parser> parser_;
+  Device device_;
 
   void add_shared_options();
   void check_together() const;
   void apply_threads(const Environment& environment);
+  void choose_device(Environment environment);
 };
 
 }  // namespace tandem::distributed

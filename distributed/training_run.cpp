@@ -13,6 +13,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace tandem::distributed {
 namespace {
@@ -43,6 +44,12 @@ std::string shown(const std::vector<Metric>& metrics) {
     text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * value);
   }
   return text;
+}
+
+std::string shown(Device device) {
+  std::ostringstream text;
+  text << device;
+  return text.str();
 }
 
 // A file of JSON lines, each of them flushed. Until it is opened: nothing.
@@ -80,7 +87,7 @@ class TrainingRun::Implementation {
         console_(group_->rank() == 0 && !options.quiet) {
     console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
                               count(group_->size(), "process", "es"), group_->backend(),
-                              options.device().is_cpu() ? "cpu" : "cuda", name_of(options.dtype),
+                              shown(options.device()), name_of(options.dtype),
                               count(options.threads, "thread"), count(options.workers, "loader worker"),
                               options.batch_size, count(loader.size(), "step")));
     run_together(*group_, [this] { open_outputs(); });
@@ -93,7 +100,7 @@ class TrainingRun::Implementation {
     // A resumed epoch begins with the generator it began with before: the loader then draws the same order.
     state_.generator = default_generator().state();
     loader_.skip(state_.position);
-    total_loss_ = ops::scalar(total_before_);
+    total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
     epoch_start_ = line_start_ = Clock::now();
     epoch_begin_ = line_begin_ = state_.position;
     epoch_seconds_ = 0;
@@ -104,15 +111,18 @@ class TrainingRun::Implementation {
     const std::int64_t begin = state_.position - state_.position % options_.accumulate;
     return static_cast<int>(std::min(options_.accumulate, loader_.size() - begin));
   }
+  bool begins_step() const { return state_.position % options_.accumulate == 0; }
   bool completes_step() const { return state_.position % options_.accumulate == parts() - 1; }
 
   bool step(const Tensor& loss) {
     const Array value = loss.value().reshape({}).to(DType::f32);
     if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
     ops::add_(total_loss_, value);
-    // Of this step so far; a single batch's is taken as it is.
-    if (state_.position % options_.accumulate == 0) step_loss_ = value.clone();
-    else ops::add_(step_loss_, value);
+    if (options_.log_every > 0) {
+      // Of this step so far; a single batch's is taken as it is.
+      if (begins_step()) step_loss_ = value.clone();
+      else ops::add_(step_loss_, value);
+    }
     const bool complete = completes_step();
     const int in_step = parts();
     ++state_.position;
@@ -153,7 +163,7 @@ class TrainingRun::Implementation {
       ++state_.epoch;
       state_.position = 0;
       total_before_ = 0;
-      total_loss_ = ops::scalar(0);
+      total_loss_ = ops::scalar(0, DType::f32, total_loss_.device());
       state_.generator = default_generator().state();
     }
     const bool is_due = (complete && state_.epoch % options_.save_every == 0) ||
@@ -260,7 +270,7 @@ class TrainingRun::Implementation {
     state_.batch_size = options_.batch_size;
     state_.samples = loader_.samples();
     std::vector<Array> losses;
-    for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::scalar(0));
+    for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
     if (group_->rank() != 0) return;
     TrainingState state = state_;
@@ -322,6 +332,7 @@ TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
 int TrainingRun::parts() const { return implementation_->parts(); }
+bool TrainingRun::begins_step() const { return implementation_->begins_step(); }
 bool TrainingRun::completes_step() const { return implementation_->completes_step(); }
 bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss); }
 void TrainingRun::end_epoch(const std::vector<Metric>& metrics) { implementation_->end_epoch(metrics); }

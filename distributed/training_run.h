@@ -53,6 +53,7 @@ class TrainingRun {
   std::int64_t epoch() const;  // the one that runs, from 0
   // With --accumulate K an optimizer step takes the gradients of K batches, the last one of an epoch those that are left.
   int parts() const;            // batches of the step that the current batch belongs to
+  bool begins_step() const;     // is it the first of them?
   bool completes_step() const;  // is it the last of them?
   // After each batch: adds up the loss (one element; in f32, on its device) and shows progress; where a step is complete
   // writes step lines and checkpoints. False when --max-steps is reached.

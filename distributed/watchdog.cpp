@@ -142,6 +142,27 @@ std::string Watchdog::find_difference() {
   return "";
 }
 
+double Watchdog::seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+std::vector<int> Watchdog::behind(std::uint64_t sequence) {
+  std::vector<int> ranks;
+  for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+    if (r == rank_) continue;
+    try {
+      observe(r);
+    } catch (const std::exception&) {
+      return {};
+    }
+    const std::lock_guard lock(observed_mutex_);
+    const Progress& other = observed_[r];
+    const bool came = other.sequence >= sequence || other.done >= sequence;
+    if (!came || seconds_since(other.changed) > silent_seconds) ranks.push_back(r);
+  }
+  return ranks;
+}
+
 std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
   std::string text;
   for (const int r : ranks) {
@@ -152,9 +173,6 @@ std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
     }
     const std::lock_guard lock(observed_mutex_);
     const Progress& other = observed_[r];
-    const auto seconds_since = [](Clock::time_point then) {
-      return std::chrono::duration<double>(Clock::now() - then).count();
-    };
     const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
     if (other.beat == 0 && asked < silent_seconds) continue;
     if (!text.empty()) text += "; ";

@@ -44,6 +44,9 @@ class Watchdog {
   // Tells everybody why this rank fails. Returns what the group failed of first, which may be something else.
   std::string report(const std::string& failure);
 
+  // The other ranks that have not come to collective `sequence` or give no sign of life. Reads the store.
+  std::vector<int> behind(std::uint64_t sequence);
+
   // What `ranks` are doing and when they last gave a sign of life: "rank 1 ... is not in any operation, 12
   // collectives done; last sign of life 0.4 s ago". Reads the store.
   std::string whereabouts(const std::vector<int>& ranks);
@@ -68,6 +71,7 @@ class Watchdog {
   void run();
   void publish();
   void observe(int rank);
+  static double seconds_since(Clock::time_point then);
   std::string find_difference();
 
   const std::shared_ptr<Store> store_;

@@ -17,7 +17,7 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
   state.eps = options_.eps;
   if (is_training()) {
     Array count = num_batches_tracked.value();
-    ops::add_(count, ops::scalar(1, DType::i64));
+    ops::add_(count, ops::scalar(1, DType::i64, count.device()));
     state.momentum = options_.momentum ? *options_.momentum : 1 / count.item();
     state.exchange = exchange_;
   }

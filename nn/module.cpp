@@ -98,6 +98,11 @@ void Module::train(bool on) {
   for (const auto& [name, child] : children_) child->train(on);
 }
 
+void Module::to(Device device) {
+  for (auto& [name, tensor] : parameters()) tensor.move_to(device);
+  for (auto& [name, tensor] : buffers()) tensor.move_to(device);
+}
+
 void Module::zero_grad() {
   for (auto& [name, tensor] : parameters()) tensor.zero_grad();
 }

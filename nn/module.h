@@ -45,6 +45,10 @@ class Module {
   bool is_training() const { return training_; }
   void zero_grad();
 
+  // Brings parameters, buffers and gradients to `device`. Every handle stays what it was and sees them there. To be called
+  // before an optimizer or DistributedDataParallel is made: they lay memory out on the device.
+  void to(Device device);
+
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
 
  protected:

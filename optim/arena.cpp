@@ -6,8 +6,13 @@ std::vector<Array> arena_like(std::span<const Array> like) {
   constexpr std::size_t alignment = 64;
   const auto padded = [](const Array& a) { return (a.bytes() + alignment - 1) / alignment * alignment; };
   std::size_t total = 0;
-  for (const Array& a : like) total += padded(a);
-  const auto block = std::make_shared<Storage>(total, like.empty() ? Device{} : like[0].device());
+  const Device device = like.empty() ? Device{} : like[0].device();
+  for (const Array& a : like) {
+    TANDEM_CHECK(a.device() == device, "an arena lies on one device, got arrays on ", device, " and ",
+                 a.device());
+    total += padded(a);
+  }
+  const auto block = std::make_shared<Storage>(total, device);
   std::vector<Array> arrays;
   std::size_t offset = 0;
   for (const Array& a : like) {

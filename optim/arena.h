@@ -8,7 +8,7 @@
 
 namespace tandem::optim {
 
-// Row-major arrays with the shapes and the dtype of `like`, in one block, each beginning on a 64-byte boundary and each
+// Row-major arrays with the shapes, the dtype and the device of `like`, in one block, each beginning on a 64-byte boundary and each
 // with a version count of its own. Contents are uninitialised. The block lives as long as any of them.
 std::vector<Array> arena_like(std::span<const Array> like);
 

@@ -39,7 +39,7 @@ SGD::SGD(std::vector<SgdGroup> groups) {
     }
     const auto homes = arena_like(values);
     const auto momenta = options.momentum != 0 ? arena_like(values) : std::vector<Array>(values.size());
-    Group group{options, {}};
+    Group group{options, values[0].device(), {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       Array home = homes[i];
       home.copy_from(values[i]);
@@ -60,14 +60,16 @@ void SGD::step() {
       if (!gradient.defined()) continue;
       gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
+      TANDEM_CHECK(value.device() == group.device, "SGD: parameter ", e.parameter.name, " was on ",
+                   group.device, " when the optimizer was made, and is on ", value.device(),
+                   " now: move the model before making the optimizer");
       segments.push_back({static_cast<float*>(value.raw()), static_cast<const float*>(gradients.back().raw()),
-                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr, value.numel(),
-                          !e.momentum_started});
+                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr,
+                          value.numel(), !e.momentum_started});
       e.momentum_started = e.momentum.defined();
       value.storage()->written_by("SGD::step");
     }
-    if (!segments.empty())
-      backend(group.entries[0].parameter.tensor.device()).sgd_step(segments, group.options);
+    if (!segments.empty()) backend(group.device).sgd_step(segments, group.options);
   }
 }
 

@@ -16,7 +16,8 @@ struct SgdGroup {
 //   g = grad + weight_decay * p
 //   v = g at first, then momentum * v + (1 - dampening) * g
 //   p = p - lr * (nesterov ? g + momentum * v : v)
-// The parameters (f32) of a group move into one block of memory, and so does their momentum.
+// The parameters (f32) of a group move into one block of memory, and so does their momentum. All of a group are on one
+// device, and stay there from now on.
 class SGD : public Optimizer {
  public:
   SGD(std::vector<NamedTensor> parameters, const SgdOptions& options);
@@ -40,6 +41,7 @@ class SGD : public Optimizer {
   };
   struct Group {
     SgdOptions options;
+    Device device;
     std::vector<Entry> entries;
   };
   std::vector<Group> groups_;

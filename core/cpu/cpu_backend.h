@@ -63,6 +63,11 @@ class CpuBackend final : public Backend {
   void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
                           const Array& grad_logits) override;
 
+  // gather.cpp
+  std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;
+  std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
+                                 const Array& out) override;
+
   // optimizer.cpp
   void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
 };

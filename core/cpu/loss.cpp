@@ -1,5 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/index_fault.h>
+#include <tandem/core/softmax_gradients.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,8 +49,8 @@ void CpuBackend::log_softmax_grad(const Array& y, const Array& grad_y, const Arr
       C sum = 0;
       for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(grad[r * n + i]);
       for (std::int64_t i = 0; i < n; ++i)
-        result[r * n + i] =
-            static_cast<T>(static_cast<C>(grad[r * n + i]) - std::exp(static_cast<C>(out[r * n + i])) * sum);
+        result[r * n + i] = static_cast<T>(
+            log_softmax_gradient(static_cast<C>(out[r * n + i]), static_cast<C>(grad[r * n + i]), sum));
     });
   });
 }
@@ -57,8 +59,7 @@ std::int64_t CpuBackend::cross_entropy(const Array& logits, const Array& target,
                                        const Array& probabilities) {
   const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
   const std::int64_t* wanted = target.data<std::int64_t>();
-  for (std::int64_t r = 0; r < rows; ++r)
-    if (wanted[r] < 0 || wanted[r] >= classes) return r;
+  if (const auto bad_row = first_outside(wanted, rows, classes); bad_row >= 0) return bad_row;
   dispatch_floating(logits.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
@@ -80,16 +81,16 @@ void CpuBackend::cross_entropy_grad(const Array& probabilities, const Array& tar
                                     const Array& grad_logits) {
   const std::int64_t rows = probabilities.dim(0), classes = probabilities.dim(1);
   const std::int64_t* wanted = target.data<std::int64_t>();
-  const double factor = grad_loss.item() / static_cast<double>(rows);
   dispatch_floating(grad_logits.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
     const C* p = probabilities.data<C>();
+    const C factor = static_cast<C>(grad_loss.item() / static_cast<double>(rows));
     T* grad = static_cast<T*>(grad_logits.raw());
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t i = 0; i < classes; ++i)
         grad[r * classes + i] =
-            static_cast<T>((p[r * classes + i] - (i == wanted[r] ? C(1) : C(0))) * static_cast<C>(factor));
+            static_cast<T>(cross_entropy_gradient(p[r * classes + i], i == wanted[r], factor));
   });
 }
 

@@ -1,21 +1,403 @@
+// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small batches, by
+// how many they are: each phase is one kernel that goes over the activations once.
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/channel_sums.cuh>
 
 namespace tandem {
 
-void CudaBackend::batch_norm_stats(const Array& , const Array& , const Array& ) {
-  detail::fail("batch_norm_stats: not on CUDA yet");
+namespace {
+
+using cuda::ChannelPlace;
+using cuda::ChannelTiles;
+using cuda::load;
+using cuda::Numbers;
+using cuda::row_batch;
+using cuda::store;
+
+constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU
+
+// BatchNormAffine in device memory.
+template <class C>
+struct AffinePointers {
+  const C *mean, *invstd, *weight, *bias;
+  explicit AffinePointers(const BatchNormAffine& affine)
+      : mean(static_cast<const C*>(affine.mean.raw())),
+        invstd(static_cast<const C*>(affine.invstd.raw())),
+        weight(static_cast<const C*>(affine.weight.raw())),
+        bias(static_cast<const C*>(affine.bias.raw())) {}
+};
+
+// Per channel, what a thread needs in the type it computes in. y = x * scale + shift.
+template <class C, int lanes>
+struct Coefficients {
+  Numbers<C, lanes> scale, shift, mean;
+  __device__ Coefficients(const AffinePointers<C>& affine, std::int64_t c) {
+    for (int j = 0; j < lanes; ++j) {
+      mean[j] = affine.mean[c + j];
+      scale[j] = affine.weight[c + j] * affine.invstd[c + j];
+      shift[j] = affine.bias[c + j] - mean[j] * scale[j];
+    }
+  }
+};
+
+// Of some rows. merge() is from Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979.
+template <class C, int lanes>
+struct Moments {
+  using Channel = Moments<C, 1>;
+  using Whole = Moments<double, 1>;
+  C count{};
+  Numbers<C, lanes> mean{}, m2{};
+
+  template <class D>
+  __device__ void merge(const Moments<D, lanes>& other) {
+    if (other.count == 0) return;
+    const C total = count + other.count;
+    const C weight = static_cast<D>(other.count) / static_cast<D>(total);
+    for (int j = 0; j < lanes; ++j) {
+      const C delta = other.mean[j] - mean[j];
+      const C step = delta * weight;
+      mean[j] += step;
+      m2[j] += other.m2[j] + step * count * delta;
+    }
+    count = total;
+  }
+  __device__ Channel channel(int j) const { return {count, {mean[j]}, {m2[j]}}; }
+};
+
+template <class C, int lanes>
+struct GradSums {
+  using Channel = GradSums<C, 1>;
+  using Whole = GradSums<double, 1>;
+  Numbers<C, lanes> dy{}, dy_xhat{};
+
+  template <class D>
+  __device__ void merge(const GradSums<D, lanes>& other) {
+    for (int j = 0; j < lanes; ++j) {
+      dy[j] += other.dy[j];
+      dy_xhat[j] += other.dy_xhat[j];
+    }
+  }
+  __device__ Channel channel(int j) const { return {{dy[j]}, {dy_xhat[j]}}; }
+};
+
+template <class T, int lanes>
+struct MomentsOfRows {
+  static constexpr int lanes_of_thread = lanes;
+  using C = compute_t<T>;
+  const T* x;
+  __device__ Moments<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows,
+                                          std::int64_t channels) const {
+    Moments<C, lanes> all;
+    for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
+      Numbers<C, lanes> v[row_batch];
+      const int n = cuda::load_rows(x, at, row, rows, channels, v);
+      Moments<C, lanes> some;
+      some.count = static_cast<C>(n);
+      const C share = 1 / some.count;
+      for (int j = 0; j < lanes; ++j) {
+        C sum = 0;
+        for (int u = 0; u < row_batch; ++u) sum += v[u][j];
+        some.mean[j] = sum * share;
+        for (int u = 0; u < row_batch; ++u) {
+          const C d = v[u][j] - some.mean[j];
+          if (u < n) some.m2[j] += d * d;
+        }
+      }
+      all.merge(some);
+    }
+    return all;
+  }
+};
+
+template <class C>
+struct WriteMoments {
+  C *mean, *m2;
+  __device__ void operator()(std::int64_t c, const Moments<double, 1>& whole) const {
+    mean[c] = static_cast<C>(whole.mean[0]);
+    m2[c] = static_cast<C>(whole.m2[0]);
+  }
+};
+
+template <class T, int lanes>
+struct GradSumsOfRows {
+  static constexpr int lanes_of_thread = lanes;
+  using C = compute_t<T>;
+  const T *x, *grad_y;
+  AffinePointers<C> affine;
+  bool relu;
+  __device__ GradSums<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows,
+                                           std::int64_t channels) const {
+    const Coefficients<C, lanes> k(affine, at.channel);
+    GradSums<C, lanes> sums;
+    for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
+      Numbers<C, lanes> v[row_batch], grad[row_batch];
+      cuda::load_rows(x, at, row, rows, channels, v);
+      cuda::load_rows(grad_y, at, row, rows, channels, grad);
+      for (int u = 0; u < row_batch; ++u)
+        for (int j = 0; j < lanes; ++j) {
+          const C g = !relu || v[u][j] * k.scale[j] + k.shift[j] > 0 ? grad[u][j] : C{};
+          sums.dy[j] += g;
+          sums.dy_xhat[j] += g * (v[u][j] - k.mean[j]);
+        }
+    }
+    return sums;
+  }
+};
+
+template <class C>
+struct WriteGradSums {
+  const C* invstd;
+  C *sum_dy, *sum_dy_xhat;
+  __device__ void operator()(std::int64_t c, const GradSums<double, 1>& whole) const {
+    sum_dy[c] = static_cast<C>(whole.dy[0]);
+    sum_dy_xhat[c] = static_cast<C>(whole.dy_xhat[0] * invstd[c]);
+  }
+};
+
+// In `index` where ReLU stops the maximum, so that no element of the window gets a gradient.
+constexpr int no_place = 255;
+
+template <int lanes>
+using Places = cuda::Pack<std::uint8_t, lanes>;
+
+template <class T, int lanes>
+__global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x,
+                          AffinePointers<compute_t<T>> affine, bool relu, T* y) {
+  const ChannelPlace at(lanes);
+  if (at.channel >= channels) return;
+  const Coefficients<compute_t<T>, lanes> k(affine, at.channel);
+  for (std::int64_t row = at.row; row < rows; row += at.step) {
+    auto v = load<lanes>(x + row * channels + at.channel);
+    for (int j = 0; j < lanes; ++j) {
+      v[j] = v[j] * k.scale[j] + k.shift[j];
+      if (relu && v[j] < 0) v[j] = 0;
+    }
+    store<lanes>(y + row * channels + at.channel, v);
+  }
 }
 
-void CudaBackend::batch_norm_apply(const Array& , const BatchNormAffine& , BatchNormFusion , const Array& , const Array& , const Array& ) {
-  detail::fail("batch_norm_apply: not on CUDA yet");
+template <class T, int lanes>
+__global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePointers<compute_t<T>> affine,
+                                   bool relu, T* y, T* selected, std::uint8_t* index) {
+  using C = compute_t<T>;
+  const ChannelPlace at(lanes);
+  if (at.channel >= size.channels) return;
+  const Coefficients<C, lanes> k(affine, at.channel);
+  const std::int64_t outputs = size.images * size.out_h * size.out_w;
+  for (std::int64_t o = at.row; o < outputs; o += at.step) {
+    const std::int64_t top = o / (size.out_h * size.out_w) * size.height + o / size.out_w % size.out_h * 2;
+    const T* window = x + (top * size.width + o % size.out_w * 2) * size.channels + at.channel;
+    auto best_x = load<lanes>(window);
+    Numbers<C, lanes> best;
+    Places<lanes> where{};
+    for (int j = 0; j < lanes; ++j) best[j] = best_x[j] * k.scale[j] + k.shift[j];
+    for (int i = 1; i < 4; ++i) {
+      const auto candidate_x = load<lanes>(window + (i / 2 * size.width + i % 2) * size.channels);
+      for (int j = 0; j < lanes; ++j) {
+        const C candidate = candidate_x[j] * k.scale[j] + k.shift[j];
+        if (!(candidate > best[j] || candidate != candidate)) continue;
+        best[j] = candidate;
+        best_x[j] = candidate_x[j];
+        where.values[j] = static_cast<std::uint8_t>(i);
+      }
+    }
+    for (int j = 0; relu && j < lanes; ++j) {
+      if (!(best[j] > 0)) where.values[j] = no_place;
+      if (best[j] < 0) best[j] = 0;
+    }
+    const std::int64_t to = o * size.channels + at.channel;
+    store<lanes>(y + to, best);
+    store<lanes>(selected + to, best_x);
+    *reinterpret_cast<Places<lanes>*>(index + to) = where;
+  }
 }
 
-void CudaBackend::batch_norm_grad_reduce(const Array& , const BatchNormAffine& , BatchNormFusion , const Array& , const Array& , const Array& ) {
-  detail::fail("batch_norm_grad_reduce: not on CUDA yet");
+// grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
+template <class C, int lanes>
+struct GradCoefficients : Coefficients<C, lanes> {
+  Numbers<C, lanes> slope, offset;
+  __device__ GradCoefficients(const AffinePointers<C>& affine, const C* mean_dy, const C* mean_dy_xhat,
+                              std::int64_t c)
+      : Coefficients<C, lanes>(affine, c) {
+    for (int j = 0; j < lanes; ++j) {
+      slope[j] = -this->scale[j] * affine.invstd[c + j] * mean_dy_xhat[c + j];
+      offset[j] = -this->scale[j] * mean_dy[c + j] - slope[j] * this->mean[j];
+    }
+  }
+};
+
+template <class T, int lanes>
+__global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, const T* x,
+                                  AffinePointers<compute_t<T>> affine, bool relu, const T* grad_y,
+                                  const compute_t<T>* mean_dy, const compute_t<T>* mean_dy_xhat, T* grad_x) {
+  const ChannelPlace at(lanes);
+  if (at.channel >= channels) return;
+  const GradCoefficients<compute_t<T>, lanes> k(affine, mean_dy, mean_dy_xhat, at.channel);
+  for (std::int64_t row = at.row; row < rows; row += at.step) {
+    const auto v = load<lanes>(x + row * channels + at.channel);
+    auto grad = load<lanes>(grad_y + row * channels + at.channel);
+    for (int j = 0; j < lanes; ++j) {
+      if (relu && !(v[j] * k.scale[j] + k.shift[j] > 0)) grad[j] = 0;
+      grad[j] = grad[j] * k.scale[j] + (v[j] * k.slope[j] + k.offset[j]);
+    }
+    store<lanes>(grad_x + row * channels + at.channel, grad);
+  }
 }
 
-void CudaBackend::batch_norm_grad_input(const Array& , const BatchNormAffine& , BatchNormFusion , const Array& , const Array& , const Array& , const Array& , const Array& ) {
-  detail::fail("batch_norm_grad_input: not on CUDA yet");
+// A thread takes the 2 x 2 elements of a window; also those of an odd last column or row, which are in no window.
+template <class T, int lanes>
+__global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
+                                           AffinePointers<compute_t<T>> affine, const T* grad_y,
+                                           const std::uint8_t* index, const compute_t<T>* mean_dy,
+                                           const compute_t<T>* mean_dy_xhat, T* grad_x) {
+  using C = compute_t<T>;
+  const ChannelPlace at(lanes);
+  if (at.channel >= size.channels) return;
+  const GradCoefficients<C, lanes> k(affine, mean_dy, mean_dy_xhat, at.channel);
+  const std::int64_t squares_h = (size.height + 1) / 2, squares_w = (size.width + 1) / 2;
+  const std::int64_t squares = size.images * squares_h * squares_w;
+  for (std::int64_t s = at.row; s < squares; s += at.step) {
+    const std::int64_t image = s / (squares_h * squares_w), oh = s / squares_w % squares_h,
+                       ow = s % squares_w;
+    const bool is_window = oh < size.out_h && ow < size.out_w;
+    Numbers<C, lanes> dy{};
+    Places<lanes> where{};
+    if (is_window) {
+      const std::int64_t from = ((image * size.out_h + oh) * size.out_w + ow) * size.channels + at.channel;
+      dy = load<lanes>(grad_y + from);
+      where = *reinterpret_cast<const Places<lanes>*>(index + from);
+    }
+    // All four are asked for before the first is written: grad_x may be x.
+    Numbers<C, lanes> v[4];
+    const auto exists = [&](int i) { return 2 * oh + i / 2 < size.height && 2 * ow + i % 2 < size.width; };
+    const std::int64_t first =
+        ((image * size.height + 2 * oh) * size.width + 2 * ow) * size.channels + at.channel;
+    const auto offset = [&](int i) { return first + (i / 2 * size.width + i % 2) * size.channels; };
+    for (int i = 0; i < 4; ++i)
+      if (exists(i)) v[i] = load<lanes>(x + offset(i));
+    for (int i = 0; i < 4; ++i) {
+      if (!exists(i)) continue;
+      for (int j = 0; j < lanes; ++j) {
+        v[i][j] = v[i][j] * k.slope[j] + k.offset[j];
+        if (is_window && where.values[j] == i) v[i][j] += dy[j] * k.scale[j];
+      }
+      store<lanes>(grad_x + offset(i), v[i]);
+    }
+  }
+}
+
+template <class T>
+const T* in(const Array& array) {
+  return static_cast<const T*>(array.raw());
+}
+template <class T>
+T* out(const Array& array) {
+  return static_cast<T*>(array.raw());
+}
+
+}  // namespace
+
+void CudaBackend::batch_norm_stats(const Array& x, const Array& mean, const Array& m2) {
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    cuda::with_lanes<T>(
+        x.dim(1),
+        [&](auto lanes) {
+          constexpr int L = lanes;
+          cuda::sum_over_rows<Moments<C, L>>(x, MomentsOfRows<T, L>{in<T>(x)},
+                                             WriteMoments<C>{out<C>(mean), out<C>(m2)});
+        },
+        x);
+  });
+}
+
+void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                   const Array& y, const Array& selected, const Array& index) {
+  const std::int64_t channels = x.dim(1);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    const AffinePointers<compute_t<T>> k(affine);
+    if (!fusion.max_pool_2x2) {
+      cuda::with_lanes<T>(
+          channels,
+          [&](auto lanes) {
+            constexpr int L = lanes;
+            const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
+            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
+            cuda::launch(normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k, fusion.relu,
+                         out<T>(y));
+          },
+          x, y);
+      return;
+    }
+    const cuda::PooledSizes size{x.dim(0), channels, x.dim(2), x.dim(3), y.dim(2), y.dim(3)};
+    cuda::with_lanes<T>(
+        channels,
+        [&](auto lanes) {
+          constexpr int L = lanes;
+          const ChannelTiles tiles(size.images * size.out_h * size.out_w, channels, L, sizeof(T), 1, many);
+          cuda::launch(normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, fusion.relu,
+                       out<T>(y), out<T>(selected), out<std::uint8_t>(index));
+        },
+        x, y, selected, index);
+  });
+}
+
+void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine,
+                                         BatchNormFusion fusion, const Array& grad_y, const Array& sum_dy,
+                                         const Array& sum_dy_xhat) {
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const AffinePointers<C> k(affine);
+    cuda::with_lanes<T>(
+        x.dim(1),
+        [&](auto lanes) {
+          constexpr int L = lanes;
+          cuda::sum_over_rows<GradSums<C, L>>(
+              x, GradSumsOfRows<T, L>{in<T>(x), in<T>(grad_y), k, fusion.relu},
+              WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
+        },
+        x, grad_y);
+  });
+}
+
+void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                        const Array& grad_y, const Array& index, const Array& mean_dy,
+                                        const Array& mean_dy_xhat, const Array& grad_x) {
+  const std::int64_t channels = x.dim(1);
+  dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const AffinePointers<C> k(affine);
+    if (!fusion.max_pool_2x2) {
+      cuda::with_lanes<T>(
+          channels,
+          [&](auto lanes) {
+            constexpr int L = lanes;
+            const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
+            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
+            cuda::launch(grad_of_normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k,
+                         fusion.relu, in<T>(grad_y), in<C>(mean_dy), in<C>(mean_dy_xhat), out<T>(grad_x));
+          },
+          x, grad_y, grad_x);
+      return;
+    }
+    const cuda::PooledSizes size{x.dim(0), channels, x.dim(2), x.dim(3), grad_y.dim(2), grad_y.dim(3)};
+    cuda::with_lanes<T>(
+        channels,
+        [&](auto lanes) {
+          constexpr int L = lanes;
+          const std::int64_t squares = size.images * ((size.height + 1) / 2) * ((size.width + 1) / 2);
+          const ChannelTiles tiles(squares, channels, L, sizeof(T), 1, many);
+          cuda::launch(grad_of_normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k,
+                       in<T>(grad_y), in<std::uint8_t>(index), in<C>(mean_dy), in<C>(mean_dy_xhat),
+                       out<T>(grad_x));
+        },
+        x, grad_y, index, grad_x);
+  });
 }
 
 }  // namespace tandem

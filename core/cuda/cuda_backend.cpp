@@ -1,6 +1,8 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/cuda/undefined_contents.h>
+#include <tandem/core/device_graph.h>
 
 #include <array>
 #include <memory>
@@ -8,21 +10,35 @@
 
 namespace tandem {
 
+namespace {
+
+// A graph has no place for the host: said before the driver finds out, which would spoil more than this call.
+void check_may_wait(const char* what) {
+  TANDEM_CHECK(!is_recording_graph(), "a recorded step can't ", what,
+               ": keep it on the GPU, or do it before or after the step");
+}
+
+}  // namespace
+
 CudaBackend::CudaBackend(int index) : index_(index) {}
 
 void CudaBackend::upload(const void* host, void* data, std::size_t bytes) {
+  check_may_wait("bring numbers from the host (Array::to, copy_from)");
   TANDEM_CUDA(cudaMemcpyAsync(data, host, bytes, cudaMemcpyHostToDevice, cuda::current_stream()));
   TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
 }
 
 void CudaBackend::download(const void* data, void* host, std::size_t bytes) {
+  check_may_wait("read a value (item, to_vector, Array::to)");
   TANDEM_CUDA(cudaMemcpyAsync(host, data, bytes, cudaMemcpyDeviceToHost, cuda::current_stream()));
   synchronize();
 }
 
 void CudaBackend::synchronize() {
+  check_may_wait("wait for the GPU (synchronize)");
   TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
   cuda::check_faults(index_);
+  cuda::check_defined(index_);
 }
 
 int cuda_device_count() {

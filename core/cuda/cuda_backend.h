@@ -70,6 +70,11 @@ class CudaBackend final : public Backend {
   void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
                           const Array& grad_logits) override;
 
+  // gather.cu
+  std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;
+  std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
+                                 const Array& out) override;
+
   // optimizer.cu
   void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
 

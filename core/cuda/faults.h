@@ -2,19 +2,12 @@
 // the next synchronisation turns it into an Error.
 #pragma once
 
-#include <cstdint>
+#include <tandem/core/index_fault.h>
 
 namespace tandem::cuda {
 
-// In host memory that the GPU can write. row < 0: nothing is wrong.
-struct Fault {
-  std::int64_t row;
-  std::int64_t target;
-  std::int64_t classes;
-};
-
-// Of the current GPU; as kernels see it. A cross-entropy whose target is not a class writes it.
-Fault* fault_of(int device);
+// Of the current GPU, in host memory that it can write: cuda::note (index_check.cuh) in a kernel does.
+IndexFault* fault_of(int device);
 
 // Error when there is a note, which is then forgotten. The GPU must have done its work.
 void check_faults(int device);

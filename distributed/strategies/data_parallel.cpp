@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/distributed/cores.h>
@@ -41,7 +42,7 @@ void copy_mode(const nn::Module& from, nn::Module& to) {
     copy_mode(*from.children()[i].second, *to.children()[i].second);
 }
 
-// The pieces' rows one after the other.
+// The pieces' rows one after the other, on the first one's device.
 Array put_together(const std::vector<Array>& pieces) {
   Shape shape = pieces[0].shape();
   for (std::size_t i = 1; i < pieces.size(); ++i) shape[0] += pieces[i].dim(0);
@@ -59,13 +60,15 @@ Array put_together(const std::vector<Array>& pieces) {
 // One thread a replica. They live as long as the replicas: OpenMP's teams and the back-end's primitives belong to threads.
 class DataParallel::Threads {
  public:
-  explicit Threads(int count) : errors_(count) {
+  Threads(int count, bool share_cores) : errors_(count) {
     const int openmp_threads = std::max(1, omp_get_max_threads() / count);
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, i, count, openmp_threads] {
-        const auto cores = core_share(i, count);
-        sched_setaffinity(0, sizeof cores, &cores);  // a thread that may not be bound computes all the same
-        omp_set_num_threads(openmp_threads);
+      threads_.emplace_back([this, i, count, openmp_threads, share_cores] {
+        if (share_cores) {
+          const auto cores = core_share(i, count);
+          sched_setaffinity(0, sizeof cores, &cores);  // a thread that may not be bound computes all the same
+          omp_set_num_threads(openmp_threads);
+        }
         manual_seed(static_cast<std::uint64_t>(i));
         work(i);
       });
@@ -131,15 +134,23 @@ class DataParallel::Threads {
 };
 
 DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, int replicas)
-    : model_(model), replicas_{&model} {
-  TANDEM_CHECK(replicas >= 1, "DataParallel needs at least 1 replica, got ", replicas);
-  for (int i = 1; i < replicas; ++i) {
+    : DataParallel(model, make_replica,
+                   std::vector<Device>(static_cast<std::size_t>(std::max(0, replicas)))) {}
+
+DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, std::vector<Device> devices)
+    : model_(model), devices_(std::move(devices)), replicas_{&model} {
+  TANDEM_CHECK(!devices_.empty(), "DataParallel needs at least 1 replica, got none");
+  for (const auto& [name, array] : model.state_dict())
+    TANDEM_CHECK(array.device() == devices_[0], "DataParallel: the model's ", name, " is on ", array.device(),
+                 ", the first replica is to be on ", devices_[0], ": call model.to() first");
+  for (std::size_t i = 1; i < devices_.size(); ++i) {
     copies_.push_back(make_replica());
     check_equal_models(model, *copies_.back());
+    copies_.back()->to(devices_[i]);
     replicas_.push_back(copies_.back().get());
   }
   differentiable_ = Tensor(ops::zeros({1}), true);
-  threads_ = std::make_unique<Threads>(replicas);
+  threads_ = std::make_unique<Threads>(static_cast<int>(devices_.size()), devices_[0].is_cpu());
 }
 
 DataParallel::~DataParallel() = default;
@@ -160,6 +171,8 @@ void DataParallel::copy_model(nn::Module& replica) const {
 Tensor DataParallel::operator()(const Tensor& input) {
   TANDEM_CHECK(input.value().rank() > 0 && input.dim(0) > 0,
                "DataParallel cuts its input along dimension 0, got shape ", input.shape());
+  TANDEM_CHECK(!is_recording_graph(),
+               "DataParallel works on threads of its own, which a recorded step does not see");
   const std::int64_t count = input.dim(0);
   const std::int64_t piece =
       (count + static_cast<std::int64_t>(replicas_.size()) - 1) / static_cast<std::int64_t>(replicas_.size());
@@ -180,7 +193,7 @@ Tensor DataParallel::operator()(const Tensor& input) {
     std::optional<NoGrad> no_grad;
     if (!gradients) no_grad.emplace();
     const Autocast autocast(compute_dtype);
-    inputs[i] = Tensor(cut(input.value(), i), input.requires_grad());
+    inputs[i] = Tensor(cut(input.value(), i).to(devices_[i]), input.requires_grad());
     outputs[i] = (*replicas_[i])(inputs[i]);
   });
 
@@ -197,22 +210,23 @@ Tensor DataParallel::operator()(const Tensor& input) {
   // The closure holds the replicas' graphs. None of them leads to the graph that holds the closure: each begins at leaves.
   return autograd::record(
       "data_parallel", {input, differentiable_}, put_together(values),
-      [this, used, inputs = std::move(inputs), outputs = std::move(outputs)](
+      [this, used, home = input.device(), inputs = std::move(inputs), outputs = std::move(outputs)](
           const Array& gradient, Needs needs) mutable -> Gradients {
         std::vector<std::int64_t> begins{0};
         for (const auto& output : outputs) begins.push_back(begins.back() + output.dim(0));
         threads_->run(used, [&](int i) {
           if (i > 0) replicas_[i]->zero_grad();
           inputs[i].zero_grad();
-          outputs[i].backward({.gradient = gradient.slice(0, begins[i], begins[i + 1]),
+          outputs[i].backward({.gradient = gradient.slice(0, begins[i], begins[i + 1]).to(devices_[i]),
                                .retain_graph = !needs.is_last_run()});
         });
         for (int i = 1; i < used; ++i) add_gradients(*replicas_[i]);
         if (!needs[0]) return {{}, {}};
         std::vector<Array> pieces;
         for (const auto& piece : inputs)
-          pieces.push_back(piece.grad().defined() ? piece.grad() : ops::zeros(piece.shape()));
-        return {put_together(pieces), {}};
+          pieces.push_back(piece.grad().defined() ? piece.grad()
+                                                  : ops::zeros(piece.shape(), piece.dtype(), piece.device()));
+        return {put_together(pieces).to(home), {}};
       });
 }
 
@@ -220,8 +234,8 @@ void DataParallel::add_gradients(const nn::Module& replica) {
   const auto from = replica.parameters();
   auto to = model_.parameters();
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const Array addend = from[i].tensor.grad();
-    if (!addend.defined()) continue;
+    if (!from[i].tensor.grad().defined()) continue;
+    const Array addend = from[i].tensor.grad().to(to[i].tensor.device());
     Array sum = to[i].tensor.grad();
     if (sum.defined()) ops::add_(sum, addend);
     else to[i].tensor.set_grad(addend);

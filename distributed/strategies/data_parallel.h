@@ -22,8 +22,14 @@ namespace tandem::distributed {
 // The model itself is replica 0: what its piece does to its buffers (a batch norm's running statistics) stays, what the
 // other pieces do to theirs is dropped, as in PyTorch. A batch norm sees its own piece only.
 //
-// Each replica lives on one thread, bound to its share of the cores this process may use, with its share of the caller's
-// OpenMP threads. Training mode, requires_grad, NoGrad and Autocast are the model's and the caller's. The random numbers of
+// Each replica lives on one thread. On the CPU that is bound to its share of the cores this process may use, with its share
+// of the caller's OpenMP threads. With GPUs, replica i lives on the i-th of them, the model on the first: pieces, parameters
+// and gradients are copied from one to another; outputs are on the first.
+//
+//   model.to(Device::cuda(0));
+//   DataParallel parallel(model, [] { return std::make_unique<Net>(); }, {Device::cuda(0), Device::cuda(1)});
+//
+// Training mode, requires_grad, NoGrad and Autocast are the model's and the caller's. The random numbers of
 // forward (dropout) come from the replica's own generator. Hooks of the model's parameters run on replica 0's thread before
 // the other gradients are added: not to be combined with DistributedDataParallel.
 // The model must outlive this, and this all graphs that it made. Between a forward and its backward there must be no other
@@ -35,6 +41,8 @@ class DataParallel {
 
   // Error when a replica's names, shapes or dtypes are not the model's.
   DataParallel(nn::Module& model, const Factory& make_replica, int replicas);
+  // One replica on each of `devices`. Error when the model is not on the first.
+  DataParallel(nn::Module& model, const Factory& make_replica, std::vector<Device> devices);
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
@@ -49,6 +57,7 @@ class DataParallel {
   void add_gradients(const nn::Module& replica);
 
   nn::Module& model_;
+  const std::vector<Device> devices_;                // by replica
   std::vector<std::unique_ptr<nn::Module>> copies_;  // replicas 1, 2, ...
   std::vector<nn::Module*> replicas_;                // the model, then the copies
   Tensor differentiable_;  // makes autograd record an output even if its input needs no gradient

@@ -12,7 +12,7 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, Proce
                  parameters[0].name, " is ", dtype, ": in one message all must have the same dtype");
     elements += tensor.numel();
   }
-  memory = group.allocate({elements}, dtype);
+  memory = group.allocate({elements}, dtype, parameters.at(0).tensor.device());
   std::size_t offset = 0;
   for (const auto& [name, tensor] : parameters) {
     const std::size_t bytes = tensor.value().bytes();

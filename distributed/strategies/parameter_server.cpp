@@ -78,7 +78,8 @@ void ParameterServer::step() {
 }
 
 void ParameterServer::serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals) {
-  auto mean = ops::zeros(shard.gradients.memory.shape(), shard.gradients.memory.dtype());
+  auto mean = ops::zeros(shard.gradients.memory.shape(), shard.gradients.memory.dtype(),
+                         shard.gradients.memory.device());
   for (int r = 0; r < group_->size(); ++r) {
     if (arrivals[r]) arrivals[r]->wait();
     ops::scale_(pushed_[r], 1.0 / group_->size());

@@ -3,29 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <random>
+#include "conformance/compare.h"
 
 namespace tandem {
 namespace {
 
+using testing::expect_same;
+using testing::numbers;
+
 const Device cuda = Device::cuda(0);
-
-Array numbers(const Shape& shape, unsigned seed = 1) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(shape.product()));
-  for (float& v : values) v = normal(random);
-  return Array::from(values, shape);
-}
-
-void expect_same(const Array& expected, const Array& found, double tolerance) {
-  ASSERT_EQ(expected.shape(), found.shape());
-  ASSERT_EQ(expected.dtype(), found.dtype());
-  const auto e = expected.to_vector<double>(), f = found.to_vector<double>();
-  for (std::size_t i = 0; i < e.size(); ++i)
-    ASSERT_NEAR(e[i], f[i], tolerance * std::max(1.0, std::abs(e[i]))) << "element " << i;
-}
 
 TEST(CudaCore, CopiesToTheDeviceAndBack) {
   const Array a = numbers({3, 5, 7}).permute({2, 0, 1});

@@ -28,7 +28,9 @@ class RecordingGroup : public ProcessGroup {
   int size() const override { return 2; }
   const char* backend() const override { return "recording"; }
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>&) override { return nullptr; }
-  Array allocate(const Shape& shape, DType dtype) override { return ops::zeros(shape, dtype); }
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    return ops::zeros(shape, dtype, device);
+  }
   std::shared_ptr<Store> store() const override { return nullptr; }
   std::chrono::milliseconds timeout() const override { return std::chrono::seconds(1); }
 

@@ -64,7 +64,9 @@ class RecordingGroup : public ProcessGroup {
   int size() const override { return group_->size(); }
   const char* backend() const override { return group_->backend(); }
   Group subgroup(const std::vector<int>& ranks) override { return group_->subgroup(ranks); }
-  Array allocate(const Shape& shape, DType dtype) override { return group_->allocate(shape, dtype); }
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    return group_->allocate(shape, dtype, device);
+  }
   std::shared_ptr<Store> store() const override { return group_->store(); }
   std::chrono::milliseconds timeout() const override { return group_->timeout(); }
   std::shared_ptr<Work> start(Operation operation) override {

@@ -112,6 +112,7 @@ TEST(TrainingOptions, takes_every_option) {
                                    "--keep-last",
                                    "1",
                                    "--resume",
+                                   "--no-graph",
                                    "--save",
                                    "m.safetensors",
                                    "--metrics",
@@ -129,6 +130,7 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.init_options().interface, "lo");
   EXPECT_EQ(o.seed, 18446744073709551615u);
   EXPECT_TRUE(o.deterministic && o.sync_bn && o.resume && o.quiet);
+  EXPECT_FALSE(o.graph);
   EXPECT_EQ(o.dtype, DType::bf16);
   EXPECT_EQ(o.threads, 2);
   EXPECT_EQ(o.workers, 4);
@@ -196,8 +198,8 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--unused", "ignore"}, {"--unused ignore: expected error, zero or skip"}},
       {{"--compress", "gzip"}, {"--compress gzip: expected none, bf16, fp16 or powersgd"}},
       {{"--device", "tpu"}, {"--device tpu: expected auto, cpu or cuda"}},
-      {{"--device", "cuda"}, {"--device cuda: this build has no CUDA"}},
-      {{"--backend", "nccl"}, {"--backend nccl: expected auto, gloo, shm or mpi"}},
+      {{"--device", "cuda"}, {"--device cuda: ", "this build has no CUDA back-end"}},
+      {{"--backend", "tcp"}, {"--backend tcp: expected auto, gloo, shm, mpi or nccl"}},
       {{"--dtype", "f64"}, {"--dtype f64: expected f32 or bf16"}},
       {{"--init-method", "mpi://"}, {"--init-method mpi://", "env://, tcp://HOST:PORT and file://PATH"}},
       {{"--init-method", "tcp://host"}, {"--init-method tcp://host", "tcp://HOST:PORT"}},

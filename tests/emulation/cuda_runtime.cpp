@@ -1,8 +1,10 @@
+#include <completion.h>
 #include <cuda_runtime.h>
+#include <tandem/core/cuda/runtime.h>
 
 #include <ucontext.h>
 
-
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -12,8 +14,12 @@
 
 struct EmulatedStream {
   EmulatedGraph* capturing = nullptr;
+  bool spoiled = false;  // something was asked for that no graph can hold
+  std::shared_ptr<emulation::Completion> last;
 };
-struct EmulatedEvent {};
+struct EmulatedEvent {
+  std::shared_ptr<emulation::Completion> after;
+};
 struct EmulatedGraph {
   std::vector<std::function<void()>> work;
 };
@@ -22,7 +28,7 @@ namespace emulation {
 namespace {
 
 std::recursive_mutex mutex;  // the GPU does one thing at a time
-EmulatedStream* captured_stream = nullptr;
+thread_local EmulatedStream* captured_stream = nullptr;  // this thread's work goes there: see StreamGuard
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::map<void*, std::size_t> blocks;
@@ -161,14 +167,47 @@ cudaError_t log_call(const std::string& call) {
   return last_error = d.failure;
 }
 
-// Now, or when the graph that is being captured is launched.
-void submit(std::function<void()> work) {
-  const std::lock_guard lock(mutex);
-  if (captured_stream) captured_stream->capturing->work.push_back(std::move(work));
-  else work();
+std::mutex completion_mutex;
+std::condition_variable completed;
+
+// Now, when what is before it in `stream` is done; or when the graph that is being captured is launched.
+void submit(cudaStream_t stream, std::function<void()> work) {
+  const auto run = [work = std::move(work)] {
+    const std::lock_guard lock(mutex);
+    work();
+  };
+  if (record(run)) return;
+  wait_for(last_of(stream));
+  run();
 }
 
 }  // namespace
+
+bool record(const std::function<void()>& work) {
+  if (captured_stream) captured_stream->capturing->work.push_back(work);
+  return captured_stream != nullptr;
+}
+
+void complete(Completion& completion) {
+  const std::lock_guard lock(completion_mutex);
+  if (--completion.open == 0) completed.notify_all();
+}
+void set_last(cudaStream_t stream, std::shared_ptr<Completion> completion) {
+  const std::lock_guard lock(completion_mutex);
+  stream->last = std::move(completion);
+}
+std::shared_ptr<Completion> last_of(cudaStream_t stream) {
+  const std::lock_guard lock(completion_mutex);
+  return stream ? stream->last : nullptr;
+}
+bool is_done(const std::shared_ptr<Completion>& completion) {
+  const std::lock_guard lock(completion_mutex);
+  return !completion || completion->open <= 0;
+}
+void wait_for(const std::shared_ptr<Completion>& completion) {
+  std::unique_lock lock(completion_mutex);
+  completed.wait(lock, [&] { return !completion || completion->open <= 0; });
+}
 
 Driver& driver() {
   static auto* instance = new Driver;
@@ -179,7 +218,7 @@ void run_kernel(dim3 grid, dim3 block, std::function<void()> thread) {
   const std::string call = "launch " + std::to_string(grid.x * grid.y * grid.z) + " x " +
                            std::to_string(block.x * block.y * block.z);
   if (log_call(call) != cudaSuccess) return;
-  submit([grid, block, thread = std::move(thread)] {
+  submit(tandem::cuda::current_stream(), [grid, block, thread = std::move(thread)] {
     gridDim = grid;
     blockDim = block;
     for (unsigned z = 0; z < grid.z; ++z) {
@@ -215,6 +254,10 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= driver().devices) return cudaErrorInvalidDevice;
   current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
@@ -262,14 +305,14 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = driver().total_bytes - driver().used_bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   const auto error = log_call("copy " + std::to_string(bytes));
-  if (error == cudaSuccess) submit([=] { std::memmove(to, from, bytes); });
+  if (error == cudaSuccess) submit(stream, [=] { std::memmove(to, from, bytes); });
   return error;
 }
-cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) {
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   const auto error = log_call("set " + std::to_string(bytes));
-  if (error == cudaSuccess) submit([=] { std::memset(data, value, bytes); });
+  if (error == cudaSuccess) submit(stream, [=] { std::memset(data, value, bytes); });
   return error;
 }
 
@@ -290,10 +333,24 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream && stream->capturing) return last_error = cudaErrorStreamCaptureUnsupported;
+  if (stream && stream->capturing) {
+    stream->spoiled = true;
+    return last_error = cudaErrorStreamCaptureUnsupported;
+  }
+  wait_for(last_of(stream));
   return log_call("synchronize");
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return log_call("stream waits"); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return is_done(last_of(stream)) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  // A stream that has something of its own under way waits here and now.
+  if (!captured_stream && !is_done(event->after)) {
+    if (last_of(stream) != event->after) wait_for(last_of(stream));
+    set_last(stream, event->after);
+  }
+  return log_call("stream waits");
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new EmulatedEvent;
   return cudaSuccess;
@@ -302,9 +359,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return log_call("record event"); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return log_call("synchronize event"); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (!captured_stream) event->after = last_of(stream);
+  return log_call("record event");
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return is_done(event->after) ? cudaSuccess : cudaErrorNotReady; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  wait_for(event->after);
+  return log_call("synchronize event");
+}
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const std::lock_guard lock(mutex);
@@ -312,11 +375,25 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   captured_stream = stream;
   return log_call("begin capture");
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = captured_stream ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  *mode = cudaStreamCaptureModeGlobal;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(mutex);
   *graph = std::exchange(stream->capturing, nullptr);
   captured_stream = nullptr;
-  return log_call("end capture");
+  if (std::exchange(stream->spoiled, false)) {
+    delete std::exchange(*graph, nullptr);
+    return last_error = cudaErrorStreamCaptureInvalidated;
+  }
+  const auto error = log_call("end capture");
+  if (error != cudaSuccess) delete std::exchange(*graph, nullptr);
+  return error;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   *executable = new EmulatedGraph(*graph);
@@ -325,7 +402,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
   const auto error = log_call("launch graph");
   if (error != cudaSuccess) return error;
-  const std::lock_guard lock(mutex);
   for (const auto& work : executable->work) work();
   return cudaSuccess;
 }

@@ -20,6 +20,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
+#define __grid_constant__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
@@ -43,8 +44,10 @@ enum cudaError_t {
   cudaErrorAssert = 710,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 struct EmulatedStream;
 struct EmulatedEvent;
@@ -59,6 +62,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetLastError();
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 
@@ -75,6 +79,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -82,8 +87,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-// While a stream is captured, launches and copies are recorded instead of run.
+// While a stream is captured, what the same thread launches and copies is recorded instead of run.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags = 0);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
@@ -110,7 +117,7 @@ struct Driver {
   std::vector<std::string> log;
   std::size_t total_bytes = std::size_t{1} << 32;  // of the GPU's memory
   std::size_t used_bytes = 0;
-  int devices = 1;
+  int devices = 4;
   std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
   cudaError_t failure = cudaErrorLaunchFailure;
 };
@@ -162,6 +169,12 @@ template <class T>
 T atomicCAS(T* where, T expected, T value) {
   const T before = *where;
   if (before == expected) *where = value;
+  return before;
+}
+// Counts from 0 to `most` and round again.
+inline unsigned atomicInc(unsigned* where, unsigned most) {
+  const unsigned before = *where;
+  *where = before >= most ? 0 : before + 1;
   return before;
 }
 inline void __threadfence() {}

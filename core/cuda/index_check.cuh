@@ -1,0 +1,25 @@
+// How kernels find and note an index that names nothing (core/index_fault.h).
+#pragma once
+
+#include <tandem/core/index_fault.h>
+#include <tandem/core/cuda/warp.cuh>
+
+namespace tandem::cuda {
+
+// The first of the positions that were added, whatever the order.
+struct FirstPosition {
+  std::int64_t position = -1;  // none
+  TANDEM_HOST_DEVICE void add(std::int64_t other) {
+    if (other >= 0 && (position < 0 || other < position)) position = other;
+  }
+  TANDEM_HOST_DEVICE void merge(const FirstPosition& other) { add(other.position); }
+};
+
+// For one thread. An earlier note that nobody has read stays.
+__device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPosition& bad,
+                            const std::int64_t* index, std::int64_t count) {
+  if (bad.position < 0 || fault->of != IndexFault::Of::none) return;
+  *fault = {of, bad.position, index[bad.position], count};
+}
+
+}  // namespace tandem::cuda

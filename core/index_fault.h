@@ -1,0 +1,34 @@
+// IndexFault: an index among the data that names nothing: a class of cross_entropy, a row to gather. The CPU finds it as
+// it runs, a GPU after the call has returned (core/cuda/faults.h); both say the same.
+#pragma once
+
+#include <tandem/core/check.h>
+
+#include <cstdint>
+
+namespace tandem {
+
+struct IndexFault {
+  enum class Of : std::int64_t { none, cross_entropy, gather };
+  Of of = Of::none;
+  std::int64_t position = 0;  // in the list of indices
+  std::int64_t index = 0;     // what is there
+  std::int64_t count = 0;     // valid are 0 to count - 1
+};
+
+[[noreturn]] inline void fail(const IndexFault& fault) {
+  if (fault.of == IndexFault::Of::cross_entropy)
+    detail::fail("cross_entropy: target ", fault.index, " at row ", fault.position,
+                 " is not a class: expected 0 to ", fault.count - 1);
+  detail::fail("gather: index ", fault.index, " at position ", fault.position,
+               " is not a row: expected 0 to ", fault.count - 1);
+}
+
+// The first position of `index` (n) that is outside of [0, count), or -1.
+inline std::int64_t first_outside(const std::int64_t* index, std::int64_t n, std::int64_t count) {
+  for (std::int64_t i = 0; i < n; ++i)
+    if (index[i] < 0 || index[i] >= count) return i;
+  return -1;
+}
+
+}  // namespace tandem

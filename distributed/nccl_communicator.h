@@ -1,0 +1,53 @@
+// NcclCommunicator: NCCL's view of the ranks of a group, used so that no call of it can block for ever.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace tandem::distributed {
+
+// Every call into NCCL is asynchronous (blocking = 0) and is looked after here until NCCL has done its part on the host:
+// connected the ranks, or put the operation into its stream. `keep_waiting` is called between two looks and throws to give
+// up. NCCL's own mistakes and those of peers are Errors with NCCL's words. Any thread may call any method; abort() takes
+// effect while another thread waits.
+class NcclCommunicator {
+ public:
+  // Connects this thread's current GPU with those of the other ranks. `id` is ncclGetUniqueId's of one of them.
+  NcclCommunicator(int rank, int size, const ncclUniqueId& id, const std::function<void()>& keep_waiting);
+  ~NcclCommunicator() { abort(); }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  // Calls `enqueue`, which issues one operation, or several between ncclGroupStart and ncclGroupEnd. On return it is in
+  // its stream.
+  void run(const char* what, const std::function<ncclResult_t(ncclComm_t)>& enqueue,
+           const std::function<void()>& keep_waiting);
+
+  // What has gone wrong since, in NCCL's words; empty: nothing.
+  std::string error();
+
+  // Tells NCCL that this memory will be used again and again, which saves it a copy where the connection allows that.
+  // Returns what forget() wants; null where there is nothing to gain.
+  void* remember(void* data, std::size_t bytes);
+  void forget(void* handle) noexcept;
+
+  // The orderly end, when no operation is under way. Then nothing but the destructor may be called.
+  void close(const std::function<void()>& keep_waiting);
+  // Ends it at once: what runs on the GPU stops, with undefined results, and whoever waits in run() gets an Error.
+  void abort() noexcept;
+
+ private:
+  void await(const char* what, const std::function<void()>& keep_waiting);
+
+  std::mutex mutex_;  // NCCL allows one call at a time
+  ncclComm_t communicator_ = nullptr;
+};
+
+// For the rank that makes the id for all.
+ncclUniqueId make_nccl_id();
+
+}  // namespace tandem::distributed

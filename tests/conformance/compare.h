@@ -1,0 +1,63 @@
+// What the tests of the GPU share: numbers to compute with, and how near to the CPU's result it has to come.
+#pragma once
+
+#include <tandem/core/array.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace tandem::testing {
+
+inline const Device gpu = Device::cuda(0);
+
+inline constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16,
+                                       DType::i64, DType::i32, DType::u8,   DType::boolean};
+inline constexpr DType floating_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+
+// Normally distributed; for integers rounded, and small enough for sums and products of them in u8.
+inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType::f32) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(shape.product()));
+  for (double& v : values) {
+    v = normal(random);
+    if (!is_floating(dtype)) v = std::round(3 * v);
+    if (dtype == DType::u8) v = std::abs(v);
+    if (dtype == DType::boolean) v = v > 0;
+  }
+  return Array::from(values, shape).to(dtype);
+}
+
+// The distance from 1 to the next number: two results that differ in one rounding are this far apart, relatively.
+inline double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return 0x1p-23;
+    case DType::f64: return 0x1p-52;
+    case DType::bf16: return 0x1p-7;
+    case DType::f16: return 0x1p-10;
+    default: return 0;
+  }
+}
+
+// Each element within tolerance * max(1, |expected|); infinities and NaN are only near themselves.
+inline void expect_same(const Array& expected, const Array& found, double tolerance) {
+  ASSERT_EQ(expected.shape(), found.shape());
+  ASSERT_EQ(expected.dtype(), found.dtype());
+  const auto e = expected.to_vector<double>(), f = found.to_vector<double>();
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    if (e[i] == f[i] || (std::isnan(e[i]) && std::isnan(f[i]))) continue;
+    ASSERT_LE(std::abs(e[i] - f[i]), tolerance * std::max(1.0, std::abs(e[i])))
+        << "element " << i << ": the CPU has " << e[i] << ", the GPU " << f[i];
+  }
+}
+
+// The same within one rounding of the dtype.
+inline void expect_same(const Array& expected, const Array& found) {
+  expect_same(expected, found, epsilon_of(expected.dtype()));
+}
+
+}  // namespace tandem::testing

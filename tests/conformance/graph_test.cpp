@@ -1,0 +1,217 @@
+// CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not recorded.
+#include <tandem/core/backend.h>
+#include <tandem/core/device_graph.h>
+#include <tandem/core/graphed_step.h>
+#include <tandem/core/ops.h>
+#ifdef TANDEM_EMULATED_CUDA
+#include <cuda_runtime.h>
+#endif
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+const Device cuda = Device::cuda(0);
+
+Array of(std::vector<float> values) {
+  return Array::from(values, {static_cast<std::int64_t>(values.size())}).to(cuda);
+}
+
+// y = relu(x) * factor
+Array relu_times(const Array& x, double factor) {
+  return ops::map(functors::Affine{factor, 0}, ops::map(functors::Relu{}, x));
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+std::vector<std::string> take_log() { return std::exchange(emulation::driver().log, {}); }
+
+std::int64_t count(const std::vector<std::string>& log, const std::string& beginning) {
+  return std::count_if(log.begin(), log.end(), [&](const auto& line) { return line.starts_with(beginning); });
+}
+#endif
+
+TEST(CudaGraph, RepeatsWhatWasRecordedOnNewValues) {
+  const Array x = of({-1, 2, 3});
+  Array y;
+  const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
+  graph->replay();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 4, 6}));
+  Array(x).copy_from(of({5, -6, 7}));
+  graph->replay();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{10, 0, 14}));
+}
+
+TEST(CudaGraph, ReplayAsksTheDriverOnce) {
+#ifndef TANDEM_EMULATED_CUDA
+  GTEST_SKIP() << "only the emulated GPU keeps a log of what it was asked for";
+#else
+  const Array x = of({-1, 2, 3});
+  Array y;
+  take_log();
+  relu_times(x, 2);
+  const auto eager = take_log();
+  const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
+  const auto recorded = take_log();
+  EXPECT_EQ(count(eager, "launch"), 2);
+  EXPECT_EQ(count(recorded, "launch"), count(eager, "launch"));
+  graph->replay();
+  EXPECT_EQ(take_log(), std::vector<std::string>{"launch graph"});
+#endif
+}
+
+TEST(CudaGraph, KeepsItsMemoryFromOthers) {
+  const Array x = of(std::vector<float>(1000, 1));
+  Array y;
+  // The intermediate value is free again before the recording ends, and must stay the graph's all the same.
+  const auto graph = record_graph(cuda, [&] { y = relu_times(x, 3); });
+  std::vector<Array> others;
+  for (int i = 0; i < 8; ++i) others.push_back(ops::full({1000}, 7, DType::f32, cuda));
+  graph->replay();
+  for (const Array& other : others) EXPECT_EQ(other.to_vector<float>(), std::vector<float>(1000, 7));
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1000, 3));
+}
+
+TEST(CudaGraph, GivesItsMemoryBack) {
+  const Array x = of(std::vector<float>(5000, 1));
+  std::uint64_t in_use = 0;
+  for (int i = 0; i < 3; ++i) {
+    Array y;
+    auto graph = record_graph(cuda, [&] { y = relu_times(x, 3); });
+    graph->replay();
+    graph = nullptr;
+    y = {};
+    const auto now = memory_stats(cuda).bytes_in_use;
+    EXPECT_EQ(now, i == 0 ? now : in_use);
+    in_use = now;
+  }
+}
+
+TEST(CudaGraph, RefusesToReadAValue) {
+  const Array x = of({1, 2, 3});
+  try {
+    record_graph(cuda, [&] { ops::reduce(Reduction::sum, x).item(); });
+    FAIL() << "recorded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("can't read a value"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(is_recording_graph());
+  // Nothing is spoiled for what comes afterwards.
+  EXPECT_EQ(ops::reduce(Reduction::sum, x).item(), 6);
+  Array y;
+  const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
+  graph->replay();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 4, 6}));
+}
+
+TEST(CudaGraph, RefusesTheCpu) {
+  EXPECT_THROW(record_graph(Device{}, [] {}), Error);
+}
+
+TEST(CudaGraph, ReportsADriverThatCannotRecord) {
+#ifndef TANDEM_EMULATED_CUDA
+  GTEST_SKIP() << "only the emulated GPU fails when asked to";
+#else
+  const Array x = of({1, 2, 3});
+  emulation::driver().failing_call = "end capture";
+  EXPECT_THROW(record_graph(cuda, [&] { relu_times(x, 2); }), Error);
+  EXPECT_EQ(relu_times(x, 2).to_vector<float>(), (std::vector<float>{2, 4, 6}));
+  const auto graph = record_graph(cuda, [&] { relu_times(x, 2); });
+  graph->replay();
+#endif
+}
+
+// A step that adds `rate` times its input to a running sum, and returns twice the input.
+struct Summing {
+  Array sum = ops::zeros({2}, DType::f32, cuda);
+  double rate = 1;
+  int calls = 0;
+  std::vector<std::string> reports;
+  GraphedStep step{cuda,
+                   [this](const std::vector<Array>& inputs) {
+                     ++calls;
+                     ops::add_(sum, ops::sum_to(ops::map(functors::Affine{rate, 0}, inputs[0]), sum.shape()));
+                     return ops::map(functors::Affine{2, 0}, inputs[0]);
+                   },
+                   [this](const std::string& why) { reports.push_back(why); }};
+
+  std::vector<float> run(std::vector<float> x) { return step({of(std::move(x))}, {rate}).to_vector<float>(); }
+};
+
+TEST(GraphedStep, GivesWhatTheFunctionGives) {
+  Summing s;
+  float expected = 0;
+  for (int i = 1; i <= 10; ++i) {
+    const auto x = static_cast<float>(i);
+    EXPECT_EQ(s.run({x, 2 * x}), (std::vector<float>{2 * x, 4 * x})) << "call " << i;
+    expected += x;
+    EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{expected, 2 * expected})) << "call " << i;
+  }
+  EXPECT_TRUE(s.step.is_recorded());
+  EXPECT_EQ(s.calls, 4);  // three as they are, one recorded
+  EXPECT_TRUE(s.reports.empty());
+}
+
+TEST(GraphedStep, RecordsAnewWhenAConstantChanges) {
+  Summing s;
+  float expected = 0;
+  for (int i = 0; i < 16; ++i) {
+    if (i == 8) s.rate = 0.5;
+    s.run({1, 1});
+    expected += static_cast<float>(s.rate);
+  }
+  EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{expected, expected}));
+  EXPECT_EQ(s.calls, 8);
+}
+
+TEST(GraphedStep, RunsAnOddBatchAsItIsAndGoesOn) {
+  Summing s;
+  for (int i = 0; i < 5; ++i) s.run({1, 1});
+  const int before = s.calls;
+  const Array odd = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}).to(cuda);
+  EXPECT_EQ(s.step({odd}, {s.rate}).shape(), (Shape{3, 2}));
+  EXPECT_EQ(s.calls, before + 1);
+  s.run({1, 1});
+  EXPECT_EQ(s.calls, before + 1);  // the recorded step is still there
+  EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{5 + 9 + 1, 5 + 12 + 1}));
+}
+
+TEST(GraphedStep, AConstantThatAlwaysChangesIsNeverRecorded) {
+  Summing s;
+  for (int i = 0; i < 10; ++i) {
+    s.rate = i;
+    s.run({1, 1});
+  }
+  EXPECT_EQ(s.calls, 10);
+  EXPECT_FALSE(s.step.is_recorded());
+}
+
+TEST(GraphedStep, SaysOnceWhyItCannotRecord) {
+  std::vector<std::string> reports;
+  int calls = 0;
+  GraphedStep step(
+      cuda,
+      [&](const std::vector<Array>& inputs) {
+        ++calls;
+        return ops::scalar(ops::reduce(Reduction::sum, inputs[0]).item(), DType::f32, cuda);
+      },
+      [&](const std::string& why) { reports.push_back(why); });
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(step({of({1, 2})}).item(), 3);
+  EXPECT_EQ(calls, 9);  // one of them was the attempt
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_NE(reports[0].find("can't read a value"), std::string::npos) << reports[0];
+}
+
+TEST(GraphedStep, OnTheCpuItIsTheFunction) {
+  int calls = 0;
+  GraphedStep step(
+      Device{}, [&](const std::vector<Array>& inputs) { return ++calls, inputs[0]; },
+      [](const std::string& why) { FAIL() << why; });
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(step({ops::scalar(i)}).item(), i);
+  EXPECT_EQ(calls, 8);
+}
+
+}  // namespace
+}  // namespace tandem
