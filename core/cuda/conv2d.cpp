@@ -39,13 +39,14 @@ bool convolve(Convolution kind, const Array& x, const Array& weight, const Array
     return outcome.bias_added;
   }
   detail::fail("conv2d: cuDNN can't convolve ", dtype, ' ', x.shape(), " with ", weight.shape(), ", stride ",
-               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ": ", outcome.problem);
+               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ": ",
+               outcome.problem);
 }
 
 }  // namespace
 
-void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
-                         const Array& y) {
+void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
+                         const Window& window, const Array& y) {
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
   if (convolve(Convolution::forward, x, weight, y, window, bias ? &row : nullptr) || !bias) return;
   zip(functors::Add{}, y, row.reshape({1, row.numel(), 1, 1}).expand(y.shape()), y);

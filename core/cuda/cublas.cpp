@@ -24,7 +24,8 @@ const char* advice(cublasStatus_t status) {
     case CUBLAS_STATUS_ARCH_MISMATCH:
       return ": this GPU is too old for this cuBLAS; install an older CUDA, or use --device cpu";
     case CUBLAS_STATUS_EXECUTION_FAILED:
-      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer to see which";
+      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer "
+             "to see which";
     default: return "";
   }
 }
@@ -131,14 +132,13 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
                                 const Array& y, bool tf32) {
   const DType dtype = y.dtype();
   const ColumnMajor left = *transpose_of(b), right = *transpose_of(a);
-  auto plan =
-      std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
-                                  make_layout(dtype, left),
-                                  make_layout(dtype, right),
-                                  make_layout(dtype, {y.dim(1), y.dim(0), y.dim(1), false}),
-                                  {},
-                                  0,
-                                  bias != nullptr});
+  auto plan = std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
+                                          make_layout(dtype, left),
+                                          make_layout(dtype, right),
+                                          make_layout(dtype, {y.dim(1), y.dim(0), y.dim(1), false}),
+                                          {},
+                                          0,
+                                          bias != nullptr});
   const Preference preference = make_preference(dtype, b.raw(), a.raw(), y.raw());
   const auto set_epilogue = [&](cublasLtEpilogue_t epilogue) {
     TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -154,8 +154,8 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
     plan->adds_bias = false;
   }
   if (!choose_algorithm(handle, preference, *plan))
-    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(), " x ",
-                 b.shape(), " with strides ", a.strides(), " and ", b.strides());
+    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(),
+                 " x ", b.shape(), " with strides ", a.strides(), " and ", b.strides());
   return plan;
 }
 
@@ -200,11 +200,11 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const bool wide = y.dtype() == DType::f64;
-  TANDEM_CUBLAS(cublasLtMatmul(library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one,
-                               b.raw(), plan.a.get(), a.raw(), plan.b.get(),
-                               wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(), plan.d.get(), y.raw(),
-                               plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
-                               plan.workspace, current_stream()));
+  TANDEM_CUBLAS(cublasLtMatmul(
+      library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one, b.raw(),
+      plan.a.get(), a.raw(), plan.b.get(), wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(),
+      plan.d.get(), y.raw(), plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
+      plan.workspace, current_stream()));
   return !bias || plan.adds_bias;
 }
 

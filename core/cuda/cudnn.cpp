@@ -24,10 +24,12 @@ const char* advice(cudnnStatus_t status) {
     case CUDNN_STATUS_NOT_INITIALIZED:
       return ": the GPU can't be used, its driver is older than this cuDNN, or its memory is full";
     case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
-      return ": libcudnn*.so.9 of several versions are mixed; see LD_LIBRARY_PATH, and whether cuDNN is installed twice";
+      return ": libcudnn*.so.9 of several versions are mixed; see LD_LIBRARY_PATH, and whether cuDNN is "
+             "installed twice";
     case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
     case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
-      return ": one of cuDNN's parts (libcudnn_cnn.so.9 and others) is not beside libcudnn.so.9; install all of cuDNN 9";
+      return ": one of cuDNN's parts (libcudnn_cnn.so.9 and others) is not beside libcudnn.so.9; install all "
+             "of cuDNN 9";
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
       return ": the NVIDIA driver is older than this cuDNN; update it";
     case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
@@ -37,7 +39,8 @@ const char* advice(cudnnStatus_t status) {
     default: break;
   }
   return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED
-             ? ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer to see which"
+             ? ": a kernel failed, and this process can't use the GPU any more; run it under "
+               "compute-sanitizer to see which"
              : "";
 }
 
@@ -76,8 +79,8 @@ using Tensor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, 
 using Filter = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
 using Geometry = Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
                             cudnnDestroyConvolutionDescriptor>;
-using Activation =
-    Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor>;
+using Activation = Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor,
+                              cudnnDestroyActivationDescriptor>;
 
 struct Algorithm {
   int number;  // of the enumeration for the plan's kind
@@ -110,8 +113,9 @@ cudnnDataType_t type_of(DType dtype) {
 int narrow(std::int64_t value) { return static_cast<int>(value); }
 
 void describe(const Tensor& tensor, ImageFormat format, const Shape& shape, DType dtype) {
-  TANDEM_CHECK(shape.product() <= std::numeric_limits<int>::max(), "conv2d: ", shape, " has ", shape.product(),
-               " elements, and cuDNN counts to ", std::numeric_limits<int>::max(), "; use a smaller batch");
+  TANDEM_CHECK(shape.product() <= std::numeric_limits<int>::max(), "conv2d: ", shape, " has ",
+               shape.product(), " elements, and cuDNN counts to ", std::numeric_limits<int>::max(),
+               "; use a smaller batch");
   const Strides s = dense_strides(format, shape);
   TANDEM_CUDNN(cudnnSetTensor4dDescriptorEx(tensor, type_of(dtype), narrow(shape[0]), narrow(shape[1]),
                                             narrow(shape[2]), narrow(shape[3]), narrow(s[0]), narrow(s[1]),
@@ -124,10 +128,10 @@ void describe(const Filter& filter, ImageFormat format, const Shape& shape, DTyp
                                           narrow(shape[2]), narrow(shape[3])));
 }
 
-// How the multiplications may be done: f32 in TF32 or not, 16 bits on the tensor cores.
+// How numbers may be multiplied: f32 as TF32 or not, f16 on the tensor cores. The default has the tensor cores for bf16.
 cudnnMathType_t math_for(DType dtype) {
-  if (dtype == DType::f32) return math_mode().tf32_conv ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
-  return size_of(dtype) == 2 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+  if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
+  return dtype == DType::f16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
 }
 
 cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std::size_t* bytes) {
@@ -140,7 +144,8 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std:
           handle, p.weight, p.y, p.geometry, p.x, static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
     case Convolution::grad_weight:
       return cudnnGetConvolutionBackwardFilterWorkspaceSize(
-          handle, p.x, p.y, p.geometry, p.weight, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number), bytes);
+          handle, p.x, p.y, p.geometry, p.weight, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number),
+          bytes);
   }
   return CUDNN_STATUS_BAD_PARAM;
 }
@@ -185,28 +190,33 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
   describe(p.y, format, arrays.y.shape(), dtype);
   describe(p.bias, format, {1, arrays.y.dim(1), 1, 1}, dtype);
   describe(p.weight, format, arrays.weight.shape(), dtype);
-  TANDEM_CUDNN(cudnnSetConvolution2dDescriptor(
-      p.geometry, narrow(w.padding.h), narrow(w.padding.w), narrow(w.stride.h), narrow(w.stride.w),
-      narrow(w.dilation.h), narrow(w.dilation.w), CUDNN_CROSS_CORRELATION,
-      dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  TANDEM_CUDNN(cudnnSetConvolution2dDescriptor(p.geometry, narrow(w.padding.h), narrow(w.padding.w),
+                                               narrow(w.stride.h), narrow(w.stride.w), narrow(w.dilation.h),
+                                               narrow(w.dilation.w), CUDNN_CROSS_CORRELATION,
+                                               dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
   TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
-  TANDEM_CUDNN(
-      cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0));
+  TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0));
   switch (kind) {
     case Convolution::forward:
-      choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(handle, p, dtype, with_bias, [&](int most, int* count, auto* results) {
-        return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count, results);
-      });
+      choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(
+          handle, p, dtype, with_bias, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count,
+                                                          results);
+          });
       break;
     case Convolution::grad_input:
-      choose_algorithms<cudnnConvolutionBwdDataAlgoPerf_t>(handle, p, dtype, false, [&](int most, int* count, auto* results) {
-        return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most, count, results);
-      });
+      choose_algorithms<cudnnConvolutionBwdDataAlgoPerf_t>(
+          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most,
+                                                               count, results);
+          });
       break;
     case Convolution::grad_weight:
-      choose_algorithms<cudnnConvolutionBwdFilterAlgoPerf_t>(handle, p, dtype, false, [&](int most, int* count, auto* results) {
-        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most, count, results);
-      });
+      choose_algorithms<cudnnConvolutionBwdFilterAlgoPerf_t>(
+          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most,
+                                                                 count, results);
+          });
       break;
   }
   return plan;
@@ -231,16 +241,16 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
     case Convolution::forward: {
       const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
       if (algorithm.adds_bias)  // to z times zero: z is y because cuDNN wants an array there
-        return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry, number,
-                                                     scratch, algorithm.workspace, zero, p.y, y, p.bias,
-                                                     bias->raw(), p.activation, p.y, y);
+        return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry,
+                                                     number, scratch, algorithm.workspace, zero, p.y, y,
+                                                     p.bias, bias->raw(), p.activation, p.y, y);
       return cudnnConvolutionForward(handle, one, p.x, x, p.weight, weight, p.geometry, number, scratch,
                                      algorithm.workspace, zero, p.y, y);
     }
     case Convolution::grad_input:
       return cudnnConvolutionBackwardData(handle, one, p.weight, weight, p.y, y, p.geometry,
-                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), scratch,
-                                          algorithm.workspace, zero, p.x, x);
+                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number),
+                                          scratch, algorithm.workspace, zero, p.x, x);
     case Convolution::grad_weight:
       return cudnnConvolutionBackwardFilter(handle, one, p.x, x, p.y, y, p.geometry,
                                             static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number),

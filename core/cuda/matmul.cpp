@@ -13,7 +13,8 @@ void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Arr
   const Array left = cuda::transpose_of(a) ? a : a.contiguous();
   const Array right = cuda::transpose_of(b) ? b : b.contiguous();
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
-  if (!cuda::multiply(left, right, bias ? &row : nullptr, y)) zip(functors::Add{}, y, row.expand(y.shape()), y);
+  if (!cuda::multiply(left, right, bias ? &row : nullptr, y))
+    zip(functors::Add{}, y, row.expand(y.shape()), y);
 }
 
 }  // namespace tandem

@@ -98,8 +98,8 @@ TEST_P(CudaLinear, MultipliesViews) {
 TEST_P(CudaLinear, AddsABiasOfAnyDType) {
   const DType dtype = GetParam();
   const Array a = numbers({5, 7}, dtype), b = numbers({3, 7}, dtype, 2).transpose(0, 1);
-  for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4), numbers({4}, dtype, 5).slice(0, 1, 4),
-                            numbers({3, 2}, dtype, 6).select(1, 0)}) {
+  for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4),
+                            numbers({4}, dtype, 5).slice(0, 1, 4), numbers({3, 2}, dtype, 6).select(1, 0)}) {
     const Array expected = ops::matmul(a, b, bias);
     expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
 #ifdef TANDEM_EMULATED_CUDA
@@ -115,8 +115,10 @@ TEST_P(CudaLinear, AProductOfNothingIsTheBias) {
   const Array a = Array::empty({2, 0}, dtype, cuda), b = Array::empty({0, 3}, dtype, cuda);
   const Array bias = numbers({3}, dtype);
   expect_same(ops::zeros({2, 3}, dtype), ops::matmul(a, b), 1);
-  expect_same(ops::zip(functors::Add{}, ops::zeros({2, 3}, dtype), bias), ops::matmul(a, b, bias.to(cuda)), 1);
-  EXPECT_EQ(ops::matmul(Array::empty({0, 4}, dtype, cuda), Array::empty({4, 3}, dtype, cuda)).shape(), Shape({0, 3}));
+  expect_same(ops::zip(functors::Add{}, ops::zeros({2, 3}, dtype), bias), ops::matmul(a, b, bias.to(cuda)),
+              1);
+  EXPECT_EQ(ops::matmul(Array::empty({0, 4}, dtype, cuda), Array::empty({4, 3}, dtype, cuda)).shape(),
+            Shape({0, 3}));
 }
 
 struct ConvolutionCase {
@@ -137,7 +139,8 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
 
   const Array y = ops::conv2d(x, weight, bias, window);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
-  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window), terms);
+  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window),
+              terms);
 
   const Array grad_y = numbers(y.shape(), dtype, 4).channels_last();
   expect_same(ops::conv2d_grad_input(grad_y, weight, window, shape),
@@ -190,7 +193,8 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
 
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
   const LibrariesThatCan can({.channels_last = false, .row_major = false});
-  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda), weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
+  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda),
+              weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
   try {
     ops::conv2d(x, weight, {}, {.kernel = 3});
     FAIL();

@@ -31,9 +31,10 @@ void expect_aligned(const Array& a) {
 }  // namespace
 
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
-  TANDEM_CHECK(a.dim(1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype(), "emulated cuBLAS: ", a.dtype(), ' ',
-               a.shape(), " x ", b.dtype(), ' ', b.shape());
-  const Array left = read_as(b, *transpose_of(b)).to(Device{}), right = read_as(a, *transpose_of(a)).to(Device{});
+  TANDEM_CHECK(a.dim(1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype(),
+               "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
+  const Array left = read_as(b, *transpose_of(b)).to(Device{}),
+              right = read_as(a, *transpose_of(a)).to(Device{});
   Array product = ops::matmul(left, right);  // y'
   const bool adds = bias && emulation::libraries().add_bias;
   if (adds) {
@@ -52,22 +53,26 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   if (format == ImageFormat::nhwc ? !channels_last : !libraries.row_major)
     return {false, false, "emulated cuDNN: not supported"};
   for (const Array* a : {&arrays.x, &arrays.weight, &arrays.y}) {
-    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a), "emulated cuDNN: dtypes or formats differ");
+    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a),
+                 "emulated cuDNN: dtypes or formats differ");
     expect_aligned(*a);
   }
   const bool adds = bias && libraries.add_bias;
   // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
   const auto write = [&](const Array& to, const Array& result) {
-    Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype()).copy_from(result);
+    Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype())
+        .copy_from(result);
   };
   const Array x = arrays.x.to(Device{}), weight = arrays.weight.to(Device{}), y = arrays.y.to(Device{});
   switch (kind) {
     case Convolution::forward:
       if (adds) {
         expect_aligned(*bias);
-        TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
+        TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(),
+                     "emulated cuDNN: bias does not fit");
       }
-      write(arrays.y, ops::conv2d(x, weight, adds ? std::optional(bias->to(Device{})) : std::nullopt, window));
+      write(arrays.y,
+            ops::conv2d(x, weight, adds ? std::optional(bias->to(Device{})) : std::nullopt, window));
       break;
     case Convolution::grad_input:
       write(arrays.x, ops::conv2d_grad_input(y, weight, window, x.shape()));
