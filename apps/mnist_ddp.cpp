@@ -75,16 +75,18 @@ int main(int argc, char** argv) {
     const nn::CrossEntropyLoss criterion;
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
 
-    TrainingRun run(options, group, model, optimizer, loader);
+    optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
+    TrainingRun run(options, group, model, optimizer, loader, &scaler);
     while (run.next_epoch()) {
       sampler.set_epoch(run.epoch());
       for (auto& [image, label] : loader) {
         const Autocast autocast(options.dtype);
         const auto local = ddp.no_sync(!run.completes_step());
         const Tensor loss = criterion(ddp(image), label);
-        (loss / run.parts()).backward();
+        scaler.scale(loss / run.parts()).backward();
         if (run.completes_step()) {
-          optimizer.step();
+          scaler.step(optimizer);
+          scaler.update();
           optimizer.zero_grad();
         }
         if (!run.step(loss)) break;
