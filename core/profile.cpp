@@ -73,22 +73,26 @@ struct Lane {
 class TraceFile {
  public:
   TraceFile(const std::string& path, int rank)
-      : path_(path), rank_(rank), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+      : path_(path),
+        rank_(rank),
+        file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
     const std::string number = std::to_string(rank);
-    text_ = "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " + number +
-            "\"}}";
+    text_ = "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " +
+            number + "\"}}";
     if (file_ < 0) failure_ = reason(errno);
     if (write()) return;
     if (file_ >= 0) ::close(file_);
-    detail::fail("can't write the profile ", path, ": ", failure_, ": name a file in a folder where you may write");
+    detail::fail("can't write the profile ", path, ": ", failure_,
+                 ": name a file in a folder where you may write");
   }
   ~TraceFile() {
     if (file_ >= 0) ::close(file_);
   }
 
   void add_lane(int lane, const std::string& name) {
-    text_ += ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" + std::to_string(rank_) + ",\"tid\":" +
-             std::to_string(lane) + ",\"args\":{\"name\":\"" + detail::json_escaped(name) + "\"}}";
+    text_ += ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" + std::to_string(rank_) +
+             ",\"tid\":" + std::to_string(lane) + ",\"args\":{\"name\":\"" + detail::json_escaped(name) +
+             "\"}}";
   }
 
   void add(int lane, const Event& event) {
@@ -97,8 +101,8 @@ class TraceFile {
     std::snprintf(times, sizeof times, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld",
                   static_cast<long long>(event.begin / 1000), static_cast<long long>(event.begin % 1000),
                   static_cast<long long>(duration / 1000), static_cast<long long>(duration % 1000));
-    text_ += ",\n{\"ph\":\"X\",\"name\":\"" + detail::json_escaped(event.name) + event.suffix + "\",\"pid\":" + std::to_string(rank_) +
-             ",\"tid\":" + std::to_string(lane) + ',' + times;
+    text_ += ",\n{\"ph\":\"X\",\"name\":\"" + detail::json_escaped(event.name) + event.suffix +
+             "\",\"pid\":" + std::to_string(rank_) + ",\"tid\":" + std::to_string(lane) + ',' + times;
     if (!event.notes.empty()) text_ += ",\"args\":{" + event.notes + '}';
     text_ += '}';
   }
@@ -290,11 +294,12 @@ void add(Lane& lane, Event event) {
 
 }  // namespace
 
-void detail::profile_range(const std::string& lane, const std::string& name, std::int64_t begin, std::int64_t end,
-                           const std::string& notes) {
+void detail::profile_range(const std::string& lane, const std::string& name, std::int64_t begin,
+                           std::int64_t end, const std::string& notes) {
   auto& recorder = Recorder::get();
   const auto started = recorder.started();
-  if (started != 0 && begin >= started) add(*recorder.lane_named(lane), {Profile::lasting_name(name), "", begin, end, notes});
+  if (started != 0 && begin >= started)
+    add(*recorder.lane_named(lane), {Profile::lasting_name(name), "", begin, end, notes});
 }
 
 void Profile::start(const std::string& path, int rank) { Recorder::get().start(path, rank); }

@@ -202,7 +202,9 @@ void TrainingOptions::add_shared_options() {
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine");
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
-      [this](const std::string& v) { dtype = v == "bf16" ? DType::bf16 : v == "f16" ? DType::f16 : DType::f32; },
+      [this](const std::string& v) {
+        dtype = v == "bf16" ? DType::bf16 : v == "f16" ? DType::f16 : DType::f32;
+      },
       "compute type; weights stay f32 (f32)");
   p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
            {.min = 1, .max = 4096});
@@ -237,7 +239,8 @@ void TrainingOptions::add_shared_options() {
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
-  p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
+  p.text(shared, "--profile", "FILE", profile,
+         "what each thread does when: a Chrome trace, one for each process");
   p.flag(shared, "--quiet", quiet, "errors only");
 }
 

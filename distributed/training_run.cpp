@@ -285,7 +285,8 @@ class TrainingRun::Implementation {
     state.model = model_.state_dict();
     state.optimizer = optimizer_.state_dict();
     if (scaler_) {
-      for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
+      for (auto& [name, array] : scaler_->state_dict())
+        state.optimizer.push_back({scaling_prefix + name, array});
     }
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
   }

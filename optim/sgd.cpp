@@ -63,8 +63,8 @@ void SGD::step() {
       gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
       segments.push_back({static_cast<float*>(value.raw()), static_cast<const float*>(gradients.back().raw()),
-                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr, value.numel(),
-                          !e.momentum_started});
+                          e.momentum.defined() ? static_cast<float*>(e.momentum.raw()) : nullptr,
+                          value.numel(), !e.momentum_started});
       e.momentum_started = e.momentum.defined();
       value.storage()->written_by("SGD::step");
     }

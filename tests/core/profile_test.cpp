@@ -61,7 +61,7 @@ TEST(Profile, EachThreadHasALaneAndTheNextOneTakesItOver) {
   };
   for (int i = 0; i < 3; ++i) std::thread(work).join();
   std::thread([&] {
-    work();                   // has the lane as long as it lives
+    work();  // has the lane as long as it lives
     std::thread(work).join();
   }).join();
   Profile::stop();
@@ -132,7 +132,8 @@ TEST(Profile, OtherSourcesHaveLanesToo) {
 
 TEST(Profile, AFileThatCannotBeMadeIsAnError) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(Profile::start((folder / "no" / "trace.json").string()), "no/trace.json", "No such file", "folder");
+  EXPECT_ERROR(Profile::start((folder / "no" / "trace.json").string()), "no/trace.json", "No such file",
+               "folder");
   EXPECT_ERROR(Profile::start("/dev/full"), "/dev/full", "No space left");
   Profile::start((folder / "trace.json").string());
   EXPECT_ERROR(Profile::start((folder / "other.json").string()), "stop() it first");
