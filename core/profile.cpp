@@ -17,6 +17,9 @@
 #include <utility>
 #include <vector>
 
+#ifdef TANDEM_HAS_CUDA
+#include <tandem/core/cuda/gpu_trace.h>
+#endif
 #if defined(TANDEM_HAS_CUDA) && __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 #define TANDEM_HAS_NVTX 1
@@ -87,6 +90,12 @@ class TraceFile {
   }
   ~TraceFile() {
     if (file_ >= 0) ::close(file_);
+  }
+
+  // What a viewer shows beside the process.
+  void add_label(const std::string& text) {
+    text_ += ",\n{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":" + std::to_string(rank_) +
+             ",\"args\":{\"labels\":\"" + detail::json_escaped(text) + "\"}}";
   }
 
   void add_lane(int lane, const std::string& name) {
@@ -171,12 +180,18 @@ class Recorder {
     is_stopping_ = false;
     started_.store(profile_now());
     detail::ranges_are_wanted = true;
+#ifdef TANDEM_HAS_CUDA
+    if (const auto why = cuda::start_gpu_trace(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
+#endif
     writer_ = std::thread([this] { run(); });
   }
 
   void stop() {
     const std::lock_guard stopping(start_stop_);
     if (!writer_.joinable()) return;
+#ifdef TANDEM_HAS_CUDA
+    cuda::stop_gpu_trace();
+#endif
     detail::ranges_are_wanted = TANDEM_HAS_NVTX != 0;
     started_.store(0);
     {

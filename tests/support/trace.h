@@ -15,6 +15,7 @@ namespace tandem::testing {
 
 struct Trace {
   std::string process_name;
+  std::string label;                   // empty: none
   std::map<int, std::string> lanes;    // their names, by tid
   std::vector<nlohmann::json> ranges;  // as they lie in the file
 
@@ -36,6 +37,7 @@ inline Trace read_trace(const std::string& path) {
     if (event.at("ph") == "X") trace.ranges.push_back(event);
     else if (event.at("name") == "process_name") trace.process_name = event.at("args").at("name");
     else if (event.at("name") == "thread_name") trace.lanes[event.at("tid")] = event.at("args").at("name");
+    else if (event.at("name") == "process_labels") trace.label = event.at("args").at("labels");
     else ADD_FAILURE() << "unexpected: " << event;
   }
   return trace;
