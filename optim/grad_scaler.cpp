@@ -47,7 +47,12 @@ GradScaler::Seen* GradScaler::seen(const Optimizer& optimizer) {
   return nullptr;
 }
 
-Tensor GradScaler::scale(const Tensor& loss) const { return options_.enabled ? loss * scale_ : loss; }
+Tensor GradScaler::scale(const Tensor& loss) const {
+  if (!options_.enabled) return loss;
+  TANDEM_CHECK(loss.dtype() == DType::f32 || loss.dtype() == DType::f64, "GradScaler::scale: the loss is ",
+               loss.dtype(), ", which the scale would take beyond its largest number; cast() it to f32");
+  return loss * scale_;
+}
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;

@@ -36,6 +36,8 @@ class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
 
+  // The loss times the scale. f32, as the losses of this library are under Autocast: f16 has no number as large as the first
+  // scale.
   Tensor scale(const Tensor& loss) const;
   // Divides the gradients of the optimizer's parameters by the scale, in place. Error when that was done since update().
   void unscale_(Optimizer& optimizer);

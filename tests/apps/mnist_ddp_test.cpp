@@ -257,32 +257,33 @@ TEST_F(MnistDdp, trains_in_bf16_close_to_f32) {
   EXPECT_NE(found, expected);
 }
 
+// Few images: most CPUs compute f16 convolutions slowly.
 TEST_F(MnistDdp, trains_in_f16_close_to_f32) {
-  const auto f32 = run(2, with_data({"--epochs", "2"})),
-             f16 = run(2, with_data({"--epochs", "2", "--dtype", "f16"}));
+  const auto f32 = run(2, with_data({"--epochs", "1"})),
+             f16 = run(2, with_data({"--epochs", "1", "--dtype", "f16"}));
   ASSERT_EQ(f16.code, 0) << f16.err;
   const auto expected = total_losses(f32.out), found = total_losses(f16.out);
-  ASSERT_EQ(found.size(), 2u);
-  for (int i = 0; i < 2; ++i) EXPECT_NEAR(found[i] / expected[i], 1, 5e-3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NEAR(found[0] / expected[0], 1, 1e-3);
   EXPECT_NE(found, expected);
 }
 
-// The scale goes on where it was: with one that starts again the bits would differ.
-TEST_F(MnistDdp, resumes_in_f16_to_the_bit) {
+TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
+  const std::vector<std::string> common = {"--lr", "0.05", "--momentum", "0.9", "--dtype", "f16"};
   const auto train = [&](std::vector<std::string> more) {
-    const std::vector<std::string> common = {"--epochs",   "4",   "--lr",    "0.05",
-                                             "--momentum", "0.9", "--dtype", "f16"};
     more.insert(more.end(), common.begin(), common.end());
     const auto outcome = run(1, with_data(more));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   };
-  train({"--save", path("through.safetensors")});
-  train({"--checkpoint", path("c"), "--max-steps", "5"});
-  const auto saved = read_safetensors(path("c") + "/checkpoint-0001-00000005.safetensors");
-  EXPECT_TRUE(std::any_of(saved.arrays.begin(), saved.arrays.end(),
-                          [](const auto& entry) { return entry.name == "optimizer/grad_scaler/scale"; }));
-  train({"--checkpoint", path("c"), "--resume", "--save", path("resumed.safetensors")});
-  EXPECT_TRUE(read_bytes(folder / "resumed.safetensors") == read_bytes(folder / "through.safetensors"));
+  const auto tracker_of = [&](const std::string& checkpoint) {
+    for (const auto& [name, array] : read_safetensors(path("c") + "/" + checkpoint).arrays)
+      if (name == "optimizer/grad_scaler/_growth_tracker") return array.item();
+    return -1.0;
+  };
+  train({"--epochs", "1", "--checkpoint", path("c"), "--max-steps", "2"});
+  EXPECT_EQ(tracker_of("checkpoint-0000-00000002.safetensors"), 2);
+  train({"--epochs", "1", "--checkpoint", path("c"), "--resume"});
+  EXPECT_EQ(tracker_of("checkpoint-0001-00000004.safetensors"), 4);
 }
 
 TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {

@@ -109,12 +109,17 @@ TEST(GradScaler, ScaledF16GradientsKeepWhatUnscaledOnesLose) {
     GradScaler scaler({.enabled = enabled});
     const Autocast autocast(DType::f16);
     const Tensor x(ops::full({1, 1}, 0x1p-12));
-    scaler.scale(sum(matmul(x, w)) * 0x1p-16).backward();
+    scaler.scale(sum(cast(matmul(x, w), DType::f32)) * 0x1p-16).backward();
     scaler.unscale_(sgd);
     return w.grad().item();
   };
   EXPECT_EQ(gradient(false), 0);
   EXPECT_EQ(gradient(true), 0x1p-28);
+}
+
+TEST(GradScaler, A16BitLossIsAnError) {
+  const Tensor loss(ops::full({1}, 1, DType::f16), true);
+  EXPECT_ERROR(GradScaler().scale(loss), "f16", "cast()");
 }
 
 TEST(GradScaler, DisabledDoesNothing) {
