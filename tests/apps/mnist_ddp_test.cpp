@@ -268,22 +268,25 @@ TEST_F(MnistDdp, trains_in_f16_close_to_f32) {
   EXPECT_NE(found, expected);
 }
 
+// The first steps overflow, as the first scale is a large one: a run that began with that scale again would skip others.
 TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
-  const std::vector<std::string> common = {"--lr", "0.05", "--momentum", "0.9", "--dtype", "f16"};
   const auto train = [&](std::vector<std::string> more) {
+    const std::vector<std::string> common = {"--epochs",   "1",   "--lr",    "0.05",
+                                             "--momentum", "0.9", "--dtype", "f16"};
     more.insert(more.end(), common.begin(), common.end());
     const auto outcome = run(1, with_data(more));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   };
-  const auto tracker_of = [&](const std::string& checkpoint) {
-    for (const auto& [name, array] : read_safetensors(path("c") + "/" + checkpoint).arrays)
-      if (name == "optimizer/grad_scaler/_growth_tracker") return array.item();
-    return -1.0;
-  };
-  train({"--epochs", "1", "--checkpoint", path("c"), "--max-steps", "2"});
-  EXPECT_EQ(tracker_of("checkpoint-0000-00000002.safetensors"), 2);
-  train({"--epochs", "1", "--checkpoint", path("c"), "--resume"});
-  EXPECT_EQ(tracker_of("checkpoint-0001-00000004.safetensors"), 4);
+  train({"--save", path("through.safetensors")});
+  train({"--checkpoint", path("c"), "--max-steps", "2"});
+  double scale = 0;
+  for (const auto& [name, array] :
+       read_safetensors(path("c") + "/checkpoint-0000-00000002.safetensors").arrays)
+    if (name == "optimizer/grad_scaler/scale") scale = array.item();
+  EXPECT_GT(scale, 0);
+  EXPECT_LT(scale, 65536);
+  train({"--checkpoint", path("c"), "--resume", "--save", path("resumed.safetensors")});
+  EXPECT_TRUE(read_bytes(folder / "resumed.safetensors") == read_bytes(folder / "through.safetensors"));
 }
 
 TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
