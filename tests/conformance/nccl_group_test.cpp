@@ -305,17 +305,18 @@ Array noise_array(const Shape& shape, int salt, Device device) {
   return Array::from(values, shape).to(device);
 }
 
+// Element by element: what it shows is the way of the gradients, not the layers.
 class SmallNetwork : public nn::Module {
  public:
   explicit SmallNetwork(Device device, int salt) {
-    weight1 = add_parameter("weight1", noise_array({16, 10}, salt, device));
-    bias1 = add_parameter("bias1", noise_array({16}, salt + 1, device));
-    weight2 = add_parameter("weight2", noise_array({5, 16}, salt + 2, device));
+    weight1 = add_parameter("weight1", noise_array({40, 10}, salt, device));
+    bias1 = add_parameter("bias1", noise_array({10}, salt + 1, device));
+    weight2 = add_parameter("weight2", noise_array({40, 1}, salt + 2, device));
     unused = add_parameter("unused", noise_array({3}, salt + 3, device));
     seen = add_buffer("seen", noise_array({2}, salt + 4, device));
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = linear(relu(linear(x, weight1, bias1)), weight2, Tensor());
+    const Tensor y = relu(x * weight1 + bias1) * weight2;
     return uses_all ? y + sum(unused) : y;
   }
   Tensor weight1, bias1, weight2, unused, seen;
@@ -326,7 +327,7 @@ std::vector<float> train(const Group& group, Device device) {
   SmallNetwork model(device, 10 * group->rank());  // only rank 0's numbers count
   DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
   for (int step = 0; step < 4; ++step) {
-    const Tensor y = ddp(Tensor(noise_array({6, 10}, 100 * step + group->rank(), device)));
+    const Tensor y = ddp(Tensor(noise_array({40, 10}, 100 * step + group->rank(), device)));
     model.zero_grad();
     mean(y * y).backward();
     for (auto& [name, parameter] : model.parameters()) {
@@ -371,7 +372,7 @@ TEST(NcclGroup, an_unused_parameter_is_named_at_the_end_of_that_backward) {
     SmallNetwork model(device, 0);
     model.uses_all = group->rank() == 0;
     DistributedDataParallel ddp(model, group);
-    const Tensor loss = mean(ddp(Tensor(noise_array({6, 10}, 0, device))));
+    const Tensor loss = mean(ddp(Tensor(noise_array({40, 10}, 0, device))));
     try {
       loss.backward();
       ADD_FAILURE() << "no error";
@@ -545,7 +546,7 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
     SmallNetwork model(device, 0);
     {
       DistributedDataParallel ddp(model, group);
-      mean(ddp(Tensor(noise_array({6, 10}, 0, device)))).backward();
+      mean(ddp(Tensor(noise_array({40, 10}, 0, device)))).backward();
     }
     synchronize(device);
   });
