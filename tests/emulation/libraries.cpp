@@ -1,23 +1,103 @@
-// What cuBLAS and cuDNN do on a GPU, the CPU back-end does here: the emulated GPU's memory is the host's.
-#include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cuda/cuda_backend.h>
+// What cuBLAS and cuDNN do on a GPU, the CPU's operations do here, with arguments read as those libraries read them.
+#include "completion.h"
+#include "libraries.h"
 
-namespace tandem {
+#include <tandem/core/cuda/cublas.h>
+#include <tandem/core/cuda/cudnn.h>
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/core/ops.h>
 
-void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  cpu_backend().matmul(a, b, bias, y);
-}
-void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
-                         const Array& y) {
-  cpu_backend().conv2d(x, weight, bias, window, y);
-}
-void CudaBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
-                                    const Array& grad_x) {
-  cpu_backend().conv2d_grad_input(grad_y, weight, window, grad_x);
-}
-void CudaBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
-                                     const Array& grad_weight, const std::optional<Array>& grad_bias) {
-  cpu_backend().conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias);
+namespace emulation {
+
+Libraries& libraries() {
+  static Libraries instance;
+  return instance;
 }
 
-}  // namespace tandem
+}  // namespace emulation
+
+namespace tandem::cuda {
+
+namespace {
+
+// The memory of `a` as cuBLAS reads it when it is told `m`.
+Array read_as(const Array& a, const ColumnMajor& m) {
+  const Array stored(a.storage(), {m.rows, m.columns}, {1, m.leading}, a.offset(), a.dtype());
+  return m.transposed ? stored.transpose(0, 1) : stored;
+}
+
+// `a` as the CPU's operations take it. Like a pointer it keeps no memory alive: a recorded graph may hold it.
+Array on_host(const Array& a) {
+  const auto memory = std::make_shared<Storage>(a.storage()->data(), a.storage()->bytes(), Device{}, [] {});
+  return Array(memory, a.shape(), a.strides(), a.offset(), a.dtype());
+}
+
+// When what is before it in the stream is done, or when the graph that is being recorded is launched.
+void in_stream(const std::function<void()>& work) {
+  if (emulation::record(work)) return;
+  emulation::wait_for(emulation::last_of(current_stream()));
+  work();
+}
+
+void expect_aligned(const Array& a) {
+  TANDEM_CHECK(alignment_of(a.raw()) >= 16, "emulated library: ", a.raw(), " is not aligned to 16 bytes");
+}
+
+}  // namespace
+
+bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
+  TANDEM_CHECK(a.dim(1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype(),
+               "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
+  const Array left = on_host(read_as(b, *transpose_of(b))), right = on_host(read_as(a, *transpose_of(a)));
+  const Array out = on_host(read_as(y, {y.dim(1), y.dim(0), y.dim(1), false}));
+  const bool adds = bias && emulation::libraries().add_bias;
+  if (adds) {
+    expect_aligned(*bias);
+    TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuBLAS: bias does not fit");
+  }
+  const Array added = adds ? on_host(*bias) : Array();
+  in_stream([=] {
+    Array product = ops::matmul(left, right);  // y'
+    if (added.defined())
+      product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
+    Array(out).copy_from(product);
+  });
+  return !bias || adds;
+}
+
+ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
+                            const Window& window, const Array* bias) {
+  const auto& libraries = emulation::libraries();
+  const bool channels_last = libraries.channels_last && arrays.x.dtype() != DType::f64;
+  if (format == ImageFormat::nhwc ? !channels_last : !libraries.row_major)
+    return {false, false, "emulated cuDNN: not supported"};
+  for (const Array* a : {&arrays.x, &arrays.weight, &arrays.y}) {
+    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a),
+                 "emulated cuDNN: dtypes or formats differ");
+    expect_aligned(*a);
+  }
+  const bool adds = bias && libraries.add_bias;
+  if (kind == Convolution::forward && adds) {
+    expect_aligned(*bias);
+    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
+  }
+  const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
+  const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
+  in_stream([=] {
+    // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
+    const auto write = [&](const Array& to, const Array& result) {
+      Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype())
+          .copy_from(result);
+    };
+    switch (kind) {
+      case Convolution::forward: write(y, ops::conv2d(x, weight, added, window)); break;
+      case Convolution::grad_input: write(x, ops::conv2d_grad_input(y, weight, window, x.shape())); break;
+      case Convolution::grad_weight:
+        write(weight, ops::conv2d_grad_weight(x, y, window, weight.dim(0), false, weight.dtype()).weight);
+        break;
+    }
+  });
+  return {true, adds, ""};
+}
+
+}  // namespace tandem::cuda

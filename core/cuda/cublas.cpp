@@ -1,0 +1,211 @@
+#include <tandem/core/cuda/cublas.h>
+#include <tandem/core/cuda/layouts.h>
+#include <tandem/core/cuda/plan_cache.h>
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/core/math_mode.h>
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace tandem::cuda {
+
+namespace {
+
+// As much as PyTorch gives it on the largest GPUs. A plan takes only what its algorithm uses.
+constexpr std::size_t most_workspace = std::size_t{32} << 20;
+
+const char* advice(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return ": the GPU can't be used, its driver is older than this cuBLAS, or its memory is full";
+    case CUBLAS_STATUS_ALLOC_FAILED: return ": the GPU's memory is full; use a smaller batch";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return ": this GPU is too old for this cuBLAS; install an older CUDA, or use --device cpu";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer "
+             "to see which";
+    default: return "";
+  }
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  detail::fail("cuBLASLt ", cublasLtGetVersion(), ", ", call, ": ", cublasLtGetStatusName(status), ", ",
+               cublasLtGetStatusString(status), advice(status));
+}
+#define TANDEM_CUBLAS(call) check(call, #call)
+
+struct Destroy {
+  void operator()(cublasLtMatmulDesc_t d) const { cublasLtMatmulDescDestroy(d); }
+  void operator()(cublasLtMatrixLayout_t d) const { cublasLtMatrixLayoutDestroy(d); }
+  void operator()(cublasLtMatmulPreference_t d) const { cublasLtMatmulPreferenceDestroy(d); }
+};
+using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
+using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDA_R_32F;
+    case DType::f64: return CUDA_R_64F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
+    default: detail::fail("matmul: cuBLAS multiplies floating numbers, got ", dtype);
+  }
+}
+
+Operation make_operation(DType dtype, bool tf32, const ColumnMajor& left, const ColumnMajor& right) {
+  cublasLtMatmulDesc_t made = nullptr;
+  const bool wide = dtype == DType::f64;
+  const auto compute = wide                          ? CUBLAS_COMPUTE_64F
+                       : dtype == DType::f32 && tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F;
+  TANDEM_CUBLAS(cublasLtMatmulDescCreate(&made, compute, wide ? CUDA_R_64F : CUDA_R_32F));
+  Operation operation(made);
+  const cublasOperation_t a = left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b = right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a));
+  TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b));
+  return operation;
+}
+
+Layout make_layout(DType dtype, const ColumnMajor& m) {
+  cublasLtMatrixLayout_t made = nullptr;
+  TANDEM_CUBLAS(cublasLtMatrixLayoutCreate(&made, type_of(dtype), static_cast<std::uint64_t>(m.rows),
+                                           static_cast<std::uint64_t>(m.columns), m.leading));
+  return Layout(made);
+}
+
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t name, T value) {
+  TANDEM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value));
+}
+
+Preference make_preference(DType dtype, const void* left, const void* right, const void* y) {
+  cublasLtMatmulPreference_t made = nullptr;
+  TANDEM_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
+  Preference preference(made);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(left));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(right));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(y));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(y));
+  // The parts of a product that is divided along K meet in f32, not in 16 bits.
+  if (size_of(dtype) == 2)
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  return preference;
+}
+
+// In cuBLAS's terms: D = A B, where A is b', B is a' and D is y'.
+struct Plan {
+  Operation operation;
+  Layout a, b, d;
+  cublasLtMatmulAlgo_t algorithm;
+  std::size_t workspace;
+  bool adds_bias;
+};
+
+void set_bias(const Operation& operation, const void* bias) {
+  TANDEM_CUBLAS(
+      cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+}
+
+// Whether cuBLAS has an algorithm for the plan, which is then in it.
+bool choose_algorithm(cublasLtHandle_t handle, const Preference& preference, Plan& plan) {
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const auto status =
+      cublasLtMatmulAlgoGetHeuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                     plan.d.get(), preference.get(), 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
+  plan.algorithm = found.algo;
+  plan.workspace = found.workspaceSize;
+  return true;
+}
+
+std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const Array& b, const Array* bias,
+                                const Array& y, bool tf32) {
+  const DType dtype = y.dtype();
+  const ColumnMajor left = *transpose_of(b), right = *transpose_of(a);
+  auto plan = std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
+                                          make_layout(dtype, left),
+                                          make_layout(dtype, right),
+                                          make_layout(dtype, {y.dim(1), y.dim(0), y.dim(1), false}),
+                                          {},
+                                          0,
+                                          bias != nullptr});
+  const Preference preference = make_preference(dtype, b.raw(), a.raw(), y.raw());
+  const auto set_epilogue = [&](cublasLtEpilogue_t epilogue) {
+    TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                 &epilogue, sizeof epilogue));
+  };
+  if (bias) {
+    // A column of y' has N elements, and so has the bias, which cuBLAS takes in y's dtype.
+    set_epilogue(CUBLASLT_EPILOGUE_BIAS);
+    set_bias(plan->operation, bias->raw());
+    if (choose_algorithm(handle, preference, *plan)) return plan;
+    set_epilogue(CUBLASLT_EPILOGUE_DEFAULT);
+    set_bias(plan->operation, nullptr);
+    plan->adds_bias = false;
+  }
+  if (!choose_algorithm(handle, preference, *plan))
+    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(),
+                 " x ", b.shape(), " with strides ", a.strides(), " and ", b.strides());
+  return plan;
+}
+
+// The library's state for one GPU. A call holds the lock: threads that share a GPU share its stream anyway.
+struct Library {
+  std::mutex mutex;
+  cublasLtHandle_t handle = nullptr;
+  PlanCache<Plan> plans;
+};
+
+Library& library_of(int device) {
+  static auto* libraries = new std::array<Library, 64>;  // never destroyed: the driver may be gone before
+  return libraries->at(static_cast<std::size_t>(device));
+}
+
+}  // namespace
+
+bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
+  Library& library = library_of(y.device().index);
+  const std::lock_guard lock(library.mutex);
+  if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
+  const bool tf32 = math_mode().tf32_matmul;
+  const PlanKey key{static_cast<int>(y.dtype()),
+                    tf32,
+                    a.dim(0),
+                    a.dim(1),
+                    b.dim(1),
+                    a.strides()[0],
+                    a.strides()[1],
+                    b.strides()[0],
+                    b.strides()[1],
+                    alignment_of(a.raw()),
+                    alignment_of(b.raw()),
+                    alignment_of(y.raw()),
+                    bias ? alignment_of(bias->raw()) : 0};
+  Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, bias, y, tf32); });
+  if (plan.adds_bias) set_bias(plan.operation, bias->raw());
+  Array workspace;
+  if (plan.workspace > 0)
+    workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
+  // Host pointers to the operation's scale type.
+  const float one = 1, zero = 0;
+  const double wide_one = 1, wide_zero = 0;
+  const bool wide = y.dtype() == DType::f64;
+  TANDEM_CUBLAS(cublasLtMatmul(
+      library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one, b.raw(),
+      plan.a.get(), a.raw(), plan.b.get(), wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(),
+      plan.d.get(), y.raw(), plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
+      plan.workspace, current_stream()));
+  return !bias || plan.adds_bias;
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,323 @@
+// cuDNN's API of functions and descriptors, not its newer one of operation graphs, which pays where several operations are
+// fused: for a convolution alone this is a fraction of the code. NVIDIA advises against it; all of cuDNN 9 has it.
+#include <tandem/core/cuda/cudnn.h>
+#include <tandem/core/cuda/plan_cache.h>
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/core/math_mode.h>
+
+#include <cudnn.h>
+
+#include <array>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+namespace tandem::cuda {
+
+namespace {
+
+// An algorithm that needs more scratch memory than this is not considered.
+constexpr std::size_t most_workspace = std::size_t{1} << 30;
+
+const char* advice(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_NOT_INITIALIZED:
+      return ": the GPU can't be used, its driver is older than this cuDNN, or its memory is full";
+    case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
+      return ": libcudnn*.so.9 of several versions are mixed; see LD_LIBRARY_PATH, and whether cuDNN is "
+             "installed twice";
+    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
+    case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+      return ": one of cuDNN's parts (libcudnn_cnn.so.9 and others) is not beside libcudnn.so.9; install all "
+             "of cuDNN 9";
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+      return ": the NVIDIA driver is older than this cuDNN; update it";
+    case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
+      return ": this GPU is too old for this cuDNN; install an older one, or use --device cpu";
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      return ": the GPU's memory is full; use a smaller batch";
+    default: break;
+  }
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED
+             ? ": a kernel failed, and this process can't use the GPU any more; run it under "
+               "compute-sanitizer to see which"
+             : "";
+}
+
+std::string words_for(cudnnStatus_t status) {
+  char details[512] = "";
+  cudnnGetLastErrorString(details, sizeof details);
+  return std::string(cudnnGetErrorString(status)) + (*details ? ", " : "") + details + advice(status);
+}
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  detail::fail("cuDNN ", cudnnGetVersion(), " (built against ", CUDNN_VERSION, "), ", call, ": ",
+               words_for(status));
+}
+#define TANDEM_CUDNN(call) check(call, #call)
+
+// cuDNN says so of what it can't do, before it does anything.
+bool is_refusal(cudnnStatus_t status) {
+  const auto category = CUDNN_STATUS_CATEGORY(status);
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+}
+
+template <class T, cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)>
+class Descriptor {
+ public:
+  Descriptor() { TANDEM_CUDNN(create(&descriptor_)); }
+  ~Descriptor() { destroy(descriptor_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator T() const { return descriptor_; }
+
+ private:
+  T descriptor_ = nullptr;
+};
+using Tensor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
+using Filter = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
+using Geometry = Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
+                            cudnnDestroyConvolutionDescriptor>;
+using Activation = Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor,
+                              cudnnDestroyActivationDescriptor>;
+
+struct Algorithm {
+  int number;  // of the enumeration for the plan's kind
+  cudnnMathType_t math;
+  bool adds_bias;
+  std::size_t workspace;
+};
+
+struct Plan {
+  Convolution kind;
+  Tensor x, y, bias;
+  Filter weight;
+  Geometry geometry;
+  Activation activation;
+  // Best first. One that turns out not to work is dropped.
+  std::vector<Algorithm> algorithms;
+  std::string problem;  // with the last one that was dropped, or why there is none
+};
+
+cudnnDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDNN_DATA_FLOAT;
+    case DType::f64: return CUDNN_DATA_DOUBLE;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    case DType::f16: return CUDNN_DATA_HALF;
+    default: detail::fail("conv2d: cuDNN convolves floating numbers, got ", dtype);
+  }
+}
+
+int narrow(std::int64_t value) { return static_cast<int>(value); }
+
+void describe(const Tensor& tensor, ImageFormat format, const Shape& shape, DType dtype) {
+  TANDEM_CHECK(shape.product() <= std::numeric_limits<int>::max(), "conv2d: ", shape, " has ",
+               shape.product(), " elements, and cuDNN counts to ", std::numeric_limits<int>::max(),
+               "; use a smaller batch");
+  const Strides s = dense_strides(format, shape);
+  TANDEM_CUDNN(cudnnSetTensor4dDescriptorEx(tensor, type_of(dtype), narrow(shape[0]), narrow(shape[1]),
+                                            narrow(shape[2]), narrow(shape[3]), narrow(s[0]), narrow(s[1]),
+                                            narrow(s[2]), narrow(s[3])));
+}
+
+void describe(const Filter& filter, ImageFormat format, const Shape& shape, DType dtype) {
+  const auto order = format == ImageFormat::nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  TANDEM_CUDNN(cudnnSetFilter4dDescriptor(filter, type_of(dtype), order, narrow(shape[0]), narrow(shape[1]),
+                                          narrow(shape[2]), narrow(shape[3])));
+}
+
+// How numbers may be multiplied: f32 as TF32 or not, f16 on the tensor cores. The default has the tensor cores for bf16.
+cudnnMathType_t math_for(DType dtype) {
+  if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
+  return dtype == DType::f16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+}
+
+cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std::size_t* bytes) {
+  switch (p.kind) {
+    case Convolution::forward:
+      return cudnnGetConvolutionForwardWorkspaceSize(handle, p.x, p.weight, p.geometry, p.y,
+                                                     static_cast<cudnnConvolutionFwdAlgo_t>(number), bytes);
+    case Convolution::grad_input:
+      return cudnnGetConvolutionBackwardDataWorkspaceSize(
+          handle, p.weight, p.y, p.geometry, p.x, static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
+    case Convolution::grad_weight:
+      return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+          handle, p.x, p.y, p.geometry, p.weight, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number),
+          bytes);
+  }
+  return CUDNN_STATUS_BAD_PARAM;
+}
+
+// `heuristics` fills a list of Results, best first.
+template <class Result, class Heuristics>
+void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, Heuristics heuristics) {
+  std::array<Result, 16> results{};
+  int count = 0;
+  const cudnnStatus_t asked = heuristics(narrow(results.size()), &count, results.data());
+  if (is_refusal(asked)) {
+    plan.problem = words_for(asked);
+    return;
+  }
+  check(asked, "heuristics for a convolution");
+  plan.problem = math_mode().deterministic ? "the heuristics know no deterministic algorithm"
+                                           : "the heuristics know no algorithm";
+  for (int i = 0; i < count; ++i) {
+    const Result& r = results[static_cast<std::size_t>(i)];
+    if (r.status != CUDNN_STATUS_SUCCESS) continue;
+    if (math_mode().deterministic && r.determinism != CUDNN_DETERMINISTIC) continue;
+    // Without TF32 an algorithm must not bring its own idea of precision.
+    const auto math = math_for(dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : r.mathType;
+    TANDEM_CUDNN(cudnnSetConvolutionMathType(plan.geometry, math));
+    std::size_t workspace = 0;
+    if (workspace_of(handle, plan, r.algo, &workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace)
+      continue;
+    // The only algorithm that adds a bias without an activation after it.
+    if (with_bias && r.algo == static_cast<int>(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
+      plan.algorithms.push_back({r.algo, math, true, workspace});
+    plan.algorithms.push_back({r.algo, math, false, workspace});
+  }
+}
+
+std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFormat format,
+                                const ConvolutionArrays& arrays, const Window& w, bool with_bias) {
+  const DType dtype = arrays.x.dtype();
+  auto plan = std::make_unique<Plan>();
+  Plan& p = *plan;
+  p.kind = kind;
+  describe(p.x, format, arrays.x.shape(), dtype);
+  describe(p.y, format, arrays.y.shape(), dtype);
+  describe(p.bias, format, {1, arrays.y.dim(1), 1, 1}, dtype);
+  describe(p.weight, format, arrays.weight.shape(), dtype);
+  TANDEM_CUDNN(cudnnSetConvolution2dDescriptor(p.geometry, narrow(w.padding.h), narrow(w.padding.w),
+                                               narrow(w.stride.h), narrow(w.stride.w), narrow(w.dilation.h),
+                                               narrow(w.dilation.w), CUDNN_CROSS_CORRELATION,
+                                               dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
+  TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0));
+  switch (kind) {
+    case Convolution::forward:
+      choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(
+          handle, p, dtype, with_bias, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count,
+                                                          results);
+          });
+      break;
+    case Convolution::grad_input:
+      choose_algorithms<cudnnConvolutionBwdDataAlgoPerf_t>(
+          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most,
+                                                               count, results);
+          });
+      break;
+    case Convolution::grad_weight:
+      choose_algorithms<cudnnConvolutionBwdFilterAlgoPerf_t>(
+          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most,
+                                                                 count, results);
+          });
+      break;
+  }
+  return plan;
+}
+
+cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorithm,
+                  const ConvolutionArrays& arrays, const Array* bias) {
+  Array workspace;
+  if (algorithm.workspace > 0)
+    workspace = Array::empty({static_cast<std::int64_t>(algorithm.workspace)}, DType::u8, arrays.x.device());
+  void* const scratch = workspace.defined() ? workspace.raw() : nullptr;
+  // Factors of result and of what it is added to, on the host, in f64 for f64 and in f32 otherwise.
+  const float narrow_factors[] = {1, 0};
+  const double wide_factors[] = {1, 0};
+  const bool wide = arrays.x.dtype() == DType::f64;
+  const void* const one = wide ? static_cast<const void*>(&wide_factors[0]) : &narrow_factors[0];
+  const void* const zero = wide ? static_cast<const void*>(&wide_factors[1]) : &narrow_factors[1];
+  void *const x = arrays.x.raw(), *const weight = arrays.weight.raw(), *const y = arrays.y.raw();
+
+  TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, algorithm.math));
+  switch (p.kind) {
+    case Convolution::forward: {
+      const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
+      if (algorithm.adds_bias)  // to z times zero: z is y because cuDNN wants an array there
+        return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry,
+                                                     number, scratch, algorithm.workspace, zero, p.y, y,
+                                                     p.bias, bias->raw(), p.activation, p.y, y);
+      return cudnnConvolutionForward(handle, one, p.x, x, p.weight, weight, p.geometry, number, scratch,
+                                     algorithm.workspace, zero, p.y, y);
+    }
+    case Convolution::grad_input:
+      return cudnnConvolutionBackwardData(handle, one, p.weight, weight, p.y, y, p.geometry,
+                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number),
+                                          scratch, algorithm.workspace, zero, p.x, x);
+    case Convolution::grad_weight:
+      return cudnnConvolutionBackwardFilter(handle, one, p.x, x, p.y, y, p.geometry,
+                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number),
+                                            scratch, algorithm.workspace, zero, p.weight, weight);
+  }
+  return CUDNN_STATUS_BAD_PARAM;
+}
+
+PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w,
+               bool with_bias) {
+  const Shape &x = arrays.x.shape(), &k = arrays.weight.shape(), &y = arrays.y.shape();
+  return {static_cast<int>(kind),
+          static_cast<int>(format),
+          static_cast<int>(arrays.x.dtype()),
+          with_bias,
+          math_mode().tf32_conv,
+          math_mode().deterministic,
+          x[0],
+          x[1],
+          x[2],
+          x[3],
+          k[0],
+          k[2],
+          k[3],
+          y[2],
+          y[3],
+          w.stride.h,
+          w.stride.w,
+          w.padding.h,
+          w.padding.w,
+          w.dilation.h,
+          w.dilation.w};
+}
+
+// The library's state for one GPU. A call holds the lock: cuDNN wants a handle to be used by one thread at a time, and threads
+// that share a GPU share its stream anyway.
+struct Library {
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;
+  PlanCache<Plan> plans;
+};
+
+Library& library_of(int device) {
+  static auto* libraries = new std::array<Library, 64>;  // never destroyed: the driver may be gone before
+  return libraries->at(static_cast<std::size_t>(device));
+}
+
+}  // namespace
+
+ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
+                            const Window& window, const Array* bias) {
+  Library& library = library_of(arrays.x.device().index);
+  const std::lock_guard lock(library.mutex);
+  if (!library.handle) TANDEM_CUDNN(cudnnCreate(&library.handle));
+  TANDEM_CUDNN(cudnnSetStream(library.handle, current_stream()));
+  Plan& plan = library.plans.get(key_of(kind, format, arrays, window, bias != nullptr), [&] {
+    return make_plan(library.handle, kind, format, arrays, window, bias != nullptr);
+  });
+  while (!plan.algorithms.empty()) {
+    const Algorithm best = plan.algorithms.front();
+    const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias);
+    if (status == CUDNN_STATUS_SUCCESS) return {true, best.adds_bias, ""};
+    if (!is_refusal(status)) check(status, "a convolution");
+    plan.problem = words_for(status);
+    plan.algorithms.erase(plan.algorithms.begin());
+  }
+  return {false, false, plan.problem};
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,61 @@
+// How an Array looks to cuBLAS and cuDNN. Needs neither of them.
+#pragma once
+
+#include <tandem/core/array.h>
+
+#include <bit>
+#include <optional>
+
+namespace tandem::cuda {
+
+// A matrix in memory as cuBLAS reads it: `rows` neighbours, then `leading` elements on to the next column; then perhaps
+// transposed.
+struct ColumnMajor {
+  std::int64_t rows, columns, leading;
+  bool transposed;
+  bool operator==(const ColumnMajor&) const = default;
+};
+
+// The transpose of the matrix m, which is what cuBLAS reads where m is row-major: y = a b is computed as y' = b' a'.
+// Nothing where no dimension of m is dense, or where its rows overlap: cuBLAS needs a copy then.
+inline std::optional<ColumnMajor> transpose_of(const Array& m) {
+  const std::int64_t rows = m.dim(0), columns = m.dim(1);
+  // The stride of a dimension of size 1 says nothing.
+  const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[0];
+  const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[1];
+  if ((columns == 1 || to_next_column == 1) && to_next_row >= columns)
+    return ColumnMajor{columns, rows, to_next_row, false};
+  if ((rows == 1 || to_next_row == 1) && to_next_column >= rows)
+    return ColumnMajor{rows, columns, to_next_column, true};
+  return std::nullopt;
+}
+
+// The largest power of two up to 256 that divides the address.
+inline std::uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256u;
+  return 1u << std::countr_zero(address);
+}
+
+// `a` row-major in `dtype` and aligned to 16 bytes, as the libraries take a bias: itself, or a copy.
+inline Array packed(const Array& a, DType dtype) {
+  if (a.dtype() == dtype && a.is_contiguous() && alignment_of(a.raw()) >= 16) return a;
+  Array copy = Array::empty(a.shape(), dtype, a.device());
+  copy.copy_from(a);
+  return copy;
+}
+
+// The order in memory of an image (N, C, H, W) or a filter (O, C, KH, KW).
+enum class ImageFormat { nhwc, nchw };
+
+inline Strides dense_strides(ImageFormat format, const Shape& shape) {
+  return format == ImageFormat::nhwc ? channels_last_strides(shape) : contiguous_strides(shape);
+}
+inline bool is_dense(ImageFormat format, const Array& a) {
+  return format == ImageFormat::nhwc ? a.is_channels_last() : a.is_contiguous();
+}
+inline Array empty_in(ImageFormat format, const Shape& shape, DType dtype, Device device) {
+  return format == ImageFormat::nhwc ? Array::empty_channels_last(shape, dtype, device)
+                                     : Array::empty(shape, dtype, device);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,219 @@
+// Matrix products and convolutions on the GPU give what they give on the CPU, whatever the strides, dtypes and shapes.
+#include <tandem/core/math_mode.h>
+#include <tandem/core/ops.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#ifdef TANDEM_EMULATED_CUDA
+#include "libraries.h"
+#endif
+
+namespace tandem {
+namespace {
+
+const Device cuda = Device::cuda(0);
+
+Array numbers(const Shape& shape, DType dtype, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(shape.product()));
+  for (float& v : values) v = normal(random);
+  return Array::from(values, shape).to(dtype);
+}
+
+// Half a unit in the last place.
+double precision(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::ldexp(1, -53);
+    case DType::f32: return std::ldexp(1, -24);
+    case DType::f16: return std::ldexp(1, -11);
+    default: return std::ldexp(1, -8);
+  }
+}
+
+// `found` is a sum of `terms` products, each of about 1, added in f32 (or f64) in any order, then rounded to its dtype; so
+// is `expected`, whose bias may have been rounded apart.
+void expect_same(const Array& expected, const Array& found, std::int64_t terms) {
+  ASSERT_EQ(expected.shape(), found.shape());
+  ASSERT_EQ(expected.dtype(), found.dtype());
+  const DType dtype = found.dtype();
+  const double n = static_cast<double>(terms);
+  const double sum = 4 * n * precision(dtype == DType::f64 ? DType::f64 : DType::f32);
+  const auto e = expected.to_vector<double>(), f = found.to_vector<double>();
+  for (std::size_t i = 0; i < e.size(); ++i)
+    ASSERT_NEAR(e[i], f[i], sum + 3 * precision(dtype) * (std::abs(e[i]) + 4)) << "element " << i;
+}
+
+// f32 means f32 in these tests.
+class CudaLinear : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    before_ = math_mode();
+    set_tf32(false, false);
+  }
+  void TearDown() override {
+    set_tf32(before_.tf32_matmul, before_.tf32_conv);
+    set_deterministic(before_.deterministic);
+  }
+
+ private:
+  MathMode before_;
+};
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
+                         [](const auto& info) {
+                           std::ostringstream name;
+                           name << info.param;
+                           return name.str();
+                         });
+
+TEST_P(CudaLinear, MultipliesViews) {
+  const DType dtype = GetParam();
+  const auto views = [&](std::int64_t rows, std::int64_t columns, unsigned seed) {
+    return std::vector<Array>{
+        numbers({rows, columns}, dtype, seed),
+        numbers({columns, rows}, dtype, seed).transpose(0, 1),
+        numbers({rows, columns + 3}, dtype, seed).slice(1, 1, columns + 1),
+        numbers({columns + 3, rows}, dtype, seed).slice(0, 2, columns + 2).transpose(0, 1),
+        numbers({rows, columns, 2}, dtype, seed).select(2, 1),
+        numbers({1, columns}, dtype, seed).expand({rows, columns}),
+    };
+  };
+  const auto on_gpu = [&](const Array& v) {  // the same view of memory there
+    const std::int64_t last = v.offset() + (v.dim(0) - 1) * v.strides()[0] + (v.dim(1) - 1) * v.strides()[1];
+    const Array all(v.storage(), {last + 1}, {1}, 0, dtype);
+    return Array(all.to(cuda).storage(), v.shape(), v.strides(), v.offset(), dtype);
+  };
+  for (const auto& [m, k, n] : {std::array{5, 7, 3}, {1, 8, 4}, {6, 1, 5}, {4, 9, 1}, {1, 1, 1}})
+    for (const Array& a : views(m, k, 1))
+      for (const Array& b : views(k, n, 2)) {
+        SCOPED_TRACE(testing::Message() << a.shape() << a.strides() << " x " << b.shape() << b.strides());
+        expect_same(ops::matmul(a, b), ops::matmul(on_gpu(a), on_gpu(b)), k);
+      }
+}
+
+TEST_P(CudaLinear, AddsABiasOfAnyDType) {
+  const DType dtype = GetParam();
+  const Array a = numbers({5, 7}, dtype), b = numbers({3, 7}, dtype, 2).transpose(0, 1);
+  for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4),
+                            numbers({4}, dtype, 5).slice(0, 1, 4), numbers({3, 2}, dtype, 6).select(1, 0)}) {
+    const Array expected = ops::matmul(a, b, bias);
+    expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
+#ifdef TANDEM_EMULATED_CUDA
+    emulation::libraries().add_bias = false;
+    expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
+    emulation::libraries().add_bias = true;
+#endif
+  }
+}
+
+TEST_P(CudaLinear, AProductOfNothingIsTheBias) {
+  const DType dtype = GetParam();
+  const Array a = Array::empty({2, 0}, dtype, cuda), b = Array::empty({0, 3}, dtype, cuda);
+  const Array bias = numbers({3}, dtype);
+  expect_same(ops::zeros({2, 3}, dtype), ops::matmul(a, b), 1);
+  expect_same(ops::zip(functors::Add{}, ops::zeros({2, 3}, dtype), bias), ops::matmul(a, b, bias.to(cuda)),
+              1);
+  EXPECT_EQ(ops::matmul(Array::empty({0, 4}, dtype, cuda), Array::empty({4, 3}, dtype, cuda)).shape(),
+            Shape({0, 3}));
+}
+
+struct ConvolutionCase {
+  Shape x;
+  std::int64_t out;
+  Window window;
+};
+
+// Forward and both gradients, with weights and biases in `parameters`.
+void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parameters) {
+  const auto& [shape, out, window] = c;
+  SCOPED_TRACE(testing::Message() << shape << ' ' << dtype << ", kernel " << window.kernel << ", parameters "
+                                  << parameters);
+  const Array x = numbers(shape, dtype).channels_last();
+  const Array weight = numbers({out, shape[1], window.kernel.h, window.kernel.w}, parameters, 2);
+  const Array bias = numbers({out}, parameters, 3);
+  const std::int64_t terms = weight.numel() / out + 1;
+
+  const Array y = ops::conv2d(x, weight, bias, window);
+  expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
+  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window),
+              terms);
+
+  const Array grad_y = numbers(y.shape(), dtype, 4).channels_last();
+  expect_same(ops::conv2d_grad_input(grad_y, weight, window, shape),
+              ops::conv2d_grad_input(grad_y.to(cuda), weight.to(cuda), window, shape),
+              weight.numel() / shape[1]);
+  const auto expected = ops::conv2d_grad_weight(x, grad_y, window, out, true, parameters);
+  const auto found = ops::conv2d_grad_weight(x.to(cuda), grad_y.to(cuda), window, out, true, parameters);
+  const std::int64_t pixels = y.numel() / out;
+  // Sums of 16-bit numbers come in 16 bits from cuDNN.
+  expect_same(expected.weight.to(dtype), found.weight.to(dtype), pixels);
+  expect_same(expected.bias, found.bias, pixels);
+}
+
+const ConvolutionCase convolutions[] = {
+    {{2, 3, 7, 6}, 4, {.kernel = 3, .stride = 1, .padding = 1}},
+    {{2, 1, 8, 8}, 5, {.kernel = 5, .stride = 1, .padding = 2}},
+    {{1, 4, 5, 5}, 3, {.kernel = 1}},
+    {{2, 2, 9, 8}, 3, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}},
+    {{1, 3, 9, 9}, 2, {.kernel = 3, .stride = 2, .padding = 2, .dilation = 2}},
+    {{3, 2, 1, 1}, 1, {.kernel = 1}},
+};
+
+TEST_P(CudaLinear, Convolves) {
+  for (const ConvolutionCase& c : convolutions) {
+    expect_same_convolution(c, GetParam(), GetParam());
+    if (size_of(GetParam()) == 2) expect_same_convolution(c, GetParam(), DType::f32);
+  }
+}
+
+TEST_P(CudaLinear, DeterministicConvolutionsGiveTheSameBitsAgain) {
+  set_deterministic(true);
+  const Window window{.kernel = 3, .stride = 1, .padding = 1};
+  const Shape shape{8, 5, 12, 12};
+  const Array x = numbers(shape, GetParam()).to(cuda), weight = numbers({7, 5, 3, 3}, GetParam(), 2).to(cuda);
+  const Array grad_y = numbers({8, 7, 12, 12}, GetParam(), 3).to(cuda);
+  const auto run = [&] {
+    return std::array{
+        ops::conv2d(x, weight, {}, window).to_vector<double>(),
+        ops::conv2d_grad_input(grad_y, weight, window, shape).to_vector<double>(),
+        ops::conv2d_grad_weight(x, grad_y, window, 7, false, GetParam()).weight.to_vector<double>()};
+  };
+  EXPECT_EQ(run(), run());
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+struct LibrariesThatCan {
+  explicit LibrariesThatCan(emulation::Libraries can) { emulation::libraries() = can; }
+  ~LibrariesThatCan() { emulation::libraries() = {}; }
+};
+
+TEST_P(CudaLinear, ConvolvesRowMajorWhereCudnnHasNothingForChannelsLast) {
+  const LibrariesThatCan can({.channels_last = false});
+  for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), DType::f32);
+}
+
+TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
+  const LibrariesThatCan can({.add_bias = false});
+  for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
+}
+
+TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
+  const LibrariesThatCan can({.channels_last = false, .row_major = false});
+  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda),
+              weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
+  try {
+    ops::conv2d(x, weight, {}, {.kernel = 3});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("(2, 3, 7, 6)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("not supported"), std::string::npos) << error.what();
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace tandem
