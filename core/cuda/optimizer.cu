@@ -41,7 +41,7 @@ __global__ void update_chunks(const __grid_constant__ Segments segments, SgdUpda
   const auto& [s, first_block] = segments.of_block(blockIdx.x);
   const std::int64_t first = (blockIdx.x - first_block) * chunk + threadIdx.x;
   const bool has_velocity = s.momentum && !s.momentum_is_fresh;
-  float parameter[per_thread], gradient[per_thread], velocity[per_thread] = {};
+  float parameter[per_thread] = {}, gradient[per_thread] = {}, velocity[per_thread] = {};
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
@@ -66,7 +66,7 @@ __global__ void update_chunks(const __grid_constant__ Segments segments, SgdUpda
 
 void CudaBackend::sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) {
   const SgdUpdate update(options);
-  Segments some;
+  Segments some{};
   const auto launch = [&] {
     if (some.blocks > 0) cuda::launch(update_chunks, dim3(some.blocks), dim3(threads), some, update);
     some = {};

@@ -43,14 +43,14 @@ inline double epsilon_of(DType dtype) {
   }
 }
 
-// Each element within tolerance * max(1, |expected|); infinities and NaN are only near themselves.
-inline void expect_same(const Array& expected, const Array& found, double tolerance) {
+// Each element within tolerance * max(floor, |expected|); infinities and NaN are only near themselves.
+inline void expect_same(const Array& expected, const Array& found, double tolerance, double floor = 1) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
   const auto e = expected.to_vector<double>(), f = found.to_vector<double>();
   for (std::size_t i = 0; i < e.size(); ++i) {
     if (e[i] == f[i] || (std::isnan(e[i]) && std::isnan(f[i]))) continue;
-    ASSERT_LE(std::abs(e[i] - f[i]), tolerance * std::max(1.0, std::abs(e[i])))
+    ASSERT_LE(std::abs(e[i] - f[i]), tolerance * std::max(floor, std::abs(e[i])))
         << "element " << i << ": the CPU has " << e[i] << ", the GPU " << f[i];
   }
 }
