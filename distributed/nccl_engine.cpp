@@ -328,11 +328,17 @@ bool NcclEngine::is_busy() {
 
 std::string NcclEngine::explain_late(const Task& task) {
   auto ranks = watchdog_->behind(task.sequence);
-  const std::string within = " within " + seconds_text(timeout_);
-  if (ranks.empty()) return task.what + " did not end" + within + ", though all ranks have come to it";
+  std::string text = " within " + seconds_text(timeout_);
+  if (ranks.empty()) {
+    for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+      if (r != rank_) ranks.push_back(r);
+    }
+    text = task.what + " did not end" + text;
+  } else {
+    text = names_of(members_, ranks) + " did not come" + text + " to " + task.what;
+  }
   const auto where = watchdog_->whereabouts(ranks);
-  return names_of(members_, ranks) + " did not come" + within + " to " + task.what +
-         (where.empty() ? "" : ": " + where);
+  return where.empty() ? text : text + ": " + where;
 }
 
 // Any thread. The watching one does the rest.
