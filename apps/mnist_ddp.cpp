@@ -80,7 +80,8 @@ int main(int argc, char** argv) {
     const nn::CrossEntropyLoss criterion;
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
 
-    TrainingRun run(options, group, model, optimizer, loader);
+    optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
+    TrainingRun run(options, group, model, optimizer, loader, &scaler);
     // On a GPU all of it is recorded once, and then one call.
     GraphedStep step(
         options.graph_device(),
@@ -89,8 +90,11 @@ int main(int argc, char** argv) {
           const Autocast autocast(options.dtype);
           const auto local = ddp.no_sync(!run.completes_step());
           const Tensor loss = criterion(ddp(batch[0]), batch[1]);
-          (loss / run.parts()).backward();
-          if (run.completes_step()) optimizer.step();
+          scaler.scale(loss / run.parts()).backward();
+          if (run.completes_step()) {
+            scaler.step(optimizer);
+            scaler.update();
+          }
           return loss.value();
         },
         [&](const std::string& why) { run.note("note: " + why); });

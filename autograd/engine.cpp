@@ -5,6 +5,7 @@
 // rest of the backward pass goes on.
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 #include <queue>
 #include <unordered_map>
@@ -98,6 +99,7 @@ class BackwardPass {
     Gradients gradients(node.edges.size());
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
+      const ProfileRange range(node.operation, " backward");
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ",
                    gradients.size(), " gradients for ", node.edges.size(), " inputs");
@@ -131,6 +133,7 @@ class BackwardPass {
 }  // namespace
 
 void Tensor::backward(const BackwardOptions& options) const {
+  const ProfileRange range("backward");
   TANDEM_CHECK(requires_grad(),
                "backward: nothing here requires a gradient (was it computed under NoGrad, or from inputs "
                "without requires_grad?)");

@@ -2,6 +2,7 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 namespace tandem {
 
@@ -14,6 +15,7 @@ namespace {
 
 template <class F>
 Tensor unary(const char* name, const F& op, const Tensor& x) {
+  const ProfileRange range(name);
   Array y = ops::map(op, x.value());
   Saved saved;
   if constexpr (F::saves == Saves::input) saved = Saved(name, x.value());
@@ -26,6 +28,7 @@ Tensor unary(const char* name, const F& op, const Tensor& x) {
 
 template <class F>
 Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
+  const ProfileRange range(name);
   constexpr bool saves = F::saves != Saves::nothing;
   const Saved x = saves ? Saved(name, a.value()) : Saved(), y = saves ? Saved(name, b.value()) : Saved();
   // Without saved values a gradient still needs the operands' shapes.
@@ -68,6 +71,7 @@ Tensor tanh(const Tensor& x) { return unary("tanh", functors::Tanh{}, x); }
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
+  const ProfileRange range("cast");
   return record("cast", {x}, x.value().to(dtype),
                 [from = x.dtype()](const Array& grad, Needs) -> Gradients { return {grad.to(from)}; });
 }

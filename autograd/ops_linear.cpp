@@ -2,6 +2,7 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 namespace tandem {
 
@@ -11,6 +12,7 @@ using autograd::record;
 using autograd::Saved;
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
+  const ProfileRange range("matmul");
   const Tensor a = autocast_low(left), b = autocast_low(right);
   return record("matmul", {a, b}, ops::matmul(a.value(), b.value()),
                 [x = Saved("matmul", a.value()), y = Saved("matmul", b.value())](const Array& grad,
@@ -23,6 +25,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const ProfileRange range("linear");
   const Tensor x = autocast_low(input);
   TANDEM_CHECK(x.shape().rank() == 2 && weight.shape().rank() == 2 && x.dim(1) == weight.dim(1),
                "linear: input ", x.shape(), " does not fit weight ", weight.shape(), ": needs (N, ",

@@ -2,6 +2,7 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 namespace tandem {
 
@@ -11,6 +12,7 @@ using autograd::record;
 using autograd::Saved;
 
 Tensor log_softmax(const Tensor& input) {
+  const ProfileRange range("log_softmax");
   const Tensor x = autocast_f32(input);
   const Array y = ops::log_softmax(x.value());
   return record("log_softmax", {x}, y,
@@ -22,6 +24,7 @@ Tensor log_softmax(const Tensor& input) {
 Tensor softmax(const Tensor& x) { return exp(log_softmax(x)); }
 
 Tensor cross_entropy(const Tensor& input, const Array& target) {
+  const ProfileRange range("cross_entropy");
   const Tensor logits = autocast_f32(input);
   const auto forward = ops::cross_entropy(logits.value(), target);
   return record("cross_entropy", {logits}, forward.loss,

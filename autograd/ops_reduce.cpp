@@ -1,6 +1,7 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 namespace tandem {
 
@@ -21,12 +22,14 @@ Shape kept_shape(const Shape& shape, const Dims& dims) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const ProfileRange range("sum");
   return record("sum", {x}, ops::reduce(Reduction::sum, x.value(), dims, keepdim),
                 [shape = x.shape(), kept = kept_shape(x.shape(), dims)](
                     const Array& grad, Needs) -> Gradients { return {grad.reshape(kept).expand(shape)}; });
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const ProfileRange range("mean");
   const Array value = ops::reduce(Reduction::mean, x.value(), dims, keepdim);
   const double share = static_cast<double>(value.numel()) / static_cast<double>(x.numel());
   return record(
@@ -37,6 +40,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  const ProfileRange range("amax");
   const Array kept = ops::reduce(Reduction::max, x.value(), dims, true);
   Array value = kept;
   if (!keepdim) value = ops::reduce(Reduction::max, x.value(), dims, false);
@@ -52,6 +56,7 @@ Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Array argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const ProfileRange range("argmax");
   return ops::reduce(Reduction::argmax, x.value(), {dim}, keepdim);
 }
 

@@ -3,6 +3,7 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 
 namespace tandem {
 
@@ -12,6 +13,7 @@ using autograd::record;
 using autograd::Saved;
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Window& window) {
+  const ProfileRange range("conv2d");
   const Tensor x = autocast_low(input);
   const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
   const Array y = ops::conv2d(x.value(), weight.value(), bias_value, window);
@@ -31,6 +33,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
 }
 
 Tensor max_pool2d(const Tensor& x, const Window& window) {
+  const ProfileRange range("max_pool2d");
   const auto pooled = ops::max_pool2d(x.value(), window);
   return record("max_pool2d", {x}, pooled.y,
                 [index = pooled.index, window, shape = x.shape()](const Array& grad, Needs) -> Gradients {
@@ -54,6 +57,7 @@ Array inverse_sqrt(const Array& variance, double eps) {
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion) {
+  const ProfileRange range("batch_norm");
   TANDEM_CHECK(x.shape().rank() == 4, "batch_norm: input must be (N, C, H, W), got ", x.shape());
   // Before the running statistics change.
   for (const Array& a : {weight.value(), bias.value(), state.running_mean, state.running_var})

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""The PyTorch side of bench/mnist: one rank of a training of the MNIST network on the CPU.
+"""The PyTorch side of bench/mnist and scripts/gpu_check: one rank of a training of the MNIST network.
 
 --style document is the script of "A Short Guide to PyTorch DDP" with the GPU replaced by the CPU and NCCL by Gloo. It
 loads in the training process, by that guide's own rule (as many loader processes as a process has cores, less one).
 --style tuned is what someone who cares for speed makes of it: images as one tensor in memory, channels last, and no
-DistributedDataParallel where there is one process. (torch.compile was tried: it makes a step of this network no faster.)
+DistributedDataParallel where there is one process. (torch.compile was tried: on the CPU it makes a step of this network no
+faster.)
+
+With --device cuda the document's script is as the guide has it, on the GPU with NCCL; tuned keeps the data set there too and
+reads the loss once an epoch; and --style compiled is tuned, compiled, with the whole step, optimizer included, as one CUDA
+graph.
 
 Rank, world size and the address of rank 0 come from torchrun's environment variables. Writes JSON lines to --metrics.
 """
@@ -43,23 +48,54 @@ class Net(nn.Module):
 
 
 class Batches:
-    """The whole data set as one tensor; each batch is one gather."""
+    """The whole data set as one tensor on the device; each batch is one gather."""
 
-    def __init__(self, dataset, sampler, batch_size):
-        self.images = (dataset.data.float() / 255).unsqueeze(1).contiguous(memory_format=torch.channels_last)
-        self.labels = dataset.targets
+    def __init__(self, dataset, sampler, batch_size, device):
+        images = (dataset.data.float() / 255).unsqueeze(1)
+        self.images = images.to(device).contiguous(memory_format=torch.channels_last)
+        self.labels = dataset.targets.to(device)
         self.sampler = sampler
         self.batch_size = batch_size
 
     def __iter__(self):
-        for indices in torch.tensor(list(self.sampler)).split(self.batch_size):
+        for indices in torch.tensor(list(self.sampler)).to(self.images.device).split(self.batch_size):
             yield self.images[indices], self.labels[indices]
+
+
+class GraphedStep:
+    """Calls `step(image, target)`, which returns the loss, as one CUDA graph for batches of the first one's size."""
+
+    def __init__(self, step, model, image, target):
+        self.step = step
+        self.image, self.target = image.clone(memory_format=torch.preserve_format), target.clone()
+        # Running it before it is recorded must leave no trace in the training.
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(5):
+                step(self.image, self.target)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        model.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph):
+            self.loss = step(self.image, self.target)
+        model.load_state_dict(before)
+
+    def __call__(self, image, target):
+        if image.shape != self.image.shape:
+            return self.step(image, target)
+        self.image.copy_(image)
+        self.target.copy_(target)
+        self.graph.replay()
+        return self.loss
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--data", required=True, help="torchvision's root folder")
-    parser.add_argument("--style", choices=["document", "tuned"], required=True)
+    parser.add_argument("--style", choices=["document", "tuned", "compiled"], required=True)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=100)
@@ -68,7 +104,10 @@ def main():
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--metrics", required=True)
     args = parser.parse_args()
-    tuned = args.style == "tuned"
+    if args.style == "compiled" and (args.device == "cpu" or WORLD_SIZE > 1):
+        parser.error("--style compiled is for one process on a GPU")
+    tuned = args.style != "document"
+    device = torch.device(args.device, int(os.environ["LOCAL_RANK"])) if args.device == "cuda" else torch.device("cpu")
 
     def report(**fields):
         if RANK == 0:
@@ -77,38 +116,46 @@ def main():
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.manual_seed(args.seed)
-    model = Net()
+    model = Net().to(device)
     if tuned:
         model = model.to(memory_format=torch.channels_last)
     if WORLD_SIZE > 1 or not tuned:
-        torch.distributed.init_process_group(backend="gloo", world_size=WORLD_SIZE, rank=RANK)
-        model = nn.parallel.DistributedDataParallel(model)
+        torch.distributed.init_process_group(backend="nccl" if args.device == "cuda" else "gloo", world_size=WORLD_SIZE, rank=RANK)
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[device] if args.device == "cuda" else None)
 
     dataset = torchvision.datasets.MNIST(root=args.data, train=True, transform=transforms.ToTensor())
     sampler = torch.utils.data.distributed.DistributedSampler(
         dataset, num_replicas=WORLD_SIZE, rank=RANK, seed=args.seed)
     if tuned:
-        batches = Batches(dataset, sampler, args.batch_size)
+        batches = Batches(dataset, sampler, args.batch_size, device)
     else:
         batches = torch.utils.data.DataLoader(
             dataset, batch_size=args.batch_size, sampler=sampler, num_workers=0)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), args.lr)
 
+    forward = torch.compile(model) if args.style == "compiled" else model
+
+    def step(image, target):
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.dtype == "bf16",
+                            cache_enabled=args.style != "compiled"):
+            output = forward(image)
+            loss = criterion(output, target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach() if tuned else loss
+
     model.train()
+    if args.style == "compiled":
+        step = GraphedStep(step, model, *next(iter(batches)))
     steps = 0
     for epoch in range(args.epochs):
         sampler.set_epoch(epoch)
         start = time.perf_counter()
-        total_loss = torch.zeros(1)
+        total_loss = torch.zeros(1, device=device)
         for image, target in batches:
-            with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bf16"):
-                output = model(image)
-                loss = criterion(output, target)
-            total_loss += loss.detach() if tuned else loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            total_loss += step(image.to(device), target.to(device))
             steps += 1
             if steps == 1:
                 report(kind="first_step", time=time.time())

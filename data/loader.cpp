@@ -1,6 +1,7 @@
 #include <tandem/data/loader.h>
 
 #include <tandem/core/check.h>
+#include <tandem/core/profile.h>
 #include <tandem/core/random.h>
 
 #include <algorithm>
@@ -34,6 +35,8 @@ using Indices = std::span<const std::int64_t>;
 }
 
 Batch load(const Dataset& dataset, Indices indices, std::int64_t number) {
+  ProfileRange range("load batch");
+  range.note("batch", number);
   try {
     return dataset.get(indices);
   } catch (const std::exception& error) {
@@ -124,7 +127,10 @@ class Loader::Iterator::Epoch {
         std::lock_guard lock(work_->mutex);
         ++work_->running;
       }
-      threads_.emplace_back([work = work_] { work->run(); });
+      threads_.emplace_back([work = work_] {
+        Profile::name_thread("loader");
+        work->run();
+      });
     }
   }
 
@@ -158,6 +164,7 @@ class Loader::Iterator::Epoch {
       batch = load(work_->dataset, work_->indices_of(number), number);
       return true;
     }
+    const ProfileRange range("wait for batch");
     std::unique_lock lock(work_->mutex);
     auto& slot = work_->slot(number);
     is_stuck_ = !work_->is_ready.wait_for(lock, options_.timeout, [&] { return slot.is_ready; });

@@ -1,3 +1,4 @@
+#include <tandem/core/profile.h>
 #include <tandem/distributed/host_backend.h>
 #include <tandem/distributed/host_group.h>
 #include <tandem/distributed/watchdog.h>
@@ -65,7 +66,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
                                              [this](const std::string& failure) { fail(failure); })) {}
 
   void start_thread() {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      Profile::name_thread("communication");
+      run();
+    });
   }
 
   void close() {
@@ -324,6 +328,9 @@ void Engine::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) {
 
 // What went wrong; "" for success.
 std::string Engine::attempt(Task& task, bool may_spin) {
+  ProfileRange range(task.given.kind_name());
+  range.note("name", task.given.name);
+  range.note("bytes", static_cast<std::int64_t>(bytes_of(task.given)));
   const std::string what = task.given.what();
   task.call.may_spin = may_spin;
   task.call.deadline = Clock::now() + options_.timeout;

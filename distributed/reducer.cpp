@@ -1,4 +1,5 @@
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 #include <tandem/distributed/reducer.h>
 
 #include <map>
@@ -229,6 +230,7 @@ void Reducer::finish_pass() {
 }
 
 void Reducer::wait_for_buckets() {
+  const ProfileRange range("wait for gradients");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     Bucket& bucket = buckets_[b];
     if (hook_ && bucket.work) {

@@ -9,6 +9,7 @@
 #include <tandem/core/graphed_step.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
 #include <tandem/core/random.h>
 #include <tandem/data/find_mnist.h>
 #include <tandem/data/loader.h>
@@ -32,4 +33,5 @@
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/sgd.h>

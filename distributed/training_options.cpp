@@ -1,4 +1,5 @@
 #include <tandem/core/backend.h>
+#include <tandem/core/profile.h>
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/powersgd.h>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <map>
@@ -213,8 +215,10 @@ void TrainingOptions::add_shared_options() {
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine");
   p.choice(
-      shared, "--dtype", {"f32", "bf16"},
-      [this](const std::string& v) { dtype = v == "bf16" ? DType::bf16 : DType::f32; },
+      shared, "--dtype", {"f32", "bf16", "f16"},
+      [this](const std::string& v) {
+        dtype = v == "bf16" ? DType::bf16 : v == "f16" ? DType::f16 : DType::f32;
+      },
       "compute type; weights stay f32 (f32)");
   p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
            {.min = 1, .max = 4096});
@@ -250,6 +254,8 @@ void TrainingOptions::add_shared_options() {
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
   p.negative_flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
+  p.text(shared, "--profile", "FILE", profile,
+         "what each thread does when: a Chrome trace, one for each process");
   p.flag(shared, "--quiet", quiet, "errors only");
 }
 
@@ -331,6 +337,30 @@ Speaker find_speaker() {
 
 }  // namespace
 
+namespace {
+
+// The trace of this process, from here on: `path` (empty: none), with the rank before the extension where there are several.
+// A program that fails leaves one, too.
+class ProfileOfRun {
+ public:
+  ProfileOfRun(std::filesystem::path path, const Environment& environment) {
+    if (path.empty()) return;
+    if (environment.world_size > 1)
+      path.replace_extension(".rank" + std::to_string(environment.rank) + path.extension().string());
+    Profile::name_thread("compute");
+    Profile::start(path.string(), environment.rank);
+  }
+  ~ProfileOfRun() {
+    try {
+      Profile::stop();
+    } catch (const Error&) {
+      // Only where the body threw, whose error counts.
+    }
+  }
+};
+
+}  // namespace
+
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
   // Who speaks must be known before anything can fail.
   const auto [rank, is_first_of_host] = find_speaker();
@@ -351,7 +381,9 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
       std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
     choose_device(environment);
+    const ProfileOfRun traced(profile, environment);
     body();
+    Profile::stop();
     std::cout.flush();
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
     return 0;

@@ -79,13 +79,16 @@ class TrainingOptions {
   std::string metrics;         // a file; empty: none
   std::int64_t log_every = 0;  // steps; 0: no step lines
   bool graph = true;           // --no-graph
+  std::string
+      profile;  // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
   bool quiet = false;
 
   const std::string& program() const { return program_; }
   // Where to compute: --device, and on a host with several GPUs the one that LOCAL_RANK says. Known in run()'s body.
   Device device() const { return device_; }
-  // For GraphedStep: device(), or with --no-graph, and with --accumulate, where steps differ, the CPU, which records nothing.
-  Device graph_device() const { return graph && accumulate == 1 ? device_ : Device{}; }
+  // For GraphedStep: device(), or the CPU, which records nothing: with --no-graph, with --accumulate, where steps differ, and
+  // with f16, where each step reads whether its gradients overflowed.
+  Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress; null: none

@@ -52,6 +52,19 @@ std::string shown(Device device) {
   return text.str();
 }
 
+// In a checkpoint the GradScaler's state lies with the optimizer's.
+const std::string scaling_prefix = "grad_scaler/";
+
+std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
+  std::vector<NamedArray> scaling;
+  std::erase_if(optimizer, [&](const NamedArray& entry) {
+    const bool taken = entry.name.starts_with(scaling_prefix);
+    if (taken) scaling.push_back({entry.name.substr(scaling_prefix.size()), entry.array});
+    return taken;
+  });
+  return scaling;
+}
+
 // A file of JSON lines, each of them flushed. Until it is opened: nothing.
 class MetricsFile {
  public:
@@ -78,12 +91,13 @@ class MetricsFile {
 class TrainingRun::Implementation {
  public:
   Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
-                 optim::Optimizer& optimizer, data::Loader& loader)
+                 optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
       : options_(options),
         group_(std::move(group)),
         model_(model),
         optimizer_(optimizer),
         loader_(loader),
+        scaler_(scaler),
         console_(group_->rank() == 0 && !options.quiet) {
     console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
                               count(group_->size(), "process", "es"), group_->backend(),
@@ -242,7 +256,9 @@ class TrainingRun::Implementation {
       check_same("number of samples a process and epoch", saved.position, saved.samples, loader_.samples());
     try {
       model_.load_state_dict(saved.model);
+      const auto scaling = take_scaling(saved.optimizer);
       optimizer_.load_state_dict(saved.optimizer);
+      if (scaler_) scaler_->load_state_dict(scaling);
     } catch (const Error& error) {
       detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
     }
@@ -278,6 +294,10 @@ class TrainingRun::Implementation {
     for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
     state.model = model_.state_dict();
     state.optimizer = optimizer_.state_dict();
+    if (scaler_) {
+      for (auto& [name, array] : scaler_->state_dict())
+        state.optimizer.push_back({scaling_prefix + name, array});
+    }
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
   }
 
@@ -309,6 +329,7 @@ class TrainingRun::Implementation {
   nn::Module& model_;
   optim::Optimizer& optimizer_;
   data::Loader& loader_;
+  optim::GradScaler* const scaler_;  // null: none
   Console console_;
   MetricsFile metrics_;
 
@@ -325,9 +346,10 @@ class TrainingRun::Implementation {
 };
 
 TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
-                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader)
-    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader)) {
-}
+                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader,
+                         optim::GradScaler* scaler)
+    : implementation_(
+          std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }

@@ -5,6 +5,7 @@
 #include <tandem/distributed/process_group.h>
 #include <tandem/distributed/training_options.h>
 #include <tandem/nn/module.h>
+#include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
 
 #include <cstdint>
@@ -40,10 +41,10 @@ struct Metric {
 // rank calls them alike. Everything given must outlive it.
 class TrainingRun {
  public:
-  // Opens what is to be written, and with --resume puts model, optimizer, loader and default_generator() back to where
+  // Opens what is to be written, and with --resume puts model, optimizer, scaler, loader and default_generator() back to where
   // the newest checkpoint left them. Errors: a file or folder that can't be written, a checkpoint that doesn't fit.
   TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
-              optim::Optimizer& optimizer, data::Loader& loader);
+              optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler = nullptr);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;

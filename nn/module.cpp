@@ -29,6 +29,7 @@ void Module::check_free(const std::string& name) const {
 
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   check_free(name);
+  child->range_name_ = Profile::lasting_name(name);
   children_.emplace_back(std::move(name), std::move(child));
 }
 

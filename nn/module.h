@@ -3,6 +3,7 @@
 
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/named_array.h>
+#include <tandem/core/profile.h>
 
 #include <memory>
 #include <string>
@@ -28,7 +29,11 @@ class Module {
   virtual ~Module() = default;
 
   virtual Tensor forward(const Tensor& input) = 0;
-  Tensor operator()(const Tensor& input) { return forward(input); }
+  // forward(), as a range of the profile under the name that this module has in its parent.
+  Tensor operator()(const Tensor& input) {
+    const ProfileRange range(range_name_);
+    return forward(input);
+  }
 
   // Depth first, own parameters before children's, in order of registration. A shared parameter appears once.
   std::vector<NamedTensor> parameters() const;
@@ -70,6 +75,7 @@ class Module {
   std::vector<std::pair<std::string, Tensor>> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
+  const char* range_name_ = "forward";
 
   void check_free(const std::string& name) const;
 };

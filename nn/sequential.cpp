@@ -22,7 +22,7 @@ Tensor Sequential::forward(const Tensor& input) {
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else {
-      x = at(i++)->forward(x);
+      x = (*at(i++))(x);
     }
   }
   return x;

@@ -14,6 +14,8 @@ class Optimizer {
   // One update from the gradients that are there; a parameter without gradient stays as it is. Gradients are only read.
   virtual void step() = 0;
   virtual void zero_grad() = 0;
+  // What it moves: handles of the live parameters, of all groups.
+  virtual std::vector<Tensor> parameters() const = 0;
   // The learning rate of the next step, of the given parameter group.
   virtual double lr(int group = 0) const = 0;
 

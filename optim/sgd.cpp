@@ -1,3 +1,4 @@
+#include <tandem/core/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/sgd.h>
 
@@ -51,6 +52,7 @@ SGD::SGD(std::vector<SgdGroup> groups) {
 }
 
 void SGD::step() {
+  const ProfileRange range("SGD::step");
   for (Group& group : groups_) {
     std::vector<SgdSegment> segments;
     segments.reserve(group.entries.size());
@@ -76,6 +78,13 @@ void SGD::step() {
 void SGD::zero_grad() {
   for (Group& group : groups_)
     for (Entry& e : group.entries) e.parameter.tensor.zero_grad();
+}
+
+std::vector<Tensor> SGD::parameters() const {
+  std::vector<Tensor> all;
+  for (const Group& group : groups_)
+    for (const Entry& e : group.entries) all.push_back(e.parameter.tensor);
+  return all;
 }
 
 void SGD::set_lr(double lr) {

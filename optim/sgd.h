@@ -25,6 +25,7 @@ class SGD : public Optimizer {
 
   void step() override;
   void zero_grad() override;
+  std::vector<Tensor> parameters() const override;
   std::vector<NamedArray> state_dict() const override;
   void load_state_dict(const std::vector<NamedArray>& state) override;
 

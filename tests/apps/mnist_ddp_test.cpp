@@ -6,6 +6,7 @@
 #include <support/golden.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
+#include <support/trace.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "../data/idx_files.h"
@@ -253,6 +255,70 @@ TEST_F(MnistDdp, trains_in_bf16_close_to_f32) {
   ASSERT_EQ(found.size(), 2u);
   for (int i = 0; i < 2; ++i) EXPECT_NEAR(found[i] / expected[i], 1, 5e-3);
   EXPECT_NE(found, expected);
+}
+
+// Few images: most CPUs compute f16 convolutions slowly.
+TEST_F(MnistDdp, trains_in_f16_close_to_f32) {
+  const auto f32 = run(2, with_data({"--epochs", "1"})),
+             f16 = run(2, with_data({"--epochs", "1", "--dtype", "f16"}));
+  ASSERT_EQ(f16.code, 0) << f16.err;
+  const auto expected = total_losses(f32.out), found = total_losses(f16.out);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NEAR(found[0] / expected[0], 1, 1e-3);
+  EXPECT_NE(found, expected);
+}
+
+// The first steps overflow, as the first scale is a large one: a run that began with that scale again would skip others.
+TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
+  const auto train = [&](std::vector<std::string> more) {
+    const std::vector<std::string> common = {"--epochs",   "1",   "--lr",    "0.05",
+                                             "--momentum", "0.9", "--dtype", "f16"};
+    more.insert(more.end(), common.begin(), common.end());
+    const auto outcome = run(1, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  train({"--save", path("through.safetensors")});
+  train({"--checkpoint", path("c"), "--max-steps", "2"});
+  double scale = 0;
+  for (const auto& [name, array] :
+       read_safetensors(path("c") + "/checkpoint-0000-00000002.safetensors").arrays)
+    if (name == "optimizer/grad_scaler/scale") scale = array.item();
+  EXPECT_GT(scale, 0);
+  EXPECT_LT(scale, 65536);
+  train({"--checkpoint", path("c"), "--resume", "--save", path("resumed.safetensors")});
+  EXPECT_TRUE(read_bytes(folder / "resumed.safetensors") == read_bytes(folder / "through.safetensors"));
+}
+
+TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
+  // Small buckets: the communication thread takes the first ones while backward goes on.
+  const auto outcome = run(2, with_data({"--epochs", "1", "--profile", path("trace.json"), "--workers", "1",
+                                         "--bucket-cap-mb", "0.02"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const int rank : {0, 1}) {
+    const auto trace = testing::read_trace(path("trace.rank" + std::to_string(rank) + ".json"));
+    testing::expect_nested(trace);
+    EXPECT_EQ(trace.process_name, "rank " + std::to_string(rank));
+    EXPECT_EQ(trace.ranges.at(0).at("pid"), rank);
+    const int steps = 2;  // of 100 and 65 images, on each rank
+    const std::map<std::string, int> per_step = {
+        {"backward", 1},        {"conv2d backward", 2},        {"batch_norm backward", 2},
+        {"linear backward", 1}, {"cross_entropy backward", 1}, {"wait for gradients", 1},
+        {"SGD::step", 1}};
+    for (const auto& [name, times] : per_step) EXPECT_EQ(trace.count("compute", name), times * steps) << name;
+    for (const char* name :
+         {"forward", "layer1", "layer2", "fc", "conv2d", "batch_norm", "linear", "cross_entropy"})
+      EXPECT_GE(trace.count("compute", name), steps) << name;
+    EXPECT_EQ(trace.count("loader", "load batch"), steps);
+    EXPECT_GT(trace.count("communication", "all_reduce"), 0);
+    std::set<std::string> buckets;
+    for (const auto& range : trace.ranges) {
+      if (range.at("name") != "all_reduce") continue;
+      EXPECT_GT(range.at("args").at("bytes"), 0);
+      buckets.insert(range.at("args").at("name"));
+    }
+    EXPECT_EQ(buckets.count("gradient bucket 0"), 1u);
+    EXPECT_EQ(buckets.count("gradient bucket 1"), 1u);
+  }
 }
 
 TEST_F(MnistDdp, stops_at_max_steps) {

@@ -1,7 +1,9 @@
+#include <tandem/core/profile.h>
 #include <tandem/distributed/training_options.h>
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
+#include <support/trace.h>
 
 #include <stdexcept>
 
@@ -200,7 +202,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--device", "tpu"}, {"--device tpu: expected auto, cpu or cuda"}},
       {{"--device", "cuda"}, {"--device cuda: ", "this build has no CUDA back-end"}},
       {{"--backend", "tcp"}, {"--backend tcp: expected auto, gloo, shm, mpi or nccl"}},
-      {{"--dtype", "f64"}, {"--dtype f64: expected f32 or bf16"}},
+      {{"--dtype", "f64"}, {"--dtype f64: expected f32, bf16 or f16"}},
       {{"--init-method", "mpi://"}, {"--init-method mpi://", "env://, tcp://HOST:PORT and file://PATH"}},
       {{"--init-method", "tcp://host"}, {"--init-method tcp://host", "tcp://HOST:PORT"}},
       {{"--init-method", "tcp://host:99999"},
@@ -223,6 +225,25 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
     EXPECT_EQ(result.err.find("trainer: "), 0u) << result.err;
     for (const auto& part : parts) expect_parts(result.err, {part});
   }
+}
+
+TEST(TrainingOptions, profile_writes_a_trace_of_what_the_body_did) {
+  const testing::TemporaryFolder folder;
+  const auto path = (folder / "trace.json").string();
+  for (const bool fails : {false, true}) {
+    Program program;
+    const auto result = program.run({"--profile", path.c_str()}, [&] {
+      const ProfileRange range(fails ? "what failed" : "what went well");
+      if (fails) throw std::runtime_error("it broke");
+    });
+    EXPECT_EQ(result.code, fails ? 1 : 0) << result.err;
+    EXPECT_EQ(testing::read_trace(path).count("compute", fails ? "what failed" : "what went well"), 1);
+  }
+  Program program;
+  const auto result = program.run({"--profile", (folder / "no" / "trace.json").c_str()});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_FALSE(result.ran);
+  expect_parts(result.err, {"trainer:", "no/trace.json", "No such file"});
 }
 
 TEST(TrainingOptions, an_exception_becomes_a_message_and_exit_code_1) {

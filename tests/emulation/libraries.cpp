@@ -1,6 +1,6 @@
 // What cuBLAS and cuDNN do on a GPU, the CPU's operations do here, with arguments read as those libraries read them.
-#include "completion.h"
 #include "libraries.h"
+#include "completion.h"
 
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/cudnn.h>
@@ -58,8 +58,7 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   const Array added = adds ? on_host(*bias) : Array();
   in_stream([=] {
     Array product = ops::matmul(left, right);  // y'
-    if (added.defined())
-      product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
+    if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
     Array(out).copy_from(product);
   });
   return !bias || adds;
@@ -79,7 +78,8 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   const bool adds = bias && libraries.add_bias;
   if (kind == Convolution::forward && adds) {
     expect_aligned(*bias);
-    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
+    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(),
+                 "emulated cuDNN: bias does not fit");
   }
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
   const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd batch_norm sampler ddp training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd grad_scaler batch_norm sampler ddp training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
@@ -292,6 +292,43 @@ def make_sgd():
     save("sgd.safetensors", tensors, metadata)
 
 
+# --- grad_scaler.safetensors ---------------------------------------------------------------------------------------------
+
+def make_grad_scaler():
+    generator = torch.Generator().manual_seed(40)
+    inf, nan = float("inf"), float("nan")
+    forms = {
+        "grows": (dict(init_scale=8.0, growth_interval=3), {}),
+        "backs_off": (dict(init_scale=65536.0, growth_interval=2), {0: inf, 1: nan, 5: -inf}),
+        "other_factors": (dict(init_scale=100.0, growth_factor=1.5, backoff_factor=0.3, growth_interval=1), {2: inf, 7: nan}),
+        "at_the_top": (dict(init_scale=2.0**126, growth_interval=1), {}),
+        "below_one": (dict(init_scale=0.75, growth_interval=4), {1: inf, 3: inf}),
+    }
+    tensors, metadata = {}, {}
+    for name, (options, overflows) in forms.items():
+        initial = torch.rand(7, generator=generator) - 0.5
+        weight = nn.Parameter(initial.clone())
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        scaler = torch.amp.GradScaler("cpu", **options)
+        rows = dict(gradients=[], scales=[], trackers=[], weights=[])
+        for step in range(10):
+            gradient = torch.rand(7, generator=generator) - 0.5
+            scaler.scale((weight * gradient).sum()).backward()  # brings up the lazily made scale
+            weight.grad = gradient * scaler.get_scale()
+            if step in overflows:
+                weight.grad[step % 7] = overflows[step]
+            rows["gradients"].append(weight.grad.clone())
+            scaler.step(optimizer)
+            scaler.update()
+            rows["scales"].append(torch.tensor(scaler.get_scale()))
+            rows["trackers"].append(torch.tensor(float(scaler.state_dict()["_growth_tracker"])))
+            rows["weights"].append(weight.detach().clone())
+        tensors[f"{name}/initial"] = initial
+        tensors.update({f"{name}/{key}": torch.stack(values) for key, values in rows.items()})
+        metadata[name] = json.dumps(options)
+    save("grad_scaler.safetensors", tensors, metadata)
+
+
 # --- batch_norm.safetensors --------------------------------------------------------------------------------------------
 
 def make_batch_norm():
@@ -552,7 +589,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = ["ops", "init", "sgd", "batch_norm", "sampler", "ddp", "training"]
+    parts = ["ops", "init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -561,7 +598,8 @@ def main():
     torch.set_num_threads(1)
     for part in args.only:
         print(part, flush=True)
-        {"ops": make_ops, "init": make_init, "sgd": make_sgd, "batch_norm": make_batch_norm,
+        {"ops": make_ops, "init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
+         "batch_norm": make_batch_norm,
          "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data)}[part]()
 
 

@@ -1,0 +1,135 @@
+#include <tandem/autograd/ops.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile.h>
+#include <tandem/optim/grad_scaler.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::optim {
+
+namespace {
+
+// Whether all numbers of all arrays (of one device) are finite. A mean is taken in double and cannot overflow by itself, so
+// it is finite exactly where all its numbers are. One copy to the host, which waits for the device, tells of all.
+bool all_finite(const std::vector<Array>& arrays) {
+  if (arrays.empty()) return true;
+  const Array means =
+      Array::empty({static_cast<std::int64_t>(arrays.size())}, DType::f32, arrays[0].device());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Array numbers = arrays[i].is_contiguous() ? arrays[i].flatten() : arrays[i];
+    const auto at = static_cast<std::int64_t>(i);
+    const Array mean = means.slice(0, at, at + 1).reshape(Dims::filled(numbers.rank(), 1));
+    backend(numbers.device()).reduce(Reduction::mean, numbers, mean);
+  }
+  const auto values = means.to_vector<float>();
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_(options), scale_(static_cast<float>(options.init_scale)) {
+  TANDEM_CHECK(std::isfinite(scale_) && scale_ > 0, "GradScaler: init_scale must be a number above 0, got ",
+               options.init_scale);
+  TANDEM_CHECK(options.growth_factor > 1, "GradScaler: growth_factor must be above 1, got ",
+               options.growth_factor);
+  TANDEM_CHECK(options.backoff_factor > 0 && options.backoff_factor < 1,
+               "GradScaler: backoff_factor must be between 0 and 1, got ", options.backoff_factor);
+  TANDEM_CHECK(options.growth_interval >= 1, "GradScaler: growth_interval must be at least 1, got ",
+               options.growth_interval);
+}
+
+GradScaler::Seen* GradScaler::seen(const Optimizer& optimizer) {
+  for (auto& [known, what] : seen_)
+    if (known == &optimizer) return &what;
+  return nullptr;
+}
+
+Tensor GradScaler::scale(const Tensor& loss) const {
+  if (!options_.enabled) return loss;
+  TANDEM_CHECK(loss.dtype() == DType::f32 || loss.dtype() == DType::f64, "GradScaler::scale: the loss is ",
+               loss.dtype(), ", which the scale would take beyond its largest number; cast() it to f32");
+  return loss * scale_;
+}
+
+void GradScaler::unscale_(Optimizer& optimizer) {
+  if (!options_.enabled) return;
+  TANDEM_CHECK(
+      !seen(optimizer),
+      "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
+      "update() after each step");
+  const ProfileRange range("GradScaler::unscale_");
+  std::vector<Array> gradients;
+  for (const Tensor& parameter : optimizer.parameters())
+    if (const Array gradient = parameter.grad(); gradient.defined() && gradient.numel() > 0)
+      gradients.push_back(gradient);
+  const bool finite = all_finite(gradients);
+  const double inverse = 1.0 / static_cast<double>(scale_);
+  for (Array& gradient : gradients) ops::scale_(gradient, static_cast<float>(inverse));
+  seen_.push_back({&optimizer, {.overflow = !finite}});
+}
+
+bool GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) {
+    optimizer.step();
+    return true;
+  }
+  if (!seen(optimizer)) unscale_(optimizer);
+  Seen& found = *seen(optimizer);
+  TANDEM_CHECK(!found.stepped,
+               "GradScaler::step: this optimizer has made its step; call update() after each step");
+  found.stepped = true;
+  if (!found.overflow) optimizer.step();
+  return !found.overflow;
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  TANDEM_CHECK(!seen_.empty(), "GradScaler::update: no optimizer has made a step since the last update()");
+  const bool overflow =
+      std::any_of(seen_.begin(), seen_.end(), [](const auto& s) { return s.second.overflow; });
+  seen_.clear();
+  if (overflow) {
+    scale_ = static_cast<float>(scale_ * options_.backoff_factor);
+    growth_tracker_ = 0;
+  } else if (++growth_tracker_ == options_.growth_interval) {
+    const auto grown = static_cast<float>(scale_ * options_.growth_factor);
+    if (std::isfinite(grown)) scale_ = grown;
+    growth_tracker_ = 0;
+  }
+}
+
+namespace {
+constexpr std::array names{"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"};
+}
+
+std::vector<NamedArray> GradScaler::state_dict() const {
+  if (!options_.enabled) return {};
+  const std::array values{static_cast<double>(scale_), options_.growth_factor, options_.backoff_factor,
+                          static_cast<double>(options_.growth_interval),
+                          static_cast<double>(growth_tracker_)};
+  std::vector<NamedArray> state;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    state.push_back({names[i], ops::scalar(values[i], DType::f64)});
+  return state;
+}
+
+void GradScaler::load_state_dict(const std::vector<NamedArray>& state) {
+  if (!options_.enabled || state.empty()) return;
+  std::array<double, names.size()> values{};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = std::find_if(state.begin(), state.end(),
+                                    [&](const NamedArray& entry) { return entry.name == names[i]; });
+    TANDEM_CHECK(found != state.end(), "GradScaler: the saved state has no ", names[i]);
+    values[i] = found->array.item();
+  }
+  TANDEM_CHECK(state.size() == names.size(), "GradScaler: the saved state has ", state.size(),
+               " entries, expected ", names.size());
+  GradScaler loaded({values[0], values[1], values[2], static_cast<std::int64_t>(values[3])});
+  loaded.growth_tracker_ = static_cast<std::int64_t>(values[4]);
+  *this = std::move(loaded);
+}
+
+}  // namespace tandem::optim

@@ -1,0 +1,81 @@
+// GradScaler finds overflows on the GPU, and waits for it once.
+#include <tandem/core/ops.h>
+#include <tandem/optim/grad_scaler.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#ifdef TANDEM_EMULATED_CUDA
+#include <cuda_runtime.h>
+#endif
+
+namespace tandem {
+namespace {
+
+const Device cuda = Device::cuda(0);
+
+struct CountingOptimizer : optim::Optimizer {
+  std::vector<Tensor> all;
+  int steps = 0;
+  void step() override { ++steps; }
+  void zero_grad() override {}
+  std::vector<Tensor> parameters() const override { return all; }
+  double lr(int) const override { return 0; }
+  std::vector<NamedArray> state_dict() const override { return {}; }
+  void load_state_dict(const std::vector<NamedArray>&) override {}
+};
+
+// Parameters of several shapes, one with channels last, whose gradients are `value` times 4, but for one element.
+CountingOptimizer optimizer_with(float value, float odd) {
+  CountingOptimizer optimizer;
+  for (const Shape& shape : {Shape{1000}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{}}) {
+    Tensor parameter(ops::zeros(shape, DType::f32, cuda), true);
+    Array gradient = ops::full(shape, 4 * value, DType::f32, cuda);
+    if (shape.rank() == 4) gradient = gradient.channels_last();
+    if (shape.rank() == 2) gradient.select(0, 2).select(0, 4).fill(odd);
+    parameter.set_grad(gradient);
+    optimizer.all.push_back(parameter);
+  }
+  return optimizer;
+}
+
+TEST(CudaGradScaler, StepsAndDividesWhereAllIsFinite) {
+  auto optimizer = optimizer_with(2, 8);
+  optim::GradScaler scaler({.init_scale = 4});
+  EXPECT_TRUE(scaler.step(optimizer));
+  EXPECT_EQ(optimizer.steps, 1);
+  for (const Tensor& parameter : optimizer.all)
+    for (const float v : parameter.grad().to_vector<float>()) ASSERT_EQ(v, 2) << parameter.shape();
+}
+
+TEST(CudaGradScaler, SkipsWhereOneElementIsNot) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float odd : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    auto optimizer = optimizer_with(2, odd);
+    optim::GradScaler scaler({.init_scale = 4});
+    EXPECT_FALSE(scaler.step(optimizer));
+    scaler.update();
+    EXPECT_EQ(optimizer.steps, 0);
+    EXPECT_EQ(scaler.scale(), 2);
+  }
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+TEST(CudaGradScaler, WaitsForTheGpuOnce) {
+  auto optimizer = optimizer_with(1, 1);
+  optim::GradScaler scaler;
+  scaler.step(optimizer);
+  scaler.update();
+  auto& log = emulation::driver().log;
+  log.clear();
+  scaler.step(optimizer);
+  const auto waits = std::count_if(log.begin(), log.end(),
+                                   [](const std::string& line) { return line.starts_with("synchronize"); });
+  EXPECT_EQ(waits, 1);
+}
+#endif
+
+}  // namespace
+}  // namespace tandem
