@@ -1,4 +1,5 @@
 #include <tandem/core/graphed_step.h>
+#include <tandem/core/profile.h>
 
 #include <utility>
 
@@ -26,6 +27,7 @@ Array GraphedStep::operator()(const std::vector<Array>& inputs, const std::vecto
     now.dtypes.push_back(input.dtype());
   }
   if (graph_ && now == recorded_) {
+    const ProfileRange range("replay step");
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_from(inputs[i]);
     graph_->replay();
     return result_;
@@ -42,6 +44,7 @@ Array GraphedStep::operator()(const std::vector<Array>& inputs, const std::vecto
 }
 
 bool GraphedStep::record(const std::vector<Array>& inputs) {
+  const ProfileRange range("record step");
   graph_ = nullptr;
   result_ = {};
   inputs_.clear();

@@ -118,16 +118,18 @@ class TraceFile {
 
   // What was added since the last time. False once something has failed.
   bool write() {
-    if (failure_.empty() && !text_.empty() && !put(text_ + end, size_)) {
-      failure_ = reason(errno);
-      // Back to what was there; the bytes under it are the file's already.
-      if (size_ > 0 && (!put(end, size_) || ::ftruncate(file_, size_ + static_cast<off_t>(end.size())) != 0))
-        failure_ += ", and its end is not valid JSON";
-    } else {
-      size_ += static_cast<off_t>(text_.size());
+    const std::string text = std::exchange(text_, {});
+    if (!failure_.empty()) return false;
+    if (text.empty()) return true;
+    if (put(text + end, size_)) {
+      size_ += static_cast<off_t>(text.size());
+      return true;
     }
-    text_.clear();
-    return failure_.empty();
+    failure_ = reason(errno);
+    // Back to what was there; the bytes under it are the file's already.
+    if (size_ > 0 && (!put(end, size_) || ::ftruncate(file_, size_ + static_cast<off_t>(end.size())) != 0))
+      failure_ += ", and its end is not valid JSON";
+    return false;
   }
 
   void close() {

@@ -98,6 +98,7 @@ NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store
       members_(std::move(members)),
       device_(device),
       rank_(host_->rank()),
+      next_((rank_ + 1) % host_->size()),
       timeout_(host_->timeout()) {
   int least = 0, greatest = 0;
   TANDEM_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -108,14 +109,10 @@ NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store
   task.what = "connecting the GPUs with NCCL";
   task.sequence = ++started_;
   const auto ticket = watchdog_->begin(task.sequence, task.what, task.what);
-  const auto deadline = Clock::now() + timeout_;
   try {
-    communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, [&] {
-      throw_if_failed();
-      if (Clock::now() > deadline) throw PeerError(explain_late(task));
-    });
+    communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, patience_for(task));
   } catch (const std::exception& error) {
-    fail(watchdog_->report(task.what + ": " + error.what()));
+    fail(watchdog_->report(error.what()));
     watchdog_.reset();
     cudaStreamDestroy(stream_);
     throw PeerError(failure_);
@@ -135,6 +132,18 @@ std::string NcclEngine::failure() {
 void NcclEngine::throw_if_failed() {
   const auto known = failure();
   if (!known.empty()) throw PeerError(known);
+}
+
+// How long NCCL may take on the host: while it connects the ranks it needs them.
+std::function<void()> NcclEngine::patience_for(const Task& task) {
+  return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
+    throw_if_failed();
+    const auto now = Clock::now();
+    if (now > deadline) throw PeerError(explain_late(task));
+    if (now < look) return;
+    look = now + look_period;
+    if (has_left(next_)) throw PeerError(find_departed() + " while others wait in " + task.what);
+  };
 }
 
 std::shared_ptr<Work> NcclEngine::start(Operation operation) {
@@ -184,20 +193,15 @@ void NcclEngine::enqueue(Task& task) {
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
   task.sequence = ++started_;
   task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
-  const auto deadline = Clock::now() + timeout_;
   try {
     communicator_->run(
         task.what.c_str(),
         [&](ncclComm_t communicator) { return issue(task.flat, communicator, stream_); },
-        [&] {
-          throw_if_failed();
-          if (Clock::now() > deadline) throw PeerError(explain_late(task));
-        });
+        patience_for(task));
   } catch (const std::exception& error) {
     // Where a peer or the watching thread was first, theirs is the reason.
     throw_if_failed();
-    const auto departed = find_departed();
-    fail(watchdog_->report(error.what() + (departed.empty() ? "" : "; " + departed)));
+    fail(watchdog_->report(error.what()));
     throw PeerError(failure());
   }
   {
@@ -288,27 +292,27 @@ std::string NcclEngine::find_failure() {
     neighbour_left_ = false;
     return "";
   }
-  try {
-    const int next = (rank_ + 1) % static_cast<int>(members_.size());
-    if (!host_->store()->check({left_key(next)}) || (!front && store_->check({ended_key(next)}))) return "";
-  } catch (const std::exception&) {
-    return "";  // without a store the timeout is what remains
-  }
+  if (!has_left(next_) || (!front && store_->check({ended_key(next_)}))) return "";
   if (!std::exchange(neighbour_left_, true)) left_since_ = now;
   if (now - left_since_ < patience || (front && since > left_since_)) return "";
   const auto departed = find_departed();
   return departed.empty() ? "" : departed + " while others wait in " + what;
 }
 
-// "rank 1 (host, pid 4711) has left"
+// Without a store nobody knows; then the timeout is what remains.
+bool NcclEngine::has_left(int rank) {
+  try {
+    return rank != rank_ && host_->store()->check({left_key(rank)});
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// "rank 1 (host, pid 4711) has left"; empty: none has.
 std::string NcclEngine::find_departed() {
   std::vector<int> ranks;
-  try {
-    for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
-      if (r != rank_ && host_->store()->check({left_key(r)})) ranks.push_back(r);
-    }
-  } catch (const std::exception&) {
-    return "";
+  for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+    if (has_left(r)) ranks.push_back(r);
   }
   if (ranks.empty()) return "";
   return names_of(members_, ranks) + (ranks.size() == 1 ? " has left" : " have left");
@@ -324,11 +328,17 @@ bool NcclEngine::is_busy() {
 
 std::string NcclEngine::explain_late(const Task& task) {
   auto ranks = watchdog_->behind(task.sequence);
-  const std::string within = " within " + seconds_text(timeout_);
-  if (ranks.empty()) return task.what + " did not end" + within + ", though all ranks have come to it";
+  std::string text = " within " + seconds_text(timeout_);
+  if (ranks.empty()) {
+    for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+      if (r != rank_) ranks.push_back(r);
+    }
+    text = task.what + " did not end" + text;
+  } else {
+    text = names_of(members_, ranks) + " did not come" + text + " to " + task.what;
+  }
   const auto where = watchdog_->whereabouts(ranks);
-  return names_of(members_, ranks) + " did not come" + within + " to " + task.what +
-         (where.empty() ? "" : ": " + where);
+  return where.empty() ? text : text + ": " + where;
 }
 
 // Any thread. The watching one does the rest.

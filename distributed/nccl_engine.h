@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -73,17 +74,19 @@ class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
   void watch();
   std::vector<Finished> take_finished();
   std::string find_failure();
+  bool has_left(int rank);
   std::string find_departed();
   bool is_busy();
   std::string explain_late(const Task& task);
   void fail(const std::string& failure);
   void throw_if_failed();
+  std::function<void()> patience_for(const Task& task);
 
   const std::shared_ptr<ProcessGroup> host_;
   const std::shared_ptr<Store> store_;
   const Members members_;
   const Device device_;
-  const int rank_;
+  const int rank_, next_;
   const std::chrono::milliseconds timeout_;
   cudaStream_t stream_ = nullptr;
   CudaEvent ready_;  // what the compute stream has done when an operation begins

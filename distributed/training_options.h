@@ -85,8 +85,9 @@ class TrainingOptions {
   const std::string& program() const { return program_; }
   // Where to compute: --device, and on a host with several GPUs the one that LOCAL_RANK says. Known in run()'s body.
   Device device() const { return device_; }
-  // For GraphedStep: device(), or with --no-graph, and with --accumulate, where steps differ, the CPU, which records nothing.
-  Device graph_device() const { return graph && accumulate == 1 ? device_ : Device{}; }
+  // For GraphedStep: device(), or the CPU, which records nothing: with --no-graph, with --accumulate, where steps differ, and
+  // with f16, where each step reads whether its gradients overflowed.
+  Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress; null: none

@@ -44,7 +44,8 @@ class Watchdog {
   // Tells everybody why this rank fails. Returns what the group failed of first, which may be something else.
   std::string report(const std::string& failure);
 
-  // The other ranks that have not come to collective `sequence` or give no sign of life. Reads the store.
+  // The other ranks that have not come to collective `sequence`, or have stopped giving signs of life; not those of
+  // which nothing is known yet. Reads the store.
   std::vector<int> behind(std::uint64_t sequence);
 
   // What `ranks` are doing and when they last gave a sign of life: "rank 1 ... is not in any operation, 12

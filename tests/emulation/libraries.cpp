@@ -1,8 +1,10 @@
 // What cuBLAS and cuDNN do on a GPU, the CPU's operations do here, with arguments read as those libraries read them.
 #include "libraries.h"
+#include "completion.h"
 
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/cudnn.h>
+#include <tandem/core/cuda/runtime.h>
 #include <tandem/core/ops.h>
 
 namespace emulation {
@@ -24,6 +26,19 @@ Array read_as(const Array& a, const ColumnMajor& m) {
   return m.transposed ? stored.transpose(0, 1) : stored;
 }
 
+// `a` as the CPU's operations take it. Like a pointer it keeps no memory alive: a recorded graph may hold it.
+Array on_host(const Array& a) {
+  const auto memory = std::make_shared<Storage>(a.storage()->data(), a.storage()->bytes(), Device{}, [] {});
+  return Array(memory, a.shape(), a.strides(), a.offset(), a.dtype());
+}
+
+// When what is before it in the stream is done, or when the graph that is being recorded is launched.
+void in_stream(const std::function<void()>& work) {
+  if (emulation::record(work)) return;
+  emulation::wait_for(emulation::last_of(current_stream()));
+  work();
+}
+
 void expect_aligned(const Array& a) {
   TANDEM_CHECK(alignment_of(a.raw()) >= 16, "emulated library: ", a.raw(), " is not aligned to 16 bytes");
 }
@@ -33,16 +48,19 @@ void expect_aligned(const Array& a) {
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
   TANDEM_CHECK(a.dim(1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype(),
                "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
-  const Array left = read_as(b, *transpose_of(b)).to(Device{}),
-              right = read_as(a, *transpose_of(a)).to(Device{});
-  Array product = ops::matmul(left, right);  // y'
+  const Array left = on_host(read_as(b, *transpose_of(b))), right = on_host(read_as(a, *transpose_of(a)));
+  const Array out = on_host(read_as(y, {y.dim(1), y.dim(0), y.dim(1), false}));
   const bool adds = bias && emulation::libraries().add_bias;
   if (adds) {
     expect_aligned(*bias);
     TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuBLAS: bias does not fit");
-    product = ops::zip(functors::Add{}, product, bias->to(Device{}).reshape({product.dim(0), 1}));
   }
-  read_as(y, {y.dim(1), y.dim(0), y.dim(1), false}).copy_from(product);
+  const Array added = adds ? on_host(*bias) : Array();
+  in_stream([=] {
+    Array product = ops::matmul(left, right);  // y'
+    if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
+    Array(out).copy_from(product);
+  });
   return !bias || adds;
 }
 
@@ -58,30 +76,27 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     expect_aligned(*a);
   }
   const bool adds = bias && libraries.add_bias;
-  // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
-  const auto write = [&](const Array& to, const Array& result) {
-    Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype())
-        .copy_from(result);
-  };
-  const Array x = arrays.x.to(Device{}), weight = arrays.weight.to(Device{}), y = arrays.y.to(Device{});
-  switch (kind) {
-    case Convolution::forward:
-      if (adds) {
-        expect_aligned(*bias);
-        TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(),
-                     "emulated cuDNN: bias does not fit");
-      }
-      write(arrays.y,
-            ops::conv2d(x, weight, adds ? std::optional(bias->to(Device{})) : std::nullopt, window));
-      break;
-    case Convolution::grad_input:
-      write(arrays.x, ops::conv2d_grad_input(y, weight, window, x.shape()));
-      break;
-    case Convolution::grad_weight:
-      write(arrays.weight,
-            ops::conv2d_grad_weight(x, y, window, weight.dim(0), false, weight.dtype()).weight);
-      break;
+  if (kind == Convolution::forward && adds) {
+    expect_aligned(*bias);
+    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(),
+                 "emulated cuDNN: bias does not fit");
   }
+  const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
+  const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
+  in_stream([=] {
+    // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
+    const auto write = [&](const Array& to, const Array& result) {
+      Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype())
+          .copy_from(result);
+    };
+    switch (kind) {
+      case Convolution::forward: write(y, ops::conv2d(x, weight, added, window)); break;
+      case Convolution::grad_input: write(x, ops::conv2d_grad_input(y, weight, window, x.shape())); break;
+      case Convolution::grad_weight:
+        write(weight, ops::conv2d_grad_weight(x, y, window, weight.dim(0), false, weight.dtype()).weight);
+        break;
+    }
+  });
   return {true, adds, ""};
 }
 

@@ -196,6 +196,10 @@ void set_nccl_failure(int rank, ncclResult_t failure) {
   state.failing_rank = rank;
   state.failure = failure;
 }
+void set_nccl_absent(int rank) {
+  const std::lock_guard lock(nccl_mutex);
+  state.absent_rank = rank;
+}
 void clear_nccl_log() {
   const std::lock_guard lock(nccl_mutex);
   state.log.clear();
@@ -216,7 +220,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
   auto& world = worlds[number];
   if (!world) world = std::make_shared<World>();
   world->size = size;
-  ++world->arrived;
+  if (rank != state.absent_rank) ++world->arrived;
   *communicator = new ncclComm;
   (*communicator)->world = world;
   (*communicator)->rank = rank;

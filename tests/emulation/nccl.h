@@ -80,9 +80,11 @@ struct Nccl {
   std::vector<std::string> log;  // "all_reduce 1000 on rank 0", "register", "abort"
   int failing_rank = -1;         // whose communicator reports `failure` from now on
   ncclResult_t failure = ncclRemoteError;
+  int absent_rank = -1;  // that does not arrive when communicators are made
 };
 // Takes the lock under which the emulation reads and writes it.
 Nccl nccl_state();
+void set_nccl_absent(int rank);  // -1: none
 void set_nccl_failure(int rank, ncclResult_t failure);  // rank -1: none
 void clear_nccl_log();
 
