@@ -264,6 +264,10 @@ TEST(CudaMaxPool, TiesAndNanGoWhereTheyGoOnTheCpu) {
     for (const Window& window : windows) check_pool(awkward({2, 16, 6, 7}, dtype), window);
 }
 
+TEST(CudaMaxPool, WindowsOfNothingButPadding) {
+  check_pool(numbers({2, 16, 2, 2}, DType::f32), {2, 1, 1, 3});
+}
+
 TEST(CudaMaxPool, EmptyBatch) {
   const Array none = Array::empty({0, 3, 4, 4}, DType::f32, cuda);
   const auto pooled = ops::max_pool2d(none, {2, 2, 0, 1});
