@@ -185,8 +185,20 @@ TEST(CudaBatchNorm, ManyChannelsLeaveFewBlocksForTheRows) {
   const auto expected = ops::batch_norm_stats(x), found = ops::batch_norm_stats(x.to(cuda));
   expect_same(expected.mean, found.mean, 4);
   expect_same(expected.m2, found.m2, 16);
-  for (const bool pool : {false, true}) check(x, {.relu = true, .max_pool_2x2 = pool});
-  check_pool(x, {3, 2, 1, 1});
+  check(x, {.relu = true});
+  check_pool(x, {1, 1, 0, 1});
+  const Array y = numbers({1, 4097, 18, 18}, DType::f32);
+  const BatchNormAffine affine = affine_of(4097, DType::f32), there = to(affine, cuda);
+  const BatchNormFusion fusion{.relu = true, .max_pool_2x2 = true};
+  const auto pooled = ops::batch_norm_apply(y, affine, fusion);
+  const auto pooled_there = ops::batch_norm_apply(y.to(cuda), there, fusion);
+  expect_same(pooled.y, pooled_there.y, 8);
+  expect_same(pooled.index, pooled_there.index, 0);
+  const ops::BatchNormSums means{affine.mean, affine.bias}, means_there{there.mean, there.bias};
+  expect_same(ops::batch_norm_grad_input(y, affine, fusion, pooled.y, pooled.index, means, false),
+              ops::batch_norm_grad_input(y.to(cuda), there, fusion, pooled_there.y, pooled_there.index,
+                                         means_there, false),
+              64);
   EXPECT_THROW(ops::batch_norm_stats(Array::empty({1, 131073, 1, 1}, DType::f32, cuda)), Error);
 }
 
@@ -262,6 +274,10 @@ TEST(CudaMaxPool, ForwardAndBackward) {
 TEST(CudaMaxPool, TiesAndNanGoWhereTheyGoOnTheCpu) {
   for (const DType dtype : dtypes)
     for (const Window& window : windows) check_pool(awkward({2, 16, 6, 7}, dtype), window);
+}
+
+TEST(CudaMaxPool, WindowsOfNothingButPadding) {
+  check_pool(numbers({2, 16, 2, 2}, DType::f32), {2, 1, 1, 3});
 }
 
 TEST(CudaMaxPool, EmptyBatch) {
