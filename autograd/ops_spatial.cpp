@@ -89,9 +89,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                 [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
                  b = Saved("batch_norm", bias.value()), affine, fusion, count,
                  exchange = state.training ? state.exchange : nullptr, selected = out.selected,
-                 index = out.index](const Array& grad, Needs needs) -> Gradients {
+                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
                   w.get();
                   b.get();
+                  const Array grad = grad_y.channels_last();  // once for both passes
                   const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
                                                                 affine, fusion, grad);
                   Gradients gradients{Array(), sums.dy_xhat, sums.dy};
