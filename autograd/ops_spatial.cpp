@@ -66,7 +66,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
           state.exchange ? "" : ", or share statistics over ranks (SyncBatchNorm)");
     };
     const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
-    BatchNormUpdate update{state.running_mean, state.running_var, {}, state.momentum, state.eps};
+    BatchNormUpdate update{state.running_mean, state.running_var, {},
+                           state.momentum,     state.eps,         state.num_batches};
     ops::BatchNormStats stats;
     if (state.exchange) {
       stats = state.exchange->combine(ops::batch_norm_stats(x.value()));

@@ -45,12 +45,13 @@ struct BatchNormAffine {
   Array weight, bias;
 };
 
-// What training makes of the statistics of a batch. All (C), in the dtype of the statistics.
+// What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
 struct BatchNormUpdate {
   Array running_mean, running_var;  // moved by `momentum` towards those of the batch, which is not empty
   Array invstd;                     // of the batch; an output
   double momentum;
   double eps;
+  Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
 };
 
 // One parameter for an optimizer to update; all f32 and dense. `momentum` may be null where it is not used.

@@ -41,6 +41,7 @@ void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   there.running_var = update.running_var.to(like.dtype()).contiguous();
   there.invstd = update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
   f(there);
+  if (update.num_batches.defined()) update.num_batches.storage()->written_by("batch_norm");
   const auto write_back = [](Array& to, const Array& from) {
     if (to.storage() == from.storage()) to.storage()->written_by("batch_norm");
     else to.copy_from(from);

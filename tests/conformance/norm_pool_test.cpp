@@ -128,9 +128,12 @@ TEST(CudaBatchNorm, StatisticsMoveTheRunningOnes) {
   for (const DType dtype : dtypes)
     for (const std::int64_t images : {0, 3}) {
       const Array x = numbers({images, 33, 5, 7}, dtype);
-      BatchNormUpdate here{ops::full({33}, 0.25), ops::full({33}, 4), {}, 0.125, 1e-5};
-      BatchNormUpdate at_once{here.running_mean.to(cuda), here.running_var.to(cuda), {}, 0.125, 1e-5};
-      BatchNormUpdate afterwards{here.running_mean.to(cuda), here.running_var.to(cuda), {}, 0.125, 1e-5};
+      const auto update = [](Device device) {
+        return BatchNormUpdate{
+            ops::full({33}, 0.25).to(device),     ops::full({33}, 4).to(device), {}, 0.125, 1e-5,
+            ops::scalar(6, DType::i64).to(device)};
+      };
+      BatchNormUpdate here = update(Device{}), at_once = update(cuda), afterwards = update(cuda);
       ops::batch_norm_stats(x, &here);
       ops::batch_norm_stats(x.to(cuda), &at_once);
       ops::batch_norm_update(ops::batch_norm_stats(x.to(cuda)), afterwards);
@@ -138,6 +141,7 @@ TEST(CudaBatchNorm, StatisticsMoveTheRunningOnes) {
         expect_same(here.running_mean, there.running_mean, 4);
         expect_same(here.running_var, there.running_var, 4);
         expect_same(here.invstd, there.invstd, 4);
+        EXPECT_EQ(there.num_batches.item(), 7);
       }
       EXPECT_EQ(here.running_mean.to_vector<float>()[0] == 0.25f, images == 0);
     }
