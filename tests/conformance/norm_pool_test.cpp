@@ -218,10 +218,11 @@ TEST(CudaBatchNorm, ManyChannelsLeaveFewBlocksForTheRows) {
   const auto pooled_there = ops::batch_norm_apply(y.to(cuda), there, fusion);
   expect_same(pooled.y, pooled_there.y, 8);
   expect_same(pooled.index, pooled_there.index, 0);
-  const ops::BatchNormSums means{affine.mean, affine.bias}, means_there{there.mean, there.bias};
-  expect_same(ops::batch_norm_grad_input(y, affine, fusion, pooled.y, pooled.index, means, false),
+  const Array count = ops::scalar(4);
+  const ops::BatchNormSums sums{affine.mean, affine.bias}, sums_there{there.mean, there.bias};
+  expect_same(ops::batch_norm_grad_input(y, affine, fusion, pooled.y, pooled.index, sums, count, false),
               ops::batch_norm_grad_input(y.to(cuda), there, fusion, pooled_there.y, pooled_there.index,
-                                         means_there, false),
+                                         sums_there, count.to(cuda), false),
               64);
   EXPECT_THROW(ops::batch_norm_stats(Array::empty({1, 131073, 1, 1}, DType::f32, cuda)), Error);
 }
