@@ -9,14 +9,9 @@ namespace tandem {
 // the same order, a rank whose part is empty too. distributed/sync_batch_norm.h implements it on a process group.
 class BatchNormExchange {
  public:
-  struct Statistics {
-    Array mean, m2;  // (C), of the whole batch, in the dtype in which the part's came
-    Array
-        count;  // (): values per channel in the whole batch. An Array, so that a device need not be waited for
-  };
-
   virtual ~BatchNormExchange() = default;
-  virtual Statistics combine(const ops::BatchNormStats& mine) = 0;
+  // Of the whole batch, in the dtype in which the part's came.
+  virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
   virtual ops::BatchNormSums add(const ops::BatchNormSums& mine) = 0;
 };
 

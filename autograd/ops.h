@@ -66,6 +66,7 @@ struct BatchNormState {
   double eps = 1e-5;
   // In training, where the rest of the batch is on other ranks; null: x is the whole batch.
   std::shared_ptr<BatchNormExchange> exchange = nullptr;
+  Array num_batches = {};  // () i64, counts the batches of training; undefined where nobody counts
 };
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion = {});

@@ -43,11 +43,6 @@ Tensor max_pool2d(const Tensor& x, const Window& window) {
 
 namespace {
 
-void update_running(Array& running, double momentum, const Array& observed) {
-  ops::scale_(running, 1 - momentum);
-  ops::add_(running, ops::map(functors::Affine{momentum, 0}, observed));
-}
-
 Array inverse_sqrt(const Array& variance, double eps) {
   const Array std = ops::map(functors::Sqrt{}, ops::map(functors::Affine{1, eps}, variance));
   return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
@@ -64,30 +59,32 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " has ", x.dim(1),
                  " channels, but weight, bias or running statistics have shape ", a.shape());
   BatchNormAffine affine{{}, {}, weight.value(), bias.value()};
-  Array count;  // (): values per channel that share statistics; undefined in evaluation
+  std::optional<Array> count;  // (): values per channel that share statistics; none in evaluation
   if (state.training) {
-    const auto mine = ops::batch_norm_stats(x.value());
-    BatchNormExchange::Statistics stats{
-        mine.mean, mine.m2,
-        ops::scalar(static_cast<double>(mine.count), mine.mean.dtype(), mine.mean.device())};
-    if (state.exchange) stats = state.exchange->combine(mine);
-    count = stats.count;
-    // Several values here are several in all; only otherwise is the count of all ranks worth waiting for.
-    const double values = mine.count > 1 ? static_cast<double>(mine.count) : count.item();
-    TANDEM_CHECK(
-        values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
-        state.exchange ? " and not one more value on all other ranks" : "",
-        ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
-        "short one (drop_last)",
-        state.exchange ? "" : ", or share statistics over ranks (SyncBatchNorm)");
-    const Array variance = ops::zip(functors::Div{}, stats.m2, count);
-    affine.mean = stats.mean;
-    affine.invstd = inverse_sqrt(variance, state.eps);
-    if (values > 0) {
-      update_running(state.running_mean, state.momentum, stats.mean);
-      update_running(state.running_var, state.momentum,
-                     ops::zip(functors::Div{}, stats.m2, ops::map(functors::Affine{1, -1}, count)));
+    const auto check_values = [&](double values) {
+      TANDEM_CHECK(
+          values != 1, "batch_norm: expected more than 1 value per channel in training, got input ",
+          x.shape(), state.exchange ? " and not one more value on all other ranks" : "",
+          ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+          "short one (drop_last)",
+          state.exchange ? "" : ", or share statistics over ranks (SyncBatchNorm)");
+    };
+    const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
+    BatchNormUpdate update{state.running_mean, state.running_var, {},
+                           state.momentum,     state.eps,         state.num_batches};
+    ops::BatchNormStats stats;
+    if (state.exchange) {
+      stats = state.exchange->combine(ops::batch_norm_stats(x.value()));
+      // Several values here are several in all; only otherwise is the count of all ranks worth waiting for.
+      if (values_here <= 1) check_values(stats.count.item());
+      ops::batch_norm_update(stats, update);
+    } else {
+      check_values(static_cast<double>(values_here));
+      stats = ops::batch_norm_stats(x.value(), &update);
     }
+    affine.mean = stats.mean;
+    affine.invstd = update.invstd;
+    count = stats.count;
   } else {
     affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
     affine.invstd = inverse_sqrt(state.running_var, state.eps);
@@ -97,22 +94,18 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                 [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", weight.value()),
                  b = Saved("batch_norm", bias.value()), affine, fusion, count,
                  exchange = state.training ? state.exchange : nullptr, selected = out.selected,
-                 index = out.index](const Array& grad, Needs needs) -> Gradients {
+                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
                   w.get();
                   b.get();
+                  const Array grad = grad_y.channels_last();  // once for both passes
                   const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
                                                                 affine, fusion, grad);
                   Gradients gradients{Array(), sums.dy_xhat, sums.dy};
                   if (needs[0]) {
                     const auto all = exchange ? exchange->add(sums) : sums;
-                    const auto mean = [&count](const Array& sum) {
-                      return count.defined() ? ops::zip(functors::Div{}, sum, count)
-                                             : ops::zeros(sum.shape(), sum.dtype(), sum.device());
-                    };
-                    const ops::BatchNormSums means{mean(all.dy), mean(all.dy_xhat)};
                     const bool in_place = needs.is_last_run() && in.is_unshared();
                     gradients[0] =
-                        ops::batch_norm_grad_input(in, affine, fusion, grad, index, means, in_place);
+                        ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
                   }
                   return gradients;
                 });

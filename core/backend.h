@@ -45,6 +45,15 @@ struct BatchNormAffine {
   Array weight, bias;
 };
 
+// What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
+struct BatchNormUpdate {
+  Array running_mean, running_var;  // moved by `momentum` towards those of the batch, which is not empty
+  Array invstd;                     // of the batch; an output
+  double momentum;
+  double eps;
+  Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
+};
+
 // One parameter for an optimizer to update; all f32 and dense. `momentum` may be null where it is not used.
 struct SgdSegment {
   float* parameter;
@@ -108,8 +117,12 @@ class Backend {
                                const Array& grad_x) = 0;
 
   // Training-mode batch normalisation in phases, so that statistics of several ranks can be combined in between.
-  // Per channel: mean (C) and m2 (C), the sum of squared deviations from it.
-  virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) = 0;
+  // Per channel: mean (C) and m2 (C), the sum of squared deviations from it; count (): values of a channel. Where they are
+  // those of the whole batch, the update comes with them; otherwise null, and batch_norm_update follows.
+  virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2, const Array& count,
+                                const BatchNormUpdate* update) = 0;
+  virtual void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
+                                 const BatchNormUpdate& update) = 0;
   // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
   // `index` (u8) its place in the window, 255 where ReLU stopped it.
   virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
@@ -118,10 +131,11 @@ class Backend {
   // x is `selected` when pooling.
   virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                       const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) = 0;
-  // grad_x from the two sums above (over all ranks, divided by the count of all ranks). grad_x may be x itself.
+  // grad_x from the two sums above and the count (), all of all ranks; count is null where mean and invstd are running ones,
+  // which don't depend on x. grad_x may be x itself.
   virtual void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                     const Array& grad_y, const Array& index, const Array& mean_dy,
-                                     const Array& mean_dy_xhat, const Array& grad_x) = 0;
+                                     const Array& grad_y, const Array& index, const Array& sum_dy,
+                                     const Array& sum_dy_xhat, const Array* count, const Array& grad_x) = 0;
 
   // Along the last dimension of x (rows, classes).
   virtual void log_softmax(const Array& x, const Array& y) = 0;

@@ -48,9 +48,11 @@ Array max_pool2d_grad(const Array& grad_y, const Array& index, const Window& win
 
 struct BatchNormStats {
   Array mean, m2;  // (C)
-  std::int64_t count;
+  Array count;     // (): values of a channel
 };
-BatchNormStats batch_norm_stats(const Array& x);
+// With an update: x is the whole batch. It may have running statistics in any floating dtype, and gets its invstd.
+BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
+void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update);
 struct BatchNormOutput {
   Array y;
   Array selected, index;  // only with pooling
@@ -61,10 +63,10 @@ struct BatchNormSums {
 };
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
-// in_place: the gradient may be written over x, which halves the memory that this pass touches.
+// From the sums and the count of all ranks; no count: the statistics don't depend on x. in_place: the gradient may be written over x, which halves the memory that this pass touches.
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                            const Array& grad_y, const Array& index, const BatchNormSums& means,
-                            bool in_place);
+                            const Array& grad_y, const Array& index, const BatchNormSums& sums,
+                            const std::optional<Array>& count, bool in_place);
 
 Array log_softmax(const Array& x);  // over the last dimension
 Array log_softmax_grad(const Array& y, const Array& grad_y);

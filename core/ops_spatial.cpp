@@ -30,6 +30,26 @@ void check_image(const Array& x, const char* operation) {
 
 DType statistics_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
+// Calls f with the running statistics as the back-ends want them.
+template <class F>
+void with_dense(BatchNormUpdate& update, const Array& like, F f) {
+  TANDEM_CHECK(update.running_mean.device() == like.device() && update.running_var.device() == like.device(),
+               "batch_norm: input is on ", like.device(), ", running statistics on ",
+               update.running_mean.device());
+  BatchNormUpdate there = update;
+  there.running_mean = update.running_mean.to(like.dtype()).contiguous();
+  there.running_var = update.running_var.to(like.dtype()).contiguous();
+  there.invstd = update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
+  f(there);
+  if (update.num_batches.defined()) update.num_batches.storage()->written_by("batch_norm");
+  const auto write_back = [](Array& to, const Array& from) {
+    if (to.storage() == from.storage()) to.storage()->written_by("batch_norm");
+    else to.copy_from(from);
+  };
+  write_back(update.running_mean, there.running_mean);
+  write_back(update.running_var, there.running_var);
+}
+
 BatchNormAffine dense(const BatchNormAffine& a) {
   return {a.mean.contiguous(), a.invstd.contiguous(), a.weight.contiguous(), a.bias.contiguous()};
 }
@@ -96,14 +116,25 @@ Array max_pool2d_grad(const Array& grad_y, const Array& index, const Window& win
   return grad_x;
 }
 
-BatchNormStats batch_norm_stats(const Array& x) {
+BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
   check_image(x, "batch_norm");
   const Shape channels{x.dim(1)};
-  BatchNormStats stats{Array::empty(channels, statistics_dtype(x), x.device()),
-                       Array::empty(channels, statistics_dtype(x), x.device()),
-                       x.dim(0) * x.dim(2) * x.dim(3)};
-  backend(x.device()).batch_norm_stats(x.channels_last(), stats.mean, stats.m2);
+  const BatchNormStats stats{Array::empty(channels, statistics_dtype(x), x.device()),
+                             Array::empty(channels, statistics_dtype(x), x.device()),
+                             Array::empty({}, statistics_dtype(x), x.device())};
+  const auto compute = [&](const BatchNormUpdate* dense) {
+    backend(x.device()).batch_norm_stats(x.channels_last(), stats.mean, stats.m2, stats.count, dense);
+  };
+  if (update) with_dense(*update, stats.mean, [&](const BatchNormUpdate& dense) { compute(&dense); });
+  else compute(nullptr);
   return stats;
+}
+
+void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update) {
+  with_dense(update, stats.mean, [&](const BatchNormUpdate& dense) {
+    backend(stats.mean.device())
+        .batch_norm_update(stats.mean.contiguous(), stats.m2.contiguous(), stats.count, dense);
+  });
 }
 
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion) {
@@ -139,13 +170,14 @@ BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affi
 }
 
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                            const Array& grad_y, const Array& index, const BatchNormSums& means,
-                            bool in_place) {
+                            const Array& grad_y, const Array& index, const BatchNormSums& sums,
+                            const std::optional<Array>& count, bool in_place) {
   const Array grad_x =
       in_place && x.is_channels_last() ? x : Array::empty_channels_last(x.shape(), x.dtype(), x.device());
   backend(x.device())
       .batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
-                             means.dy, means.dy_xhat, grad_x);
+                             sums.dy.contiguous(), sums.dy_xhat.contiguous(), count ? &*count : nullptr,
+                             grad_x);
   return grad_x;
 }
 

@@ -15,14 +15,14 @@ class GroupExchange : public BatchNormExchange {
   GroupExchange(std::shared_ptr<ProcessGroup> group, const std::string& layer)
       : group_(std::move(group)), statistics_("statistics of " + layer), sums_("gradient sums of " + layer) {}
 
-  Statistics combine(const ops::BatchNormStats& mine) override {
+  ops::BatchNormStats combine(const ops::BatchNormStats& mine) override {
     const std::int64_t channels = mine.mean.numel();
     // f64: exact counts, and nothing is lost on top of what each rank's own sums have lost.
     const Device device = mine.mean.device();
     const Array message = Array::empty({2 * channels + 1}, DType::f64, device);
     message.slice(0, 0, channels).copy_from(mine.mean);
     message.slice(0, channels, 2 * channels).copy_from(mine.m2);
-    message.slice(0, 2 * channels, 2 * channels + 1).fill(static_cast<double>(mine.count));
+    message.slice(0, 2 * channels, 2 * channels + 1).copy_from(mine.count);
 
     const Array all = Array::empty({group_->size(), 2 * channels + 1}, DType::f64, device);
     std::vector<Array> rows;

@@ -16,9 +16,8 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
   BatchNormState state{running_mean.value(), running_var.value(), is_training()};
   state.eps = options_.eps;
   if (is_training()) {
-    Array count = num_batches_tracked.value();
-    ops::add_(count, ops::scalar(1, DType::i64, count.device()));
-    state.momentum = options_.momentum ? *options_.momentum : 1 / count.item();
+    state.num_batches = num_batches_tracked.value();
+    state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
     state.exchange = exchange_;
   }
   return batch_norm(x, weight, bias, state, fusion);

@@ -3,6 +3,7 @@
 //
 // Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and are
 // combined in order, in double: the result does not depend on the number of threads.
+#include <tandem/core/batch_norm_update.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
@@ -71,7 +72,8 @@ struct Pair {
 
 }  // namespace
 
-void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const Array& m2_out) {
+void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const Array& m2_out,
+                                  const Array& count_out, const BatchNormUpdate* update) {
   const std::int64_t channels = x.dim(1), rows = x.dim(0) * x.dim(2) * x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -115,6 +117,18 @@ void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const A
     sum_over_rows<C>(rows, channels, part, combine);
     std::copy(mean.begin(), mean.end(), mean_out.data<C>());
     std::copy(m2.begin(), m2.end(), m2_out.data<C>());
+    *count_out.data<C>() = static_cast<C>(count);
+  });
+  if (update) batch_norm_update(mean_out, m2_out, count_out, *update);
+}
+
+void CpuBackend::batch_norm_update(const Array& mean, const Array& m2, const Array& count,
+                                   const BatchNormUpdate& update) {
+  dispatch_floating(mean.dtype(), "batch_norm", [&](auto type) {
+    using C = compute_t<decltype(type)>;
+    const BatchNormTracker<C> track(update);
+    for (std::int64_t c = 0; c < mean.numel(); ++c)
+      track(c, mean.data<C>()[c], m2.data<C>()[c], *count.data<C>());
   });
 }
 
@@ -220,8 +234,8 @@ void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& a
 }
 
 void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                       const Array& grad_y, const Array& index, const Array& mean_dy,
-                                       const Array& mean_dy_xhat, const Array& grad_x) {
+                                       const Array& grad_y, const Array& index, const Array& sum_dy,
+                                       const Array& sum_dy_xhat, const Array* count, const Array& grad_x) {
   const std::int64_t channels = x.dim(1), width = x.dim(3), height = x.dim(2), images = x.dim(0);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -229,9 +243,9 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     const Coefficients<C> k(affine);
     // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
     std::vector<C> slope(channels), offset(channels);
-    for (std::int64_t c = 0; c < channels; ++c) {
-      slope[c] = -k.scale[c] * k.invstd[c] * mean_dy_xhat.data<C>()[c];
-      offset[c] = -k.scale[c] * mean_dy.data<C>()[c] - slope[c] * k.mean[c];
+    for (std::int64_t c = 0; count && c < channels; ++c) {
+      slope[c] = -k.scale[c] * k.invstd[c] * (sum_dy_xhat.data<C>()[c] / *count->data<C>());
+      offset[c] = -k.scale[c] * (sum_dy.data<C>()[c] / *count->data<C>()) - slope[c] * k.mean[c];
     }
     const T* in = static_cast<const T*>(x.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());

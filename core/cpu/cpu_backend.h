@@ -46,14 +46,17 @@ class CpuBackend final : public Backend {
                        const Array& grad_x) override;
 
   // batch_norm.cpp
-  void batch_norm_stats(const Array& x, const Array& mean, const Array& m2) override;
+  void batch_norm_stats(const Array& x, const Array& mean, const Array& m2, const Array& count,
+                        const BatchNormUpdate* update) override;
+  void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
+                         const BatchNormUpdate& update) override;
   void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
                         const Array& selected, const Array& index) override;
   void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                               const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) override;
   void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                             const Array& grad_y, const Array& index, const Array& mean_dy,
-                             const Array& mean_dy_xhat, const Array& grad_x) override;
+                             const Array& grad_y, const Array& index, const Array& sum_dy,
+                             const Array& sum_dy_xhat, const Array* count, const Array& grad_x) override;
 
   // loss.cpp
   void log_softmax(const Array& x, const Array& y) override;

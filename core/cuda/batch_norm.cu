@@ -1,5 +1,6 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small batches, by
 // how many they are: each phase is one kernel that goes over the activations once.
+#include <tandem/core/batch_norm_update.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/channel_sums.cuh>
 
@@ -112,12 +113,23 @@ struct MomentsOfRows {
 
 template <class C>
 struct WriteMoments {
-  C *mean, *m2;
+  C *mean, *m2, *count;
+  bool updates;
+  BatchNormTracker<C> track;
   __device__ void operator()(std::int64_t c, const Moments<double, 1>& whole) const {
     mean[c] = static_cast<C>(whole.mean[0]);
     m2[c] = static_cast<C>(whole.m2[0]);
+    if (c == 0) *count = static_cast<C>(whole.count);
+    if (updates) track(c, mean[c], m2[c], static_cast<C>(whole.count));
   }
 };
+
+template <class C>
+__global__ void update_statistics(std::int64_t channels, const C* mean, const C* m2, const C* count,
+                                  BatchNormTracker<C> track) {
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (c < channels) track(c, mean[c], m2[c], *count);
+}
 
 template <class T, int lanes>
 struct GradSumsOfRows {
@@ -213,16 +225,23 @@ __global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePoi
   }
 }
 
+// Of all ranks. count null: the statistics don't depend on x.
+template <class C>
+struct SumPointers {
+  const C *dy, *dy_xhat, *count;
+};
+
 // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
 template <class C, int lanes>
 struct GradCoefficients : Coefficients<C, lanes> {
   Numbers<C, lanes> slope, offset;
-  __device__ GradCoefficients(const AffinePointers<C>& affine, const C* mean_dy, const C* mean_dy_xhat,
-                              std::int64_t c)
+  __device__ GradCoefficients(const AffinePointers<C>& affine, const SumPointers<C>& sums, std::int64_t c)
       : Coefficients<C, lanes>(affine, c) {
     for (int j = 0; j < lanes; ++j) {
-      slope[j] = -this->scale[j] * affine.invstd[c + j] * mean_dy_xhat[c + j];
-      offset[j] = -this->scale[j] * mean_dy[c + j] - slope[j] * this->mean[j];
+      slope[j] = offset[j] = 0;
+      if (!sums.count) continue;
+      slope[j] = -this->scale[j] * affine.invstd[c + j] * (sums.dy_xhat[c + j] / *sums.count);
+      offset[j] = -this->scale[j] * (sums.dy[c + j] / *sums.count) - slope[j] * this->mean[j];
     }
   }
 };
@@ -230,10 +249,10 @@ struct GradCoefficients : Coefficients<C, lanes> {
 template <class T, int lanes>
 __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, const T* x,
                                   AffinePointers<compute_t<T>> affine, bool relu, const T* grad_y,
-                                  const compute_t<T>* mean_dy, const compute_t<T>* mean_dy_xhat, T* grad_x) {
+                                  SumPointers<compute_t<T>> sums, T* grad_x) {
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
-  const GradCoefficients<compute_t<T>, lanes> k(affine, mean_dy, mean_dy_xhat, at.channel);
+  const GradCoefficients<compute_t<T>, lanes> k(affine, sums, at.channel);
   for (std::int64_t row = at.row; row < rows; row += at.step) {
     const auto v = load<lanes>(x + row * channels + at.channel);
     auto grad = load<lanes>(grad_y + row * channels + at.channel);
@@ -249,12 +268,12 @@ __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, cons
 template <class T, int lanes>
 __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
                                            AffinePointers<compute_t<T>> affine, const T* grad_y,
-                                           const std::uint8_t* index, const compute_t<T>* mean_dy,
-                                           const compute_t<T>* mean_dy_xhat, T* grad_x) {
+                                           const std::uint8_t* index, SumPointers<compute_t<T>> sums,
+                                           T* grad_x) {
   using C = compute_t<T>;
   const ChannelPlace at(lanes);
   if (at.channel >= size.channels) return;
-  const GradCoefficients<C, lanes> k(affine, mean_dy, mean_dy_xhat, at.channel);
+  const GradCoefficients<C, lanes> k(affine, sums, at.channel);
   const std::int64_t squares_h = (size.height + 1) / 2, squares_w = (size.width + 1) / 2;
   const std::int64_t squares = size.images * squares_h * squares_w;
   for (std::int64_t s = at.row; s < squares; s += at.step) {
@@ -298,18 +317,31 @@ T* out(const Array& array) {
 
 }  // namespace
 
-void CudaBackend::batch_norm_stats(const Array& x, const Array& mean, const Array& m2) {
+void CudaBackend::batch_norm_stats(const Array& x, const Array& mean, const Array& m2, const Array& count,
+                                   const BatchNormUpdate* update) {
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
+    WriteMoments<C> write{out<C>(mean), out<C>(m2), out<C>(count), update != nullptr, {}};
+    if (update) write.track = BatchNormTracker<C>(*update);
     cuda::with_lanes<T>(
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          cuda::sum_over_rows<Moments<C, L>>(x, MomentsOfRows<T, L>{in<T>(x)},
-                                             WriteMoments<C>{out<C>(mean), out<C>(m2)});
+          cuda::sum_over_rows<Moments<C, L>>(x, MomentsOfRows<T, L>{in<T>(x)}, write);
         },
         x);
+  });
+}
+
+void CudaBackend::batch_norm_update(const Array& mean, const Array& m2, const Array& count,
+                                    const BatchNormUpdate& update) {
+  dispatch_floating(mean.dtype(), "batch_norm", [&](auto type) {
+    using C = compute_t<decltype(type)>;
+    const std::int64_t channels = mean.numel();
+    const dim3 blocks(static_cast<unsigned>((channels + ChannelTiles::threads - 1) / ChannelTiles::threads));
+    cuda::launch(update_statistics<C>, blocks, dim3(ChannelTiles::threads), channels, in<C>(mean), in<C>(m2),
+                 in<C>(count), BatchNormTracker<C>(update));
   });
 }
 
@@ -365,13 +397,14 @@ void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& 
 }
 
 void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                        const Array& grad_y, const Array& index, const Array& mean_dy,
-                                        const Array& mean_dy_xhat, const Array& grad_x) {
+                                        const Array& grad_y, const Array& index, const Array& sum_dy,
+                                        const Array& sum_dy_xhat, const Array* count, const Array& grad_x) {
   const std::int64_t channels = x.dim(1);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
     const AffinePointers<C> k(affine);
+    const SumPointers<C> sums{in<C>(sum_dy), in<C>(sum_dy_xhat), count ? in<C>(*count) : nullptr};
     if (!fusion.max_pool_2x2) {
       cuda::with_lanes<T>(
           channels,
@@ -380,7 +413,7 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
             const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
             const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
             cuda::launch(grad_of_normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k,
-                         fusion.relu, in<T>(grad_y), in<C>(mean_dy), in<C>(mean_dy_xhat), out<T>(grad_x));
+                         fusion.relu, in<T>(grad_y), sums, out<T>(grad_x));
           },
           x, grad_y, grad_x);
       return;
@@ -393,8 +426,7 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
           const std::int64_t squares = size.images * ((size.height + 1) / 2) * ((size.width + 1) / 2);
           const ChannelTiles tiles(squares, channels, L, sizeof(T), 1, many);
           cuda::launch(grad_of_normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k,
-                       in<T>(grad_y), in<std::uint8_t>(index), in<C>(mean_dy), in<C>(mean_dy_xhat),
-                       out<T>(grad_x));
+                       in<T>(grad_y), in<std::uint8_t>(index), sums, out<T>(grad_x));
         },
         x, grad_y, index, grad_x);
   });

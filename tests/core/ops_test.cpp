@@ -265,7 +265,7 @@ TEST(Ops, BatchNormStatisticsAreStable) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 10000.0f + static_cast<float>(i % 8) * 0.125f;
   const Array x = Array::from(values, {2, 3, 50, 50});
   const auto stats = ops::batch_norm_stats(x);
-  EXPECT_EQ(stats.count, 5000);
+  EXPECT_EQ(stats.count.item(), 5000);
   for (int c = 0; c < 3; ++c) {
     double mean = 0, m2 = 0;
     const auto channel = x.select(1, c).to_vector<double>();
