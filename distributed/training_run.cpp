@@ -140,6 +140,9 @@ class TrainingRun::Implementation {
     const bool complete = completes_step();
     const int in_step = parts();
     ++state_.position;
+    // A GPU works behind the host, which waits for it only here.
+    const bool is_last = epoch_is_complete() || (complete && state_.step + 1 >= options_.max_steps);
+    if (is_last) synchronize(loss.device());
     epoch_seconds_ = seconds_since(epoch_start_);
     if (console_.wants_progress()) show_progress(loss);
     if (!complete) return true;
@@ -305,11 +308,12 @@ class TrainingRun::Implementation {
     Array mean = step_loss_.clone();
     if (batches > 1) ops::scale_(mean, 1.0 / batches);
     group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
+    const double value = mean.item();  // what a GPU has not done by now is done before the time is taken
     const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
     metrics_.write({{"kind", "step"},
                     {"epoch", epoch_},
                     {"step", state_.step},
-                    {"loss", mean.item()},
+                    {"loss", value},
                     {"lr", optimizer_.lr()},
                     {"images_per_second", rate}});
     line_start_ = Clock::now();
