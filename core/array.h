@@ -53,7 +53,8 @@ class Array {
   template <class T>
   T* data() const {
     TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());
-    TANDEM_CHECK(device().is_cpu(), "array is on ", device(), ", where this program can't look: copy it with to(Device{})");
+    TANDEM_CHECK(device().is_cpu(), "array is on ", device(),
+                 ", where this program can't look: copy it with to(Device{})");
     return static_cast<T*>(raw());
   }
 

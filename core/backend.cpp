@@ -26,11 +26,14 @@ Cuda cuda_devices;
 
 Backend& backend(Device device) {
   if (device.is_cpu()) return cpu_backend();
-  TANDEM_CHECK(cuda_devices.of_device, device, ": this build has no CUDA back-end (cmake --preset cuda); use the cpu device");
+  TANDEM_CHECK(cuda_devices.of_device, device,
+               ": this build has no CUDA back-end (cmake --preset cuda); use the cpu device");
   return cuda_devices.of_device(device.index);
 }
 
-void set_cuda_backend(Backend& (*of_device)(int index), int (*device_count)()) { cuda_devices = {of_device, device_count}; }
+void set_cuda_backend(Backend& (*of_device)(int index), int (*device_count)()) {
+  cuda_devices = {of_device, device_count};
+}
 
 int device_count(Device::Kind kind) { return kind == Device::Kind::cpu ? 1 : cuda_devices.device_count(); }
 
@@ -46,7 +49,8 @@ Device parse_device(std::string_view text) {
     const std::string_view number = text.substr(prefix.size());
     int index = -1;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return Device::cuda(index);
+    if (error == std::errc() && end == number.data() + number.size() && index >= 0)
+      return Device::cuda(index);
   }
   detail::fail("'", text, "' is not a device: expected cpu, cuda or cuda:1");
 }

@@ -79,7 +79,8 @@ class TrainingOptions {
   std::string metrics;         // a file; empty: none
   std::int64_t log_every = 0;  // steps; 0: no step lines
   bool graph = true;           // --no-graph
-  std::string profile;         // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
+  std::string
+      profile;  // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
   bool quiet = false;
 
   const std::string& program() const { return program_; }

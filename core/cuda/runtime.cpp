@@ -20,7 +20,8 @@ const char* advice(cudaError_t status) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer to see which";
+      return ": a kernel failed, and this process can't use the GPU any more; run it under compute-sanitizer "
+             "to see which";
     default: return "";
   }
 }

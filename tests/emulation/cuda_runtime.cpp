@@ -27,7 +27,7 @@ struct EmulatedGraph {
 namespace emulation {
 namespace {
 
-std::recursive_mutex mutex;  // the GPU does one thing at a time
+std::recursive_mutex mutex;                              // the GPU does one thing at a time
 thread_local EmulatedStream* captured_stream = nullptr;  // this thread's work goes there: see StreamGuard
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -89,7 +89,8 @@ class Block {
     fiber->context.uc_stack.ss_sp = fiber->stack.get();
     fiber->context.uc_stack.ss_size = stack_bytes;
     fiber->context.uc_link = nullptr;
-    makecontext(&fiber->context, [] { now->work(); }, 0);
+    makecontext(
+        &fiber->context, [] { now->work(); }, 0);
     fibers_.push_back(std::move(fiber));
     return fibers_.back().get();
   }
@@ -137,7 +138,8 @@ class Block {
     }
     if (free.empty()) {
       // A GPU would hang or do anything at all.
-      std::fprintf(stderr, "emulated kernel: %u threads wait at a barrier that others never reach\n", at_block);
+      std::fprintf(stderr, "emulated kernel: %u threads wait at a barrier that others never reach\n",
+                   at_block);
       std::abort();
     }
     waiting_ = std::move(stay);
@@ -286,7 +288,8 @@ cudaError_t cudaFree(void* data) {
   const std::lock_guard lock(mutex);
   const auto block = blocks.find(data);
   if (block == blocks.end()) return cudaErrorInvalidValue;
-  if (const auto error = log_call("cudaFree " + std::to_string(block->second)); error != cudaSuccess) return error;
+  if (const auto error = log_call("cudaFree " + std::to_string(block->second)); error != cudaSuccess)
+    return error;
   driver().used_bytes -= block->second;
   blocks.erase(block);
   std::free(data);
@@ -305,7 +308,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = driver().total_bytes - driver().used_bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
   const auto error = log_call("copy " + std::to_string(bytes));
   if (error == cudaSuccess) submit(stream, [=] { std::memmove(to, from, bytes); });
   return error;
@@ -363,7 +367,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!captured_stream) event->after = last_of(stream);
   return log_call("record event");
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return is_done(event->after) ? cudaSuccess : cudaErrorNotReady; }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return is_done(event->after) ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   wait_for(event->after);
   return log_call("synchronize event");
