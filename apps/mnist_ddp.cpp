@@ -82,9 +82,9 @@ int main(int argc, char** argv) {
 
     optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
     TrainingRun run(options, group, model, optimizer, loader, &scaler);
-    // On a GPU all of it is recorded once, and then one call.
+    // On a GPU all of it is recorded once, and then one call; f16 waits for the GPU in each step, which can't be recorded.
     GraphedStep step(
-        options.graph_device(),
+        scaler.is_enabled() ? Device{} : options.graph_device(),
         [&](const std::vector<Array>& batch) {
           if (run.begins_step()) optimizer.zero_grad();
           const Autocast autocast(options.dtype);
