@@ -64,6 +64,7 @@ void CpuBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const 
           const std::int64_t i = place[from + c];
           const std::int64_t h = h0 + i / window.kernel.w * window.dilation.h,
                              w = w0 + i % window.kernel.w * window.dilation.w;
+          if (h < 0 || h >= height || w < 0 || w >= width) continue;  // the window saw nothing but padding
           T& target = image[(h * width + w) * channels + c];
           target = static_cast<T>(static_cast<C>(target) + static_cast<C>(grad[from + c]));
         }

@@ -237,6 +237,14 @@ TEST(Ops, MaxPoolKeepsNanAndTakesTheFirstOfEquals) {
   EXPECT_EQ(infinite.y.to_vector<float>(), Floats(1, -INFINITY));
 }
 
+TEST(Ops, MaxPoolOfNothingButPaddingHasNoGradient) {
+  const Window around{2, 1, 1, 3};
+  const auto pooled = ops::max_pool2d(ops::ones({1, 1, 2, 2}), around);
+  EXPECT_EQ(pooled.y.to_vector<float>(), Floats(1, -INFINITY));
+  const Array grad = ops::max_pool2d_grad(ops::ones(pooled.y.shape()), pooled.index, around, {1, 1, 2, 2});
+  EXPECT_EQ(grad.to_vector<float>(), Floats(4, 0));
+}
+
 TEST(Ops, BatchNormErrors) {
   const Array x = counting({2, 3, 2, 2});
   const BatchNormAffine good{ops::zeros({3}), ops::ones({3}), ops::ones({3}), ops::zeros({3})};
