@@ -35,8 +35,7 @@ Operation flatten(const Operation& given) {
   const bool reads_outputs = flat.inputs.empty();
   for (auto& output : flat.outputs) {
     if (output.device().is_cpu() && output.is_contiguous()) continue;
-    output =
-        reads_outputs ? output.to(Device{}).contiguous() : Array::empty(output.shape(), output.dtype());
+    output = reads_outputs ? output.to(Device{}).contiguous() : Array::empty(output.shape(), output.dtype());
   }
   return flat;
 }

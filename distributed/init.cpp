@@ -42,7 +42,9 @@ std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Devi
 }
 #else
 [[noreturn]] void require_nccl() {
-  detail::fail("this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or mpi");
+  detail::fail(
+      "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
+      "mpi");
 }
 std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int) { require_nccl(); }
 #endif
@@ -87,8 +89,7 @@ void check_init_method(const std::string& method) {
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
-  const bool on_gpus =
-      options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+  const bool on_gpus = options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
   if (on_gpus) require_nccl();
   if (environment.world_size == 1) return local_group();
   auto store = connect_store(environment, options.timeout);

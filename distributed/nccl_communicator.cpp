@@ -10,13 +10,14 @@ namespace {
 
 const char* advice(ncclResult_t result) {
   switch (result) {
-    case ncclUnhandledCudaError:
-      return ". NCCL_DEBUG=WARN shows the CUDA call";
+    case ncclUnhandledCudaError: return ". NCCL_DEBUG=WARN shows the CUDA call";
     case ncclSystemError:
-      return ". NCCL_DEBUG=WARN shows the system call; NCCL_SOCKET_IFNAME chooses the network interface, and containers need "
+      return ". NCCL_DEBUG=WARN shows the system call; NCCL_SOCKET_IFNAME chooses the network interface, and "
+             "containers need "
              "room in /dev/shm";
     case ncclInvalidUsage:
-      return ". Two processes with one GPU need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; NCCL_DEBUG=WARN says more";
+      return ". Two processes with one GPU need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; NCCL_DEBUG=WARN "
+             "says more";
     case ncclRemoteError: return ", a peer or the way to it is gone";
     default: return ". NCCL_DEBUG=WARN says more";
   }

@@ -40,6 +40,12 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
+// Whether a CUDA graph is being recorded in `stream`.
+bool is_recorded(cudaStream_t stream);
+std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
+// Of the engine's store: there once the rank has left with everything done.
+std::string ended_key(int rank);
+
 // One thread at a time may call start(). A thread of the engine's own watches the operations that run: it lets go of their
 // arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
 // group's, on all ranks.
@@ -63,7 +69,18 @@ class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Task;
+  struct Task {
+    Operation given;
+    Operation flat;
+    std::string what;
+    std::uint64_t sequence = 0;
+    std::uint64_t ticket = 0;
+    CudaEvent finished;
+    bool recorded = false;  // in a CUDA graph: it runs with that
+    bool awaited = false;   // by a stream
+    bool done = false;
+    std::exception_ptr error;
+  };
   class NcclWork;
   struct Finished {
     std::uint64_t ticket;

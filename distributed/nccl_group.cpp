@@ -1,8 +1,8 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/distributed/network_interface.h>
 #include <tandem/distributed/nccl_engine.h>
 #include <tandem/distributed/nccl_group.h>
+#include <tandem/distributed/network_interface.h>
 
 #include <cstdlib>
 #include <cstring>

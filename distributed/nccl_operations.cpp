@@ -77,8 +77,8 @@ Operation contiguous_operation(const Operation& given) {
   const bool reads_outputs = flat.inputs.empty();
   for (auto& output : flat.outputs) {
     if (output.is_contiguous()) continue;
-    output = reads_outputs ? output.contiguous()
-                           : Array::empty(output.shape(), output.dtype(), output.device());
+    output =
+        reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype(), output.device());
   }
   // NCCL takes all ranks' parts as one array. Whether this rank's are one already is not for the others to know, so it
   // must not decide which call is made.
@@ -107,8 +107,7 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
     return ncclRecv(array.raw(), n, type, from, communicator, stream);
   };
   switch (operation.kind) {
-    case Kind::broadcast:
-      return ncclBroadcast(one.raw(), one.raw(), n, type, root, communicator, stream);
+    case Kind::broadcast: return ncclBroadcast(one.raw(), one.raw(), n, type, root, communicator, stream);
     case Kind::all_reduce:
       return ncclAllReduce(one.raw(), one.raw(), n, type, reduction, communicator, stream);
     case Kind::reduce:

@@ -159,7 +159,8 @@ std::vector<int> Watchdog::behind(std::uint64_t sequence) {
     const Progress& other = observed_[r];
     const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
     const bool came = other.sequence >= sequence || other.done >= sequence;
-    const bool silent = other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
+    const bool silent =
+        other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
     if (silent || (other.beat > 0 && !came)) ranks.push_back(r);
   }
   return ranks;

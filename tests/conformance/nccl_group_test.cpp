@@ -35,15 +35,16 @@ Group over_nccl(const Group& host) { return nccl_group(host, gpu_of_rank(host->r
 
 std::vector<std::exception_ptr> run_gpu_ranks_catching(int size, const std::function<void(Group)>& body,
                                                        milliseconds timeout = seconds(60)) {
-  return testing::run_ranks_catching(size, [&](Group host) { body(over_nccl(host)); }, timeout);
+  return testing::run_ranks_catching(
+      size, [&](Group host) { body(over_nccl(host)); }, timeout);
 }
 
 void run_gpu_ranks(int size, const std::function<void(Group)>& body) {
   testing::run_ranks(size, [&](Group host) { body(over_nccl(host)); });
 }
 
-#define NEEDS_GPUS(count)                                                                          \
-  if (device_count(Device::Kind::cuda) < (count))                                                  \
+#define NEEDS_GPUS(count)                                                                             \
+  if (device_count(Device::Kind::cuda) < (count))                                                     \
   GTEST_SKIP() << "NOT RUN: this needs " << (count) << " GPUs, one for each rank, and here are only " \
                << device_count(Device::Kind::cuda)
 
@@ -133,7 +134,8 @@ Results all_operations(const Group& group, Device device, DType dtype, bool dens
   return results;
 }
 
-void expect_same_operations(const Group& host, const Group& group, Device device, const std::vector<DType>& dtypes) {
+void expect_same_operations(const Group& host, const Group& group, Device device,
+                            const std::vector<DType>& dtypes) {
   for (const auto dtype : dtypes) {
     for (const bool dense : {true, false}) {
       const auto expected = all_operations(host, Device{}, dtype, dense);
@@ -146,7 +148,8 @@ void expect_same_operations(const Group& host, const Group& group, Device device
           const bool is_mean = expected.names[i].ends_with(std::to_string(static_cast<int>(ReduceOp::mean)));
           const double tolerance = is_mean && is_floating(dtype) ? 0.02 : 0;
           ASSERT_NEAR(expected.values[i][k], found.values[i][k], tolerance)
-              << expected.names[i] << " of " << dtype << (dense ? "" : ", strided") << ", rank " << host->rank();
+              << expected.names[i] << " of " << dtype << (dense ? "" : ", strided") << ", rank "
+              << host->rank();
         }
       }
     }
@@ -158,8 +161,8 @@ TEST(NcclGroup, every_operation_gives_what_it_gives_in_host_memory) {
     NEEDS_GPUS(size);
     testing::run_ranks(size, [&](Group host) {
       expect_same_operations(host, over_nccl(host), gpu_of_rank(host->rank()),
-                             {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8,
-                              DType::boolean});
+                             {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32,
+                              DType::u8, DType::boolean});
     });
   }
 }
@@ -199,7 +202,8 @@ TEST(NcclGroup, arrays_must_be_on_the_gpu_of_the_group) {
       group->all_reduce(elsewhere);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("cuda:" + std::to_string(1 - group->rank())), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("cuda:" + std::to_string(1 - group->rank())),
+                std::string::npos);
     }
   });
 }
@@ -384,7 +388,8 @@ TEST(NcclGroup, an_unused_parameter_is_named_at_the_end_of_that_backward) {
       loss.backward();
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("rank 1: 1 of 4 parameters got no gradient"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("rank 1: 1 of 4 parameters got no gradient"),
+                std::string::npos)
           << error.what();
     }
   });
@@ -396,8 +401,10 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
     const auto combined = [&](const Group& group, Device device) {
       const auto exchange = batch_norm_exchange(group, "norm");
       const int rank = group->rank();
-      const auto stats = exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device), 3 + rank});
-      const auto sums = exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
+      const auto stats =
+          exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device), 3 + rank});
+      const auto sums =
+          exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
       std::vector<std::vector<double>> values;
       for (const Array& a : {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat}) {
         EXPECT_EQ(a.device(), device);
@@ -452,7 +459,8 @@ TEST(NcclGroup, a_peer_that_leaves_is_named_on_all_others_at_once) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos)
+        << texts[rank];
   }
 }
 
@@ -471,7 +479,8 @@ TEST(NcclGroup, a_peer_that_does_not_come_is_named_after_the_timeout) {
   });
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos)
+        << texts[rank];
   }
 }
 
@@ -541,15 +550,18 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
   });
   emulation::set_nccl_failure(-1, ncclSuccess);
   for (const auto& result : results)
-    EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos) << message_of(result);
+    EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos)
+        << message_of(result);
 }
 
 TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
   emulation::set_nccl_absent(1);
-  const auto results = run_gpu_ranks_catching(2, [](Group) {}, milliseconds(1000));
+  const auto results = run_gpu_ranks_catching(
+      2, [](Group) {}, milliseconds(1000));
   emulation::set_nccl_absent(-1);
   for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"), std::string::npos)
+    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"),
+              std::string::npos)
         << message_of(result);
   }
 }
@@ -570,7 +582,8 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   const auto text = message_of(results[0]);
   EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
-  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos) << text;
+  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos)
+      << text;
 }
 
 TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
@@ -590,7 +603,9 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   EXPECT_EQ(count("abort"), 0);
   EXPECT_EQ(count("destroy"), 2);
   // One bucket, of all parameters, each of them on a border of its own.
-  EXPECT_EQ(std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }), 2);
+  EXPECT_EQ(
+      std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }),
+      2);
 }
 
 TEST(NcclGroup, a_shared_gpu_can_be_allowed) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#define NCCL_VERSION(X, Y, Z) ((X) * 10000 + (Y) * 100 + (Z))
+#define NCCL_VERSION(X, Y, Z) ((X)*10000 + (Y)*100 + (Z))
 #define NCCL_VERSION_CODE NCCL_VERSION(2, 28, 9)
 
 struct ncclComm;
@@ -46,7 +46,8 @@ enum ncclDataType_t {
 };
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank, ncclConfig_t* config);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config);
 ncclResult_t ncclCommFinalize(ncclComm_t communicator);
 ncclResult_t ncclCommDestroy(ncclComm_t communicator);
 ncclResult_t ncclCommAbort(ncclComm_t communicator);
@@ -60,14 +61,14 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
                            ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
-                           cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
-                      cudaStream_t stream);
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream);
 ncclResult_t ncclGroupStart();
@@ -84,7 +85,7 @@ struct Nccl {
 };
 // Takes the lock under which the emulation reads and writes it.
 Nccl nccl_state();
-void set_nccl_absent(int rank);  // -1: none
+void set_nccl_absent(int rank);                         // -1: none
 void set_nccl_failure(int rank, ncclResult_t failure);  // rank -1: none
 void clear_nccl_log();
 
