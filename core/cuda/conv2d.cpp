@@ -13,7 +13,7 @@ bool fits(const Array& a, ImageFormat format, DType dtype) {
   return a.dtype() == dtype && cuda::is_dense(format, a) && cuda::alignment_of(a.raw()) >= 16;
 }
 
-// Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that (f64), row-major.
+// Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major.
 // What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C, KH, KW), which is
 // row-major, that is so unless it has one channel or one pixel: it is small beside the images. Returns whether the bias was
 // added.
@@ -23,6 +23,7 @@ bool convolve(Convolution kind, const Array& x, const Array& weight, const Array
   const Array& result = kind == Convolution::forward ? y : kind == Convolution::grad_input ? x : weight;
   cuda::ConvolutionOutcome outcome;
   for (const ImageFormat format : {ImageFormat::nhwc, ImageFormat::nchw}) {
+    if (format == ImageFormat::nhwc && dtype == DType::f64) continue;  // cuDNN has no such algorithm
     const auto fitting = [&](const Array& a) {
       if (fits(a, format, dtype)) return a;
       Array copy = cuda::empty_in(format, a.shape(), dtype, a.device());

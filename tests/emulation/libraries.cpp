@@ -67,9 +67,10 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
                             const Window& window, const Array* bias) {
   const auto& libraries = emulation::libraries();
-  const bool channels_last = libraries.channels_last && arrays.x.dtype() != DType::f64;
-  if (format == ImageFormat::nhwc ? !channels_last : !libraries.row_major)
+  if (format == ImageFormat::nhwc ? !libraries.channels_last : !libraries.row_major)
     return {false, false, "emulated cuDNN: not supported"};
+  TANDEM_CHECK(format == ImageFormat::nchw || arrays.x.dtype() != DType::f64,
+               "emulated cuDNN: f64 in channels last");
   for (const Array* a : {&arrays.x, &arrays.weight, &arrays.y}) {
     TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a),
                  "emulated cuDNN: dtypes or formats differ");

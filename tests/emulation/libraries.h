@@ -5,7 +5,7 @@ namespace emulation {
 
 struct Libraries {
   bool add_bias = true;       // multiply and convolve can add one
-  bool channels_last = true;  // cuDNN has an algorithm for it; never for f64
+  bool channels_last = true;  // cuDNN has an algorithm for it
   bool row_major = true;
 };
 Libraries& libraries();
