@@ -286,22 +286,22 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 
 namespace {
 
-// The GPU of this process. Error, with the reason, when there is none for it.
-Device find_gpu(const Environment& environment, bool all_alike) {
+// The GPU of this process. Error, with the reason, when there is none for it; on all processes of a host alike.
+Device find_gpu(const Environment& environment, bool is_auto) {
   const int count = device_count(Device::Kind::cuda);
   if (count == 0) backend(Device::cuda(0));  // says why
+  // One GPU may be each process's own, if the launcher shows it no other; who asks for it finds out (nccl_group.h).
+  const bool may_be_own = count == 1 && (!is_auto || std::getenv("CUDA_VISIBLE_DEVICES"));
+  TANDEM_CHECK(count == 0 || may_be_own || environment.local_world_size <= count, "this host has ",
+               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs",
+               ": start at most one process for each");
   const Device device = Device::cuda(gpu_of(environment, count));
   backend(device);
-  // One GPU may be each process's own, if the launcher shows it no other.
-  const bool is_own = count == 1 && std::getenv("CUDA_VISIBLE_DEVICES");
-  TANDEM_CHECK(!all_alike || is_own || environment.local_world_size <= count, "this host has ",
-               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs");
   return device;
 }
 
 }  // namespace
 
-// With auto, all processes of a host come to the same.
 void TrainingOptions::choose_device(Environment environment) {
   if (device_name == "cpu") return;
   environment.local_rank = static_cast<int>(local_rank);

@@ -65,10 +65,15 @@ TEST(DeviceOption, CudaWithoutAGpuIsAUsageError) {
   const auto none = run({"--device", "cuda"}, 0);
   EXPECT_EQ(none.code, 2);
   EXPECT_FALSE(none.device);
-  EXPECT_NE(none.err.find("--device cuda: rank 0 sees no GPU"), std::string::npos) << none.err;
-  const auto too_few = run({"--device", "cuda"}, 2, 2, 3);
-  EXPECT_EQ(too_few.code, 2);
-  EXPECT_NE(too_few.err.find("LOCAL_RANK"), std::string::npos) << too_few.err;
+  EXPECT_NE(none.err.find("--device cuda: "), std::string::npos) << none.err;
+  // All of a host fail alike, and its first process says so.
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto too_few = run({"--device", "cuda"}, 2, rank, 3);
+    EXPECT_EQ(too_few.code, 2);
+    EXPECT_EQ(too_few.err.find("--device cuda: this host has 3 processes and 2 GPUs") != std::string::npos,
+              rank == 0)
+        << too_few.err;
+  }
 }
 
 }  // namespace
