@@ -402,7 +402,8 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
       const auto exchange = batch_norm_exchange(group, "norm");
       const int rank = group->rank();
       const auto stats =
-          exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device), 3 + rank});
+          exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
+                             ops::scalar(3 + rank, DType::f32, device)});
       const auto sums =
           exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
       std::vector<std::vector<double>> values;
