@@ -1,4 +1,5 @@
 #include <tandem/core/backend.h>
+#include <tandem/core/math_mode.h>
 #include <tandem/core/profile.h>
 #include <tandem/distributed/cores.h>
 #include <tandem/distributed/network_interface.h>
@@ -213,7 +214,7 @@ void TrainingOptions::add_shared_options() {
     }
   });
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
-  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine");
+  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
       [this](const std::string& v) {
@@ -380,6 +381,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (!environment.note.empty() && !quiet)
       std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
+    set_deterministic(deterministic);
+    if (deterministic) set_tf32(false, false);
     choose_device(environment);
     const ProfileOfRun traced(profile, environment);
     body();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <mutex>
+#include <string>
 
 namespace tandem::cuda {
 
@@ -13,7 +14,8 @@ thread_local cudaStream_t guarded_stream = nullptr;
 const char* advice(cudaError_t status) {
   switch (status) {
     case cudaErrorInsufficientDriver:
-      return ": the NVIDIA driver is older than this build's CUDA; update the driver or use --device cpu";
+      return ": the NVIDIA driver is missing, or older than this build's CUDA; install or update it, or use "
+             "--device cpu";
     case cudaErrorNoDevice: return ": this machine has no NVIDIA GPU, or it is hidden (CUDA_VISIBLE_DEVICES)";
     case cudaErrorNoKernelImageForDevice:
       return ": this build has no code for this GPU; configure with -DTANDEM_CUDA_ARCH=native";
@@ -32,8 +34,9 @@ void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   int device = -1;
   cudaGetDevice(&device);
-  detail::fail("CUDA, ", call, " on cuda:", device, ": ", cudaGetErrorName(status), ", ",
-               cudaGetErrorString(status), advice(status));
+  const std::string where = device < 0 ? "" : " on cuda:" + std::to_string(device);
+  detail::fail("CUDA, ", call, where, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status),
+               advice(status));
 }
 
 void use_device(int index) {

@@ -1,3 +1,4 @@
+#include <tandem/core/math_mode.h>
 #include <tandem/core/profile.h>
 #include <tandem/distributed/training_options.h>
 
@@ -151,6 +152,16 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.save, "m.safetensors");
   EXPECT_EQ(o.metrics, "m.json");
   EXPECT_EQ(o.log_every, 10);
+}
+
+TEST(TrainingOptions, deterministic_reaches_the_gpu_libraries) {
+  const auto before = math_mode();
+  Program program;
+  EXPECT_EQ(program.run({"--deterministic"}).code, 0);
+  EXPECT_TRUE(math_mode().deterministic);
+  EXPECT_FALSE(math_mode().tf32_conv || math_mode().tf32_matmul);
+  set_deterministic(before.deterministic);
+  set_tf32(before.tf32_matmul, before.tf32_conv);
 }
 
 TEST(TrainingOptions, underscores_are_dashes_and_the_last_of_two_counts) {
