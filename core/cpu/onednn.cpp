@@ -1,16 +1,23 @@
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/plan_cache.h>
 
 #include <omp.h>
 
-#include <array>
 #include <dnnl.hpp>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
 #ifdef __SANITIZE_THREAD__
-// oneDNN is not built for the thread sanitizer, which therefore sees what it allocates, copies and sets, but not how its
-// threads wait for each other.
-extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libdnnl.so\n"; }
+// Libraries are not built for the thread sanitizer, which therefore sees what they allocate, copy and lock, but not all of
+// how their threads wait for each other: oneDNN's by spinning, Gloo's buffers (its common/memory.h) by counting their users.
+// Open MPI takes two of its locks in both orders, the second time from the only thread that can hold them.
+extern "C" const char* __tsan_default_suppressions() {
+  return "called_from_lib:libdnnl.so\n"
+         "race:gloo::transport::tcp::UnboundBuffer::~UnboundBuffer\n"
+         "race:std::default_delete<gloo::transport::UnboundBuffer>\n"
+         "deadlock:mca_btl_tcp_add_procs\n";
+}
 #endif
 
 namespace tandem::onednn {
@@ -81,34 +88,23 @@ class Plan {
   std::vector<Argument> arguments_;
 };
 
-// What a plan depends on.
-using Key = std::array<std::int64_t, 24>;
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    std::uint64_t h = 14695981039346656037ull;  // FNV-1a
-    for (const auto v : key) h = (h ^ static_cast<std::uint64_t>(v)) * 1099511628211ull;
-    return h;
-  }
-};
-
 // The plan for `key`, made by `build` the first time and kept by this thread; nullptr where oneDNN cannot.
 template <class Build>
-Plan* plan_for(Key key, Build build) {
-  thread_local std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> plans;
+Plan* plan_for(PlanKey key, Build build) {
+  thread_local PlanCache<std::optional<Plan>> plans;
   key.back() = omp_get_max_threads();  // a primitive divides its work when it is made
-  if (const auto found = plans.find(key); found != plans.end()) return found->second.get();
-  constexpr std::size_t most = 512;  // inputs of ever new sizes must not fill the memory
-  if (plans.size() >= most) plans.clear();
-  std::unique_ptr<Plan> plan;
-  try {
-    plan = std::make_unique<Plan>();
-    build(*plan);
-  } catch (const dnnl::error& error) {
-    if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
-      detail::fail("oneDNN: ", error.what());
-    plan = nullptr;
-  }
-  return plans.emplace(key, std::move(plan)).first->second.get();
+  auto& plan = plans.get(key, [&] {
+    auto made = std::make_unique<std::optional<Plan>>(std::in_place);
+    try {
+      build(**made);
+    } catch (const dnnl::error& error) {
+      if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
+        detail::fail("oneDNN: ", error.what());
+      made->reset();
+    }
+    return made;
+  });
+  return plan ? &*plan : nullptr;
 }
 
 bool supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
@@ -140,8 +136,8 @@ memory::desc bias_desc(const std::optional<Array>& a) {
 }
 memory::desc any_layout(const Array& a, memory::data_type type) { return {dims_of(a), type, Tag::any}; }
 
-Key conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w,
-             const Array& other) {
+PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w,
+                 const Array& other) {
   const Shape &i = image.shape(), &k = weight.shape(), &o = other.shape();
   return {kind,
           static_cast<int>(image.dtype()),
@@ -269,16 +265,16 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
   const auto is_dense = [](const Array& m) { return m.strides()[0] == 1 || m.strides()[1] == 1; };
   if (!is_dense(a) || !is_dense(b)) return false;
-  const Key key{3,
-                static_cast<int>(a.dtype()),
-                a.dim(0),
-                a.dim(1),
-                b.dim(1),
-                a.strides()[0],
-                a.strides()[1],
-                b.strides()[0],
-                b.strides()[1],
-                bias.has_value()};
+  const PlanKey key{3,
+                    static_cast<int>(a.dtype()),
+                    a.dim(0),
+                    a.dim(1),
+                    b.dim(1),
+                    a.strides()[0],
+                    a.strides()[1],
+                    b.strides()[0],
+                    b.strides()[1],
+                    bias.has_value()};
   Plan* plan = plan_for(key, [&](Plan& p) {
     const auto matrix = [](const Array& m) {
       return memory::desc(dims_of(m), type_of(m), memory::dims{m.strides()[0], m.strides()[1]});

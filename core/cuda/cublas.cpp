@@ -1,13 +1,12 @@
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/layouts.h>
-#include <tandem/core/cuda/plan_cache.h>
+#include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/math_mode.h>
 
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace tandem::cuda {
 
@@ -159,22 +158,10 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
   return plan;
 }
 
-// The library's state for one GPU. A call holds the lock: threads that share a GPU share its stream anyway.
-struct Library {
-  std::mutex mutex;
-  cublasLtHandle_t handle = nullptr;
-  PlanCache<Plan> plans;
-};
-
-Library& library_of(int device) {
-  static auto* libraries = new std::array<Library, 64>;  // never destroyed: the driver may be gone before
-  return libraries->at(static_cast<std::size_t>(device));
-}
-
 }  // namespace
 
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
-  Library& library = library_of(y.device().index);
+  auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
   const bool tf32 = math_mode().tf32_matmul;

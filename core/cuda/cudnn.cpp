@@ -1,7 +1,7 @@
 // cuDNN's API of functions and descriptors, not its newer one of operation graphs, which pays where several operations are
 // fused: for a convolution alone this is a fraction of the code. NVIDIA advises against it; all of cuDNN 9 has it.
 #include <tandem/core/cuda/cudnn.h>
-#include <tandem/core/cuda/plan_cache.h>
+#include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/math_mode.h>
 
@@ -285,24 +285,11 @@ PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& ar
           w.dilation.w};
 }
 
-// The library's state for one GPU. A call holds the lock: cuDNN wants a handle to be used by one thread at a time, and threads
-// that share a GPU share its stream anyway.
-struct Library {
-  std::mutex mutex;
-  cudnnHandle_t handle = nullptr;
-  PlanCache<Plan> plans;
-};
-
-Library& library_of(int device) {
-  static auto* libraries = new std::array<Library, 64>;  // never destroyed: the driver may be gone before
-  return libraries->at(static_cast<std::size_t>(device));
-}
-
 }  // namespace
 
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
                             const Window& window, const Array* bias) {
-  Library& library = library_of(arrays.x.device().index);
+  auto& library = Library<cudnnHandle_t, Plan>::of(arrays.x.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUDNN(cudnnCreate(&library.handle));
   TANDEM_CUDNN(cudnnSetStream(library.handle, current_stream()));

@@ -1,7 +1,7 @@
 // How views become the arguments of cuBLAS and cuDNN.
 #include <tandem/core/cuda/layouts.h>
-#include <tandem/core/cuda/plan_cache.h>
 #include <tandem/core/math_mode.h>
+#include <tandem/core/plan_cache.h>
 
 #include <gtest/gtest.h>
 
@@ -68,20 +68,20 @@ TEST(LibraryLayouts, APackedBiasIsTheBiasItselfWhereItFits) {
 }
 
 TEST(PlanCache, BuildsOncePerKeyAndForgetsWhenThereAreTooMany) {
-  cuda::PlanCache<int> plans;
+  PlanCache<int> plans;
   int built = 0;
   const auto build = [&] { return std::make_unique<int>(++built); };
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({2, 1}, build), 2);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
-  const auto most = static_cast<std::int64_t>(cuda::PlanCache<int>::most);
+  const auto most = static_cast<std::int64_t>(PlanCache<int>::most);
   for (std::int64_t i = 0; i < most; ++i) plans.get({3, i}, build);
   EXPECT_EQ(plans.get({3, most - 1}, build), most + 2);
   EXPECT_EQ(plans.get({1, 2}, build), most + 3);
 }
 
 TEST(PlanCache, KeepsNothingOfABuildThatFailed) {
-  cuda::PlanCache<int> plans;
+  PlanCache<int> plans;
   EXPECT_THROW(plans.get({1}, []() -> std::unique_ptr<int> { throw Error("no"); }), Error);
   EXPECT_EQ(plans.get({1}, [] { return std::make_unique<int>(7); }), 7);
 }

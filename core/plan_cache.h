@@ -6,7 +6,7 @@
 #include <memory>
 #include <unordered_map>
 
-namespace tandem::cuda {
+namespace tandem {
 
 // Everything that a plan depends on. Entries that are not used are 0.
 using PlanKey = std::array<std::int64_t, 24>;
@@ -37,4 +37,4 @@ class PlanCache {
   std::unordered_map<PlanKey, std::unique_ptr<Plan>, Hash> plans_;
 };
 
-}  // namespace tandem::cuda
+}  // namespace tandem
