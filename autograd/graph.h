@@ -30,6 +30,7 @@ struct TensorState {
   Array value;
   bool requires_grad = false;
   std::shared_ptr<Node> node;  // what made it; null for a leaf
+  bool shares_memory = false;  // with another Tensor of the graph: one is a view of the other
 
   Array grad;  // memory of the gradient; meaningful while has_grad
   bool has_grad = false;

@@ -14,13 +14,15 @@
 
 #include <tandem/autograd/tensor.h>
 
+#include <span>
+
 namespace tandem::autograd {
 
 // Which inputs need a gradient: needs[i] for input i. Computing the others is optional.
 class Needs {
  public:
-  bool operator[](int input) const { return bits_ >> input & 1u; }
-  void set(int input) { bits_ |= 1u << input; }
+  bool operator[](int input) const { return bits_ >> bit(input) & 1u; }
+  void set(int input) { bits_ |= 1u << bit(input); }
   bool any() const { return bits_ != 0; }
 
   // Whether the closure will not run again (no retain_graph), so that it may write over what nobody else holds.
@@ -28,6 +30,9 @@ class Needs {
   void set_last_run(bool last_run) { last_run_ = last_run; }
 
  private:
+  // Of an operation on a long list of inputs, all from here on are needed when one of them is.
+  static int bit(int input) { return input < 31 ? input : 31; }
+
   std::uint32_t bits_ = 0;
   bool last_run_ = false;
 };
@@ -55,6 +60,23 @@ class Saved {
 };
 
 // The result of an operation: `value`, with `backward` as its history when gradients are enabled and an input needs one.
-Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward);
+Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward);
+inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value,
+                     Backward backward) {
+  return record(operation, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
+}
+
+// An operation that writes over its first input:
+//
+//   void scale_(Tensor& x, double factor) {
+//     check_in_place("scale_", {x});
+//     ops::scale_(x.value(), factor);
+//     record_in_place("scale_", {x}, [factor](const Array& grad, Needs) -> Gradients { ... });
+//   }
+//
+// Error when gradients are recorded and the first input is a leaf that requires one, or shows memory that other Tensors of
+// the graph show too (a view, or what a view was made of): their history would not know of the change.
+void check_in_place(const char* operation, std::initializer_list<Tensor> inputs);
+void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward);
 
 }  // namespace tandem::autograd

@@ -1,6 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/ops_elementwise.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 

@@ -1,5 +1,5 @@
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/ops_reduce.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 

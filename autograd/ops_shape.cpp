@@ -1,5 +1,5 @@
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/ops_shape.h>
 #include <tandem/core/profile.h>
 
 namespace tandem {

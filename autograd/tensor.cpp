@@ -141,38 +141,75 @@ const Array& Saved::get() const {
   return array_;
 }
 
-Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward) {
+namespace {
+
+Needs needs_of(std::span<const Tensor> inputs) {
   Needs needs;
   int i = 0;
   for (const Tensor& input : inputs) {
     if (grad_is_enabled && input.defined() && input.requires_grad()) needs.set(i);
     ++i;
   }
+  return needs;
+}
+
+std::shared_ptr<Node> make_node(const char* operation, std::span<const Tensor> inputs, Needs needs,
+                                const Array& value, Backward backward) {
+  thread_local std::uint64_t next_sequence = 0;
+  auto node = std::make_shared<Node>();
+  node->operation = operation;
+  node->sequence = next_sequence++;
+  node->backward = std::move(backward);
+  node->needs = needs;
+  node->shape = value.shape();
+  node->dtype = value.dtype();
+  node->device = value.device();
+  node->edges.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    Edge edge;
+    if (input.defined() && input.requires_grad()) {
+      if (input.is_leaf()) edge.leaf = input.state();
+      else edge.node = input.state()->node;
+    }
+    node->edges.push_back(std::move(edge));
+  }
+  return node;
+}
+
+}  // namespace
+
+Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward) {
+  const Needs needs = needs_of(inputs);
   auto state = std::make_shared<TensorState>();
   if (needs.any()) {
-    thread_local std::uint64_t next_sequence = 0;
-    auto node = std::make_shared<Node>();
-    node->operation = operation;
-    node->sequence = next_sequence++;
-    node->backward = std::move(backward);
-    node->needs = needs;
-    node->shape = value.shape();
-    node->dtype = value.dtype();
-    node->device = value.device();
-    node->edges.reserve(inputs.size());
-    for (const Tensor& input : inputs) {
-      Edge edge;
-      if (input.defined() && input.requires_grad()) {
-        if (input.is_leaf()) edge.leaf = input.state();
-        else edge.node = input.state()->node;
-      }
-      node->edges.push_back(std::move(edge));
-    }
-    state->node = std::move(node);
+    state->node = make_node(operation, inputs, needs, value, std::move(backward));
     state->requires_grad = true;
+    for (const Tensor& input : inputs)
+      if (input.defined() && input.value().storage() == value.storage())
+        state->shares_memory = input.state()->shares_memory = true;
   }
   state->value = std::move(value);
   return Tensor(std::move(state));
+}
+
+void check_in_place(const char* operation, std::initializer_list<Tensor> inputs) {
+  if (!needs_of(inputs).any()) return;
+  const Tensor& target = *inputs.begin();
+  TANDEM_CHECK(!target.is_leaf() || !target.requires_grad(), operation,
+               ": a leaf that requires a gradient (shape ", target.shape(),
+               ") can't be changed in place while gradients are recorded; do it under NoGrad");
+  TANDEM_CHECK(
+      !target.state()->shares_memory, operation, ": this tensor of shape ", target.shape(),
+      " shares its memory with another one of the graph (one is a view of the other), which can't know of a "
+      "change in place; use the form that returns a new tensor");
+}
+
+void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward) {
+  const Needs needs = needs_of(inputs);
+  if (!needs.any()) return;
+  TensorState& target = *inputs.begin()->state();
+  target.node = make_node(operation, inputs, needs, target.value, std::move(backward));
+  target.requires_grad = true;
 }
 
 }  // namespace autograd

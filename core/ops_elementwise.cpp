@@ -1,25 +1,10 @@
-#include <tandem/core/ops.h>
+#include <tandem/core/ops_create.h>
+#include <tandem/core/ops_elementwise.h>
+#include <tandem/core/ops_reduce.h>
 
 #include <cmath>
 
 namespace tandem::ops {
-
-Array full(const Shape& shape, double value, DType dtype, Device device) {
-  Array result = Array::empty(shape, dtype, device);
-  result.fill(value);
-  return result;
-}
-Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-Array ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
-Array scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
-
-Array empty_like(const Array& like, DType dtype) {
-  // A dense channels-last input begets a channels-last output; a shape that is both counts as row-major.
-  if (like.is_channels_last() && !like.is_contiguous())
-    return Array::empty_channels_last(like.shape(), dtype, like.device());
-  return Array::empty(like.shape(), dtype, like.device());
-}
-Array empty_like(const Array& like) { return empty_like(like, like.dtype()); }
 
 namespace {
 
@@ -105,37 +90,6 @@ void scale_(Array& target, double factor) {
   check_map(functors::Affine{factor, 0}, target.dtype());
   backend(target.device()).map(functors::Affine{factor, 0}, target, target);
   target.storage()->written_by("scale_");
-}
-
-Array reduce(Reduction op, const Array& x, const Dims& dims, bool keepdim) {
-  TANDEM_CHECK(op != Reduction::argmax || dims.rank() == 1, "argmax: takes one dimension, got ", dims.rank());
-  const bool needs_elements = op == Reduction::max || op == Reduction::argmax;
-  TANDEM_CHECK(!needs_elements || x.numel() > 0, "max of an empty array of shape ", x.shape(),
-               " is not defined");
-  TANDEM_CHECK(op != Reduction::mean || is_floating(x.dtype()), "mean: needs a floating dtype, got ",
-               x.dtype());
-  unsigned reduced = dims.rank() == 0 ? ~0u : 0u;
-  for (const auto d : dims) reduced |= 1u << normalize_dim(d, x.rank());
-  Shape kept, dropped;
-  for (int i = 0; i < x.rank(); ++i) {
-    const bool gone = reduced >> i & 1u;
-    kept.push_back(gone ? 1 : x.shape()[i]);
-    if (!gone) dropped.push_back(x.shape()[i]);
-  }
-  const DType sum_dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
-  const DType dtype = op == Reduction::argmax ? DType::i64 : op == Reduction::max ? x.dtype() : sum_dtype;
-  Array y = Array::empty(kept, dtype, x.device());
-  backend(x.device()).reduce(op, x, y);
-  return keepdim ? y : y.reshape(dropped);
-}
-
-Array sum_to(const Array& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
-  const int lead = x.rank() - shape.rank();
-  Dims dims;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
-  return dims.rank() == 0 ? x.reshape(shape) : reduce(Reduction::sum, x, dims, true).reshape(shape);
 }
 
 }  // namespace tandem::ops

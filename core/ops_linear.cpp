@@ -1,4 +1,4 @@
-#include <tandem/core/ops.h>
+#include <tandem/core/ops_linear.h>
 
 namespace tandem::ops {
 

@@ -1,5 +1,5 @@
 #include <tandem/core/index_fault.h>
-#include <tandem/core/ops.h>
+#include <tandem/core/ops_loss.h>
 
 namespace tandem::ops {
 

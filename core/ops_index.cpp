@@ -1,5 +1,6 @@
+#include <tandem/core/backend.h>
 #include <tandem/core/index_fault.h>
-#include <tandem/core/ops.h>
+#include <tandem/core/ops_index.h>
 
 namespace tandem::ops {
 
