@@ -1,3 +1,4 @@
+#include <tandem/core/ops_create.h>
 #include <tandem/core/ops_spatial.h>
 
 namespace tandem::ops {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops init sgd grad_scaler batch_norm sampler ddp training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd grad_scaler batch_norm sampler ddp training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
 import argparse
 import gzip
+import importlib
 import json
 import os
 import tempfile
@@ -15,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save as serialize
 from torch import nn
 from torch.utils.data import RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
-FOLDER = Path(__file__).resolve().parent
+from golden_file import FOLDER, Operations, save
+from operations import FAMILIES
 
 
 class Net(nn.Module):
@@ -45,205 +46,12 @@ class Net(nn.Module):
         return self.fc(out.reshape(out.size(0), -1))
 
 
-def save(name, tensors, metadata=None):
-    copies = {key: tensor.detach().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()}
-    data = serialize(copies, metadata)
-    # The library writes the metadata in another order each time; sorted, the same values make the same file.
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    if metadata:
-        header["__metadata__"] = dict(sorted(metadata.items()))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    (FOLDER / name).write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+# --- ops_FAMILY.safetensors --------------------------------------------------------------------------------------------
 
-
-# --- ops.safetensors ---------------------------------------------------------------------------------------------------
-
-class Operations:
-    def __init__(self):
-        self.tensors = {}
-        self.metadata = {}
-        self.generator = torch.Generator().manual_seed(20)
-
-    def uniform(self, *shape, low=-2.0, high=2.0):
-        return torch.rand(shape, generator=self.generator) * (high - low) + low
-
-    def case(self, name, op, inputs, function, **attributes):
-        """Records function(*inputs), and its gradients for a random gradient of the output."""
-        inputs = [i.clone().requires_grad_(i.is_floating_point()) for i in inputs]
-        output = function(*inputs)
-        grad_output = self.uniform(*output.shape, low=-1.0, high=1.0)
-        output.backward(grad_output)
-        for number, tensor in enumerate(inputs):
-            self.tensors[f"{name}/input{number}"] = tensor
-            if tensor.requires_grad:
-                self.tensors[f"{name}/grad{number}"] = tensor.grad
-        self.tensors[f"{name}/output"] = output
-        self.tensors[f"{name}/grad_output"] = grad_output
-        self.metadata[name] = json.dumps({"op": op, **attributes})
-
-
-def elementwise(ops):
-    for name in ["relu", "neg", "exp", "tanh", "sigmoid"]:
-        for shape in [(3, 4, 5), (1,), (), (2, 3, 5, 7)]:
-            suffix = "x".join(map(str, shape)) or "scalar"
-            ops.case(f"{name}_{suffix}", name, [ops.uniform(*shape)], getattr(torch, name))
-    for name in ["log", "sqrt"]:
-        for shape in [(3, 4, 5), (1,), (37,)]:
-            suffix = "x".join(map(str, shape))
-            ops.case(f"{name}_{suffix}", name, [ops.uniform(*shape, low=0.1, high=3.0)], getattr(torch, name))
-
-    pairs = {
-        "same": ((3, 4, 5), (3, 4, 5)),
-        "one": ((1,), (1,)),
-        "row": ((3, 4), (4,)),
-        "column": ((3, 4), (3, 1)),
-        "outer": ((5, 1), (1, 7)),
-        "both": ((3, 1, 5), (4, 1)),
-        "scalar": ((2, 3), ()),
-        "scalar_left": ((), (2, 3)),
-        "channel": ((2, 3, 4, 5), (1, 3, 1, 1)),
-        "ones": ((1, 1, 1), (2, 1, 3)),
-        "odd": ((7, 13, 3), (13, 3)),
-    }
-    for name in ["add", "sub", "mul", "div"]:
-        for form, (left, right) in pairs.items():
-            low = 0.5 if name == "div" else -2.0
-            ops.case(f"{name}_{form}", name, [ops.uniform(*left), ops.uniform(*right, low=low)], getattr(torch, name))
-
-
-def reductions(ops):
-    functions = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
-    forms = {
-        "all": ((3, 4, 5), [0, 1, 2], False),
-        "first": ((3, 4, 5), [0], False),
-        "middle": ((3, 4, 5), [1], False),
-        "last": ((3, 4, 5), [-1], False),
-        "last_keep": ((3, 4, 5), [2], True),
-        "outer_keep": ((3, 4, 5), [0, 2], True),
-        "images": ((2, 3, 5, 7), [0, 2, 3], False),
-        "spatial_keep": ((2, 3, 5, 7), [2, 3], True),
-        "one": ((1,), [0], False),
-        "size_one": ((4, 1, 3), [1], False),
-        "long": ((1031,), [0], False),
-    }
-    for name, function in functions.items():
-        for form, (shape, dims, keepdim) in forms.items():
-            ops.case(f"{name}_{form}", name, [ops.uniform(*shape)], lambda x: function(x, dims, keepdim),
-                     dims=dims, keepdim=keepdim)
-
-
-def products(ops):
-    for n, k, m in [(3, 4, 5), (1, 7, 1), (17, 33, 9), (1, 1, 1), (5, 1, 6)]:
-        ops.case(f"matmul_{n}x{k}x{m}", "matmul", [ops.uniform(n, k), ops.uniform(k, m)], torch.matmul)
-    for n, k, m in [(5, 7, 3), (1, 1, 1), (6, 129, 11), (1, 8, 10)]:
-        inputs = [ops.uniform(n, k), ops.uniform(m, k), ops.uniform(m)]
-        ops.case(f"linear_{n}x{k}x{m}", "linear", inputs, F.linear)
-        ops.case(f"linear_{n}x{k}x{m}_nobias", "linear", inputs[:2], F.linear)
-
-
-def convolutions(ops):
-    # name: input shape, output channels, kernel, stride, padding, dilation, bias
-    forms = {
-        "1_16_k5p2": ((2, 1, 12, 12), 16, (5, 5), (1, 1), (2, 2), (1, 1), True),
-        "16_32_k5p2": ((2, 16, 7, 7), 32, (5, 5), (1, 1), (2, 2), (1, 1), True),
-        "16_32_k5p2_nobias": ((1, 16, 6, 7), 32, (5, 5), (1, 1), (2, 2), (1, 1), False),
-        "3_5_k3": ((2, 3, 9, 8), 5, (3, 3), (1, 1), (0, 0), (1, 1), True),
-        "3_5_k3_nobias": ((2, 3, 9, 8), 5, (3, 3), (1, 1), (0, 0), (1, 1), False),
-        "3_5_k3s2p1": ((3, 3, 11, 7), 5, (3, 3), (2, 2), (1, 1), (1, 1), True),
-        "3_5_k3p2d2": ((2, 3, 9, 9), 5, (3, 3), (1, 1), (2, 2), (2, 2), True),
-        "4_8_k3s2p3d3": ((1, 4, 13, 10), 8, (3, 3), (2, 2), (3, 3), (3, 3), False),
-        "3_5_k1": ((2, 3, 5, 6), 5, (1, 1), (1, 1), (0, 0), (1, 1), True),
-        "8_8_k1s2": ((2, 8, 7, 7), 8, (1, 1), (2, 2), (0, 0), (1, 1), False),
-        "3_8_k7s2p3": ((1, 3, 17, 15), 8, (7, 7), (2, 2), (3, 3), (1, 1), False),
-        "1_1_k1_one": ((1, 1, 1, 1), 1, (1, 1), (1, 1), (0, 0), (1, 1), True),
-        "1_1_k3p1_one": ((1, 1, 1, 1), 1, (3, 3), (1, 1), (1, 1), (1, 1), True),
-        "2_3_k3x5s2x1p1x2d1x2": ((2, 2, 8, 13), 3, (3, 5), (2, 1), (1, 2), (1, 2), True),
-    }
-    for name, (shape, out, kernel, stride, padding, dilation, bias) in forms.items():
-        inputs = [ops.uniform(*shape), ops.uniform(out, shape[1], *kernel, low=-0.5, high=0.5)]
-        if bias:
-            inputs.append(ops.uniform(out))
-        ops.case(f"conv2d_{name}", "conv2d", inputs,
-                 lambda *i: F.conv2d(*i, stride=stride, padding=padding, dilation=dilation),
-                 stride=stride, padding=padding, dilation=dilation)
-
-
-def pools(ops):
-    forms = {
-        "k2s2": ((2, 3, 6, 8), (2, 2), (2, 2), (0, 0)),
-        "k2s2_odd": ((2, 3, 7, 5), (2, 2), (2, 2), (0, 0)),
-        "k3s2p1": ((2, 3, 9, 8), (3, 3), (2, 2), (1, 1)),
-        "k3s2p1_odd": ((1, 5, 7, 11), (3, 3), (2, 2), (1, 1)),
-        "k3s1p1": ((2, 4, 5, 5), (3, 3), (1, 1), (1, 1)),
-        "k2s2_one": ((1, 1, 2, 2), (2, 2), (2, 2), (0, 0)),
-        "k2s2_16": ((2, 16, 8, 8), (2, 2), (2, 2), (0, 0)),
-    }
-    for name, (shape, kernel, stride, padding) in forms.items():
-        ops.case(f"max_pool2d_{name}", "max_pool2d", [ops.uniform(*shape)],
-                 lambda x: F.max_pool2d(x, kernel, stride, padding), kernel=kernel, stride=stride, padding=padding)
-
-
-def batch_norms(ops):
-    momentum, eps = 0.1, 1e-5
-
-    def case(name, op, shape, training, chain):
-        channels = shape[1]
-        inputs = [ops.uniform(*shape), ops.uniform(channels, low=0.5, high=1.5), ops.uniform(channels)]
-        mean, var = ops.uniform(channels), ops.uniform(channels, low=0.5, high=2.0)
-        ops.tensors[f"{name}/running_mean"] = mean.clone()
-        ops.tensors[f"{name}/running_var"] = var.clone()
-        ops.case(name, op, inputs,
-                 lambda x, weight, bias: chain(F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)),
-                 training=training, momentum=momentum, eps=eps)
-        ops.tensors[f"{name}/running_mean_after"] = mean
-        ops.tensors[f"{name}/running_var_after"] = var
-
-    shapes = {"3": (4, 3, 5, 6), "16": (3, 16, 8, 8), "1": (2, 1, 3, 3), "one_image": (1, 5, 7, 3)}
-    for form, shape in shapes.items():
-        case(f"batch_norm_train_{form}", "batch_norm", shape, True, lambda x: x)
-        case(f"batch_norm_eval_{form}", "batch_norm", shape, False, lambda x: x)
-    for form, shape in {"3": (4, 3, 6, 6), "16": (3, 16, 8, 8), "odd": (2, 5, 7, 9)}.items():
-        for mode in ["train", "eval"]:
-            training = mode == "train"
-            case(f"batch_norm_relu_{mode}_{form}", "batch_norm_relu", shape, training, torch.relu)
-            case(f"batch_norm_relu_max_pool2d_{mode}_{form}", "batch_norm_relu_max_pool2d", shape, training,
-                 lambda x: F.max_pool2d(torch.relu(x), 2, 2))
-
-
-def losses(ops):
-    for n, classes in [(4, 10), (1, 2), (7, 13), (100, 10)]:
-        targets = torch.randint(classes, (n,), generator=ops.generator)
-        ops.case(f"cross_entropy_{n}x{classes}", "cross_entropy", [ops.uniform(n, classes, low=-5, high=5), targets],
-                 F.cross_entropy)
-    # Logits far apart: the sum of exponentials must not overflow.
-    ops.case("cross_entropy_large", "cross_entropy",
-             [ops.uniform(3, 5, low=-300, high=300), torch.tensor([0, 4, 2])], F.cross_entropy)
-    for name, function in {"softmax": torch.softmax, "log_softmax": torch.log_softmax}.items():  # over the last dim
-        for shape in [(3, 10), (4, 7), (2, 3, 5), (3, 1)]:
-            suffix = "x".join(map(str, shape))
-            ops.case(f"{name}_{suffix}", name, [ops.uniform(*shape, low=-4, high=4)], lambda x: function(x, -1))
-
-
-def shapes(ops):
-    x = (2, 3, 4, 5)
-    ops.case("flatten", "flatten", [ops.uniform(*x)], lambda x: torch.flatten(x, 1), from_dim=1)
-    ops.case("flatten_all", "flatten", [ops.uniform(*x)], torch.flatten, from_dim=0)
-    ops.case("reshape", "reshape", [ops.uniform(*x)], lambda x: x.reshape(6, 20), shape=[6, 20])
-    ops.case("reshape_infer", "reshape", [ops.uniform(*x)], lambda x: x.reshape(4, -1), shape=[4, -1])
-    ops.case("permute", "permute", [ops.uniform(*x)], lambda x: x.permute(0, 2, 3, 1), order=[0, 2, 3, 1])
-    ops.case("transpose", "transpose", [ops.uniform(3, 5)], lambda x: x.transpose(0, 1), dims=[0, 1])
-    # Permuted, so that reshape must copy, then used twice.
-    ops.case("permute_reshape_mul", "permute_reshape_mul", [ops.uniform(*x), ops.uniform(24)],
-             lambda x, y: x.permute(3, 0, 2, 1).reshape(5, 24) * y, order=[3, 0, 2, 1], shape=[5, 24])
-
-
-def make_ops():
+def make_operations(family):
     ops = Operations()
-    for group in [elementwise, reductions, products, convolutions, pools, batch_norms, losses, shapes]:
-        group(ops)
-    save("ops.safetensors", ops.tensors, ops.metadata)
+    importlib.import_module(f"operations.{family}").make(ops)
+    save(f"ops_{family}.safetensors", ops.tensors, ops.metadata)
 
 
 # --- init.safetensors --------------------------------------------------------------------------------------------------
@@ -589,7 +397,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = ["ops", "init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
+    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -598,7 +406,10 @@ def main():
     torch.set_num_threads(1)
     for part in args.only:
         print(part, flush=True)
-        {"ops": make_ops, "init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
+        if part.startswith("ops_"):
+            make_operations(part.removeprefix("ops_"))
+            continue
+        {"init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
          "batch_norm": make_batch_norm,
          "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data)}[part]()
 

@@ -39,7 +39,7 @@ inline Array strided(const Array& array) {
     reversed.push_back(i);
   }
   larger.push_back(3);
-  Array view = Array::empty(larger, array.dtype());
+  Array view = Array::empty(larger, array.dtype(), array.device());
   view.fill(is_floating(array.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 255);
   for (int i = 0; i < array.rank(); ++i) view = view.slice(i, 1, larger[i] - 1);
   view = view.select(-1, 1).permute(reversed);

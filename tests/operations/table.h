@@ -1,0 +1,83 @@
+// The table of operations. A row says how to call one; tests/golden/ops_FAMILY.safetensors holds cases of it with PyTorch's
+// values; every test of table_test.cpp runs for every row, on every device there is. To test a new operation, add cases to
+// tests/golden/operations/FAMILY.py and a row to FAMILY_rows.cpp.
+#pragma once
+
+#include <tandem/autograd/tensor.h>
+#include <tandem/core/backend.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/arrays.h"
+
+namespace tandem::testing {
+
+// One call of an operation: what a row's function gets.
+struct Call {
+  std::vector<Tensor> in;
+  const nlohmann::json& attributes;
+  Array running_mean, running_var;  // of batch norms; training moves them
+  // Results without gradient beside the one that is returned, such as indices; golden values: CASE/more0, CASE/more1, ...
+  std::vector<Array> more = {};
+
+  template <class T>
+  T get(const char* key) const {
+    return attributes.at(key).get<T>();
+  }
+  bool has(const char* key) const { return attributes.contains(key); }
+  Dims dims(const char* key) const {
+    Dims result;
+    for (const auto& v : attributes.at(key)) result.push_back(v.get<std::int64_t>());
+    return result;
+  }
+  Extent extent(const char* key) const { return {attributes.at(key).at(0), attributes.at(key).at(1)}; }
+  // Input `i`, or an undefined Tensor where the case has fewer.
+  Tensor optional(std::size_t i) const { return i < in.size() ? in[i] : Tensor(); }
+};
+
+struct Row {
+  std::string op;  // as the golden cases name it, and as the header declares it
+  Tensor (*function)(Call&);
+  std::string variant = "";  // tells two rows of one op apart
+  // Of the golden comparison, in units of the largest expected magnitude. 64 units in the last place: about 1e-5.
+  double tolerance = 64 * machine_epsilon(DType::f32);
+  // How many of the inputs, from the first, may be 16-bit; 0: the operation is not tested in 16 bits.
+  int low_inputs = 3;
+  // In 16 bits, in units in the last place of the largest value.
+  double low_tolerance = 4;
+  // The result has the dtype of 16-bit inputs; otherwise it is f32.
+  bool keeps_dtype = true;
+  // Gradients and results can be compared for inputs that a fuzzer makes: no ties that are broken in an unspecified way,
+  // nothing random.
+  bool is_fuzzed = true;
+
+  std::string name() const { return op + (variant.empty() ? "" : "_" + variant); }
+};
+
+// The rows of a family: those of autograd/ops_FAMILY.h.
+std::vector<Row> elementwise_rows();
+std::vector<Row> linear_rows();
+std::vector<Row> loss_rows();
+std::vector<Row> norm_rows();
+std::vector<Row> reduce_rows();
+std::vector<Row> shape_rows();
+std::vector<Row> spatial_rows();
+
+// Functions of rows for the commonest signatures.
+template <Tensor (*f)(const Tensor&)>
+Tensor unary(Call& c) {
+  return f(c.in.at(0));
+}
+template <Tensor (*f)(const Tensor&, const Tensor&)>
+Tensor binary(Call& c) {
+  return f(c.in.at(0), c.in.at(1));
+}
+template <Tensor (*f)(const Tensor&, const Dims&, bool)>
+Tensor reduction(Call& c) {
+  return f(c.in.at(0), c.dims("dims"), c.attributes.at("keepdim"));
+}
+
+}  // namespace tandem::testing
