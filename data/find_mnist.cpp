@@ -73,9 +73,17 @@ void download_all(const MnistSource& source, const fs::path& folder) {
   }
 }
 
+// Beside the installed program, or where it was built from.
+fs::path bundled_sample() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/tandem/sample";
+  return holds_all(installed) ? installed : fs::path(TANDEM_SAMPLE_DIR);
+}
+
 MnistFolder sample(const std::string& reason) {
   const std::string given = environment("TANDEM_SAMPLE");
-  const fs::path folder = given.empty() ? fs::path(TANDEM_SAMPLE_DIR) : fs::path(given);
+  const fs::path folder = given.empty() ? bundled_sample() : fs::path(given);
   TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ",
                folder.string(), " (TANDEM_SAMPLE names another place); give the folder of the MNIST files.\n",
                reason);
