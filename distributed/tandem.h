@@ -3,6 +3,7 @@
 
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/gradcheck.h>
+#include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array.h>
