@@ -10,8 +10,8 @@ namespace tandem::data {
 
 // Supports: for (auto& [images, labels] : loader) ...
 struct Batch {
-  Array images;  // (N, C, H, W)
-  Array labels;  // (N) for classification
+  Array inputs;   // (N, ...): images (N, C, H, W)
+  Array targets;  // (N, ...): classes (N)
 };
 
 // get() may be called from several threads at once. It returns fresh arrays, which the caller owns.

@@ -12,10 +12,15 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 #include <tandem/core/random.h>
+#include <tandem/data/array_dataset.h>
+#include <tandem/data/cifar.h>
+#include <tandem/data/combine.h>
 #include <tandem/data/find_mnist.h>
+#include <tandem/data/image_folder.h>
 #include <tandem/data/loader.h>
 #include <tandem/data/mnist.h>
 #include <tandem/data/sampler.h>
+#include <tandem/data/transforms.h>
 #include <tandem/distributed/checkpoint.h>
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/init.h>

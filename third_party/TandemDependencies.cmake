@@ -35,6 +35,8 @@ tandem_find_library(zlib zlib.h z zlib1g-dev)
 tandem_find_library(fmt fmt/format.h fmt libfmt-dev)
 tandem_find_library(curl curl/curl.h curl libcurl4-openssl-dev)
 tandem_find_library(crypto openssl/evp.h crypto libssl-dev)
+tandem_find_library(archive archive.h archive libarchive-dev)
+tandem_find_header(stb stb/stb_image.h libstb-dev)
 tandem_find_header(json nlohmann/json.hpp nlohmann-json3-dev)
 tandem_find_header(cli11 CLI/CLI.hpp libcli11-dev)
 

@@ -320,8 +320,8 @@ TEST(CudaLoader, GivesTheSameBatchesAsOnTheCpu) {
   for (auto& [images, labels] : device_loader) {
     ASSERT_LT(i, expected.size());
     EXPECT_EQ(images.device(), cuda);
-    EXPECT_EQ(bits(images), bits(expected[i].images));
-    EXPECT_EQ(labels.to_vector<std::int64_t>(), expected[i].labels.to_vector<std::int64_t>());
+    EXPECT_EQ(bits(images), bits(expected[i].inputs));
+    EXPECT_EQ(labels.to_vector<std::int64_t>(), expected[i].targets.to_vector<std::int64_t>());
     ++i;
   }
   EXPECT_EQ(i, expected.size());
@@ -334,7 +334,7 @@ TEST(CudaLoader, SendsTheOrderOnceAnEpoch) {
   data::Loader loader(there, sampler, {.batch_size = 4});
   emulation::driver().log.clear();
   int batches = 0;
-  for (auto& batch : loader) batches += batch.labels.dim(0) == 4;
+  for (auto& batch : loader) batches += batch.targets.dim(0) == 4;
   EXPECT_EQ(batches, 10);
   int uploads = 0;
   for (const auto& call : emulation::driver().log) uploads += call.starts_with("copy");

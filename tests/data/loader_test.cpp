@@ -27,8 +27,8 @@ class Numbers : public Dataset {
                 Array::empty({static_cast<std::int64_t>(indices.size())}, DType::i64)};
     for (std::size_t i = 0; i < indices.size(); ++i) {
       TANDEM_CHECK(indices[i] != bad_, "the disk has a scratch");
-      batch.images.data<float>()[i] = static_cast<float>(indices[i]);
-      batch.labels.data<std::int64_t>()[i] = 10 * indices[i];
+      batch.inputs.data<float>()[i] = static_cast<float>(indices[i]);
+      batch.targets.data<std::int64_t>()[i] = 10 * indices[i];
     }
     return batch;
   }

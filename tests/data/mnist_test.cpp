@@ -55,16 +55,16 @@ TEST(Mnist, GathersAndScales) {
   EXPECT_EQ(mnist.size(), 12);
   const std::vector<std::int64_t> indices = {11, 0, 11};
   const Batch batch = mnist.get(indices);
-  ASSERT_EQ(batch.images.shape(), (Shape{3, 1, 28, 28}));
-  EXPECT_EQ(batch.images.dtype(), DType::f32);
-  EXPECT_TRUE(batch.images.is_channels_last());
-  ASSERT_EQ(batch.labels.shape(), Shape{3});
-  EXPECT_EQ(batch.labels.dtype(), DType::i64);
+  ASSERT_EQ(batch.inputs.shape(), (Shape{3, 1, 28, 28}));
+  EXPECT_EQ(batch.inputs.dtype(), DType::f32);
+  EXPECT_TRUE(batch.inputs.is_channels_last());
+  ASSERT_EQ(batch.targets.shape(), Shape{3});
+  EXPECT_EQ(batch.targets.dtype(), DType::i64);
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    EXPECT_EQ(batch.labels.data<std::int64_t>()[i], indices[i] % 10);
+    EXPECT_EQ(batch.targets.data<std::int64_t>()[i], indices[i] % 10);
     for (std::size_t p = 0; p < pixels; ++p) {
       const auto value = static_cast<float>((static_cast<std::size_t>(indices[i]) + p) % 256);
-      ASSERT_EQ(batch.images.data<float>()[i * pixels + p], value / 255.0f);
+      ASSERT_EQ(batch.inputs.data<float>()[i * pixels + p], value / 255.0f);
     }
   }
 }
@@ -76,7 +76,7 @@ TEST(Mnist, ScalesAsTorchvisionToTheBit) {
   const std::int64_t first = 0;
   const Batch batch = Mnist(folder.path(), Split::train).get({&first, 1});
   // torch.arange(256, dtype=torch.uint8).to(torch.float32).div(255)
-  EXPECT_EQ(testing::sha256_of<float>({batch.images.data<float>(), 256}),
+  EXPECT_EQ(testing::sha256_of<float>({batch.inputs.data<float>(), 256}),
             "010413efe9fc4438fee48de66c4d09f377b28af6a9fe2522201e8c1dbb831fc8");
 }
 
@@ -85,7 +85,7 @@ TEST(Mnist, EmptyBatchAndWrongIndices) {
   write_bytes(folder / train_images, images(2));
   write_bytes(folder / train_labels, labels(2));
   const Mnist mnist(folder.path(), Split::train);
-  EXPECT_EQ(mnist.get({}).images.shape(), (Shape{0, 1, 28, 28}));
+  EXPECT_EQ(mnist.get({}).inputs.shape(), (Shape{0, 1, 28, 28}));
   for (const std::int64_t wrong : {-1, 2}) {
     EXPECT_ERROR(mnist.get({&wrong, 1}), "sample " + std::to_string(wrong), "there are 2");
   }

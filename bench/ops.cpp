@@ -1,0 +1,227 @@
+// Times single operations. bench/ops runs it beside torch_ops.py, which knows the same operations by the same names.
+//
+// Reads lines "NAME ELEMENTS SECONDS"; answers each with the shortest time of a call, in seconds, of all that fitted into
+// SECONDS. NAME_train is forward and backward.
+#include <tandem/tandem.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <map>
+
+using namespace tandem;
+
+namespace {
+
+using Run = std::function<void()>;
+using Prepare = std::function<Run(std::int64_t)>;
+
+Array random(const Shape& shape, DType dtype = DType::f32) { return ops::rand(shape).to(dtype); }
+// ELEMENTS as rows of `width`, fewer where there are not so many.
+Shape rows(std::int64_t elements, std::int64_t width = 1024) {
+  width = std::min(width, elements);
+  return {elements / width, width};
+}
+std::int64_t side(std::int64_t elements) {
+  return static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements)));
+}
+
+template <class F>
+Prepare unary(F f) {
+  return [f](std::int64_t n) -> Run {
+    const Tensor x = random(rows(n));
+    return [f, x] { f(x); };
+  };
+}
+// Forward and backward of a function of leaves.
+template <class Make, class F>
+Prepare train(Make make, F f) {
+  return [make, f](std::int64_t n) -> Run {
+    std::vector<Tensor> in;
+    for (const Array& a : make(n)) in.emplace_back(a, is_floating(a.dtype()));
+    const Tensor y = f(in);
+    const Array gradient = ops::ones(y.shape(), y.dtype());
+    return [f, in, gradient] {
+      for (Tensor t : in) t.zero_grad();
+      f(in).backward({.gradient = gradient});
+    };
+  };
+}
+template <class Make, class F>
+Prepare forward(Make make, F f) {
+  return [make, f](std::int64_t n) -> Run {
+    const std::vector<Array> arrays = make(n);
+    const std::vector<Tensor> in(arrays.begin(), arrays.end());
+    return [f, in] { f(in); };
+  };
+}
+
+using In = std::vector<Tensor>;
+using Arrays = std::vector<Array>;
+
+Arrays one(std::int64_t n) { return {random(rows(n))}; }
+Arrays two(std::int64_t n) { return {random(rows(n)), random(rows(n))}; }
+Arrays matrices(std::int64_t n) { return {random({side(n), side(n)}), random({side(n), side(n)})}; }
+Arrays low_matrices(std::int64_t n) {
+  return {random({side(n), side(n)}, DType::bf16), random({side(n), side(n)}, DType::bf16)};
+}
+// (batch, 128, 64) and (batch, 64, 128)
+Arrays batches(std::int64_t n) {
+  const std::int64_t batch = std::max<std::int64_t>(1, n / (128 * 64));
+  return {random({batch, 128, 64}), random({batch, 64, 128})};
+}
+// 64 channels, images of 32 x 32 or smaller
+Arrays images(std::int64_t n) {
+  const std::int64_t size = std::min<std::int64_t>(32, std::max<std::int64_t>(3, side(n / 64)));
+  return {random({std::max<std::int64_t>(1, n / (64 * size * size)), 64, size, size}).channels_last(),
+          random({64, 64, 3, 3})};
+}
+// query, key, value (N, 8 heads, length, 64)
+Arrays heads(std::int64_t n) {
+  const std::int64_t length = std::min<std::int64_t>(512, std::max<std::int64_t>(1, n / 512));
+  const Shape shape{std::max<std::int64_t>(1, n / (512 * length)), 8, length, 64};
+  return {random(shape), random(shape), random(shape)};
+}
+Arrays normalised(std::int64_t n) {
+  const Shape shape = rows(n);
+  return {random(shape), random({shape[1]}), random({shape[1]})};
+}
+Arrays classes(std::int64_t n) {
+  const Shape shape = rows(n);
+  return {random(shape), ops::randint(0, shape[1], {shape[0]})};
+}
+Arrays row_indices(std::int64_t n) {
+  const Shape shape = rows(n);
+  return {random(shape), ops::randint(0, shape[0], {shape[0]})};
+}
+Arrays element_indices(std::int64_t n) {
+  const Shape shape = rows(n);
+  return {random(shape), ops::randint(0, shape[1], shape)};
+}
+Arrays tokens(std::int64_t n) {
+  return {random({1000, 64}), ops::randint(0, 1000, {std::max<std::int64_t>(1, n / 64)})};
+}
+
+const std::map<std::string, Prepare>& table() {
+  const auto add_pair = [](const In& in) { return add(in[0], in[1]); };
+  const auto multiply = [](const In& in) { return matmul(in[0], in[1]); };
+  const auto convolve = [](const In& in) { return conv2d(in[0], in[1], {}, {3, 1, 1, 1}); };
+  const auto attend = [](const In& in) { return scaled_dot_product_attention(in[0], in[1], in[2]); };
+  const auto normalise = [](const In& in) { return layer_norm(in[0], {in[1].dim(0)}, in[1], in[2]); };
+  const auto embed = [](const In& in) { return embedding(in[1].value(), in[0]); };
+  static const std::map<std::string, Prepare> all = {
+      {"add", forward(two, add_pair)},
+      {"add_train", train(two, add_pair)},
+      {"add_number", unary([](const Tensor& x) { return x + 1.5; })},
+      {"add_row", forward(
+                      [](std::int64_t n) {
+                        return Arrays{random(rows(n)), random({rows(n)[1]})};
+                      },
+                      add_pair)},
+      {"add_column", forward(
+                         [](std::int64_t n) {
+                           return Arrays{random(rows(n)), random({rows(n)[0], 1})};
+                         },
+                         add_pair)},
+      {"add_narrow_row", forward(
+                             [](std::int64_t n) {
+                               return Arrays{random(rows(n, 3)), random({rows(n, 3)[1]})};
+                             },
+                             add_pair)},
+      {"add_transposed",
+       forward(
+           [](std::int64_t n) {
+             return Arrays{random({side(n), side(n)}), random({side(n), side(n)}).transpose(0, 1)};
+           },
+           add_pair)},
+      {"mul", forward(two, [](const In& in) { return mul(in[0], in[1]); })},
+      {"where", forward(two, [](const In& in) { return where(gt(in[0], 0.5), in[0], in[1]); })},
+      {"to_bf16", unary([](const Tensor& x) { return cast(x, DType::bf16); })},
+      {"relu", unary(relu)},
+      {"relu_train", train(one, [](const In& in) { return relu(in[0]); })},
+      {"exp", unary(exp)},
+      {"log", unary(log)},
+      {"sqrt", unary(sqrt)},
+      {"tanh", unary(tanh)},
+      {"sigmoid", unary(sigmoid)},
+      {"gelu", unary([](const Tensor& x) { return gelu(x); })},
+      {"gelu_train", train(one, [](const In& in) { return gelu(in[0]); })},
+      {"sum", unary([](const Tensor& x) { return sum(x); })},
+      {"sum_last", unary([](const Tensor& x) { return sum(x, {1}); })},
+      {"sum_first", unary([](const Tensor& x) { return sum(x, {0}); })},
+      {"mean_train", train(one, [](const In& in) { return mean(in[0], {1}); })},
+      {"amax_last", unary([](const Tensor& x) { return amax(x, {1}); })},
+      {"argmax_last", unary([](const Tensor& x) { return argmax(x, 1); })},
+      {"var_last", unary([](const Tensor& x) { return var(x, {1}); })},
+      {"cumsum_last", unary([](const Tensor& x) { return cumsum(x, 1); })},
+      {"sort_last", unary([](const Tensor& x) { return sort(x, 1); })},
+      {"sort_all", unary([](const Tensor& x) { return sort(reshape(x, {-1}), 0); })},
+      {"topk_last", unary([](const Tensor& x) { return topk(x, std::min<std::int64_t>(5, x.dim(1)), 1); })},
+      {"softmax", unary([](const Tensor& x) { return softmax(x, 1); })},
+      {"softmax_train", train(one, [](const In& in) { return softmax(in[0], 1); })},
+      {"log_softmax", unary([](const Tensor& x) { return log_softmax(x, 1); })},
+      {"cross_entropy_train",
+       train(classes, [](const In& in) { return cross_entropy(in[0], in[1].value()); })},
+      {"layer_norm", forward(normalised, normalise)},
+      {"layer_norm_train", train(normalised, normalise)},
+      {"matmul", forward(matrices, multiply)},
+      {"matmul_train", train(matrices, multiply)},
+      {"matmul_bf16", forward(low_matrices, multiply)},
+      {"bmm", forward(batches, multiply)},
+      {"conv2d", forward(images, convolve)},
+      {"conv2d_train", train(images, convolve)},
+      {"max_pool2d", forward(images,
+                             [](const In& in) {
+                               return max_pool2d(in[0], {2, 2, 0, 1});
+                             })},
+      {"attention", forward(heads, attend)},
+      {"attention_train", train(heads, attend)},
+      {"cat_first", forward(two, [](const In& in) { return cat(in, 0); })},
+      {"cat_last", forward(two, [](const In& in) { return cat(in, 1); })},
+      {"transpose_copy", forward(matrices, [](const In& in) { return contiguous(transpose(in[0], 0, 1)); })},
+      {"index_select",
+       forward(row_indices, [](const In& in) { return index_select(in[0], 0, in[1].value()); })},
+      {"gather", forward(element_indices, [](const In& in) { return gather(in[0], 1, in[1].value()); })},
+      {"embedding_train", train(tokens, embed)},
+  };
+  return all;
+}
+
+double shortest(const Run& run, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto time = [&](int calls) {
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) run();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  time(3);
+  // So many calls at once that the clock costs nothing.
+  const int calls = std::max(1, static_cast<int>(50e-6 / std::max(1e-9, time(1))));
+  double best = 1e9, spent = 0;
+  while (spent < seconds) {
+    const double t = time(calls);
+    best = std::min(best, t / calls);
+    spent += t;
+  }
+  return best;
+}
+
+}  // namespace
+
+int main() try {
+  std::string name;
+  std::int64_t elements = 0;
+  double seconds = 0;
+  std::cout.precision(9);
+  while (std::cin >> name >> elements >> seconds) {
+    const auto found = table().find(name);
+    TANDEM_CHECK(found != table().end(), "there is no measurement of '", name, "'");
+    std::cout << shortest(found->second(elements), seconds) << std::endl;
+  }
+  return 0;
+} catch (const Error& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,28 @@
+// ArrayDataset: samples that are the rows of Arrays in memory.
+#pragma once
+
+#include <tandem/data/sample_dataset.h>
+
+namespace tandem::data {
+
+// inputs (N, ...), targets (N, ...) or undefined; sample i is their row i. PyTorch's TensorDataset. Whole batches are gathered in
+// one pass, on the device where the arrays lie.
+class ArrayDataset : public SampleDataset {
+ public:
+  explicit ArrayDataset(Array inputs, Array targets = {});
+
+  std::int64_t size() const override { return inputs_.dim(0); }
+  Sample sample(std::int64_t index) const override;
+  Batch get(std::span<const std::int64_t> indices) const override;
+  ArrayDataset to(Device device) const;
+  Device device() const override { return inputs_.device(); }
+  Batch gather(const Array& indices) const override;
+
+  const Array& inputs() const { return inputs_; }
+  const Array& targets() const { return targets_; }
+
+ private:
+  Array inputs_, targets_;
+};
+
+}  // namespace tandem::data

@@ -1,0 +1,128 @@
+#include <tandem/data/cifar.h>
+
+#include <tandem/core/ops.h>
+#include <tandem/data/archive.h>
+#include <tandem/data/download.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+namespace tandem::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t side = 32, pixels = 3 * side * side;
+
+struct Layout {
+  const char* folder;
+  const char* archive;
+  const char* md5;
+  std::int64_t classes;
+  int label_bytes;  // the last of them is the class
+  std::vector<std::string> train, test;
+};
+
+const Layout& layout_of(Cifar::Version version) {
+  static const Layout cifar10{
+      "cifar-10-batches-bin",
+      "cifar-10-binary.tar.gz",
+      "c32a1d4ab5d03f1284b67883e8d87530",
+      10,
+      1,
+      {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+      {"test_batch.bin"}};
+  static const Layout cifar100{"cifar-100-binary",
+                               "cifar-100-binary.tar.gz",
+                               "03b5dce01913d631647c71ecec9e9cb8",
+                               100,
+                               2,
+                               {"train.bin"},
+                               {"test.bin"}};
+  return version == Cifar::Version::cifar10 ? cifar10 : cifar100;
+}
+
+fs::path find_file(const fs::path& folder, const Layout& layout, const std::string& name) {
+  for (const fs::path& candidate : {folder / name, folder / layout.folder / name}) {
+    std::error_code error;
+    if (fs::exists(candidate, error)) return candidate;
+  }
+  detail::fail("CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ",
+               layout.folder, " below it); unpack ", layout.archive, " there, or call download_cifar");
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  TANDEM_CHECK(file, "CIFAR file ", path.string(), " cannot be read; check its permissions");
+  return bytes;
+}
+
+}  // namespace
+
+Cifar::Cifar(const fs::path& folder, Version version, Split split) {
+  const Layout& layout = layout_of(version);
+  classes_ = layout.classes;
+  const auto record = static_cast<std::size_t>(layout.label_bytes + pixels);
+  std::string all;
+  for (const std::string& name : split == Split::train ? layout.train : layout.test) {
+    const fs::path path = find_file(folder, layout, name);
+    const std::string bytes = read_file(path);
+    TANDEM_CHECK(!bytes.empty() && bytes.size() % record == 0, "CIFAR file ", path.string(), " has ",
+                 bytes.size(), " bytes, which is not a number of samples of ", record,
+                 " bytes each; it is damaged or something else");
+    all += bytes;
+  }
+  const auto count = static_cast<std::int64_t>(all.size() / record);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(all.data());
+  std::vector<std::int64_t> labels;
+  Array planes = Array::empty({count, 3, side, side}, DType::u8);
+  for (std::int64_t i = 0; i < count; ++i, bytes += record) {
+    labels.push_back(bytes[layout.label_bytes - 1]);
+    TANDEM_CHECK(labels.back() < classes_, "CIFAR: sample ", i, " has the label ", labels.back(),
+                 ", expected 0 to ", classes_ - 1);
+    std::copy_n(bytes + layout.label_bytes, pixels, planes.data<std::uint8_t>() + i * pixels);
+  }
+  images_ = planes.channels_last();
+  labels_ = Array::from(labels, {count});
+}
+
+Sample Cifar::sample(std::int64_t index) const {
+  TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was asked for, there are ", size());
+  return {images_.select(0, index), labels_.select(0, index)};
+}
+
+Batch Cifar::get(std::span<const std::int64_t> indices) const {
+  for (const auto index : indices)
+    TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was asked for, there are ", size());
+  return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
+}
+
+Cifar Cifar::to(Device device) const {
+  Cifar moved = *this;
+  moved.images_ = images_.to(device);
+  moved.labels_ = labels_.to(device);
+  return moved;
+}
+
+Batch Cifar::gather(const Array& indices) const {
+  return {ops::gather_normalized(images_, indices), ops::gather_rows(labels_, indices)};
+}
+
+void download_cifar(const fs::path& folder, Cifar::Version version, const CifarSource& source) {
+  const Layout& layout = layout_of(version);
+  const auto is_there = [&](const std::string& name) {
+    std::error_code error;
+    return fs::exists(folder / name, error) || fs::exists(folder / layout.folder / name, error);
+  };
+  if (std::ranges::all_of(layout.train, is_there) && std::ranges::all_of(layout.test, is_there)) return;
+  const fs::path archive = folder / layout.archive;
+  download({source.base_url + layout.archive}, archive, source.md5.empty() ? layout.md5 : source.md5,
+           {.report = source.report});
+  extract_archive(archive, folder);
+}
+
+}  // namespace tandem::data

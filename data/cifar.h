@@ -1,0 +1,53 @@
+// Cifar: 32x32 colour photographs of 10 or 100 classes, in memory. https://www.cs.toronto.edu/~kriz/cifar.html
+#pragma once
+
+#include <tandem/data/mnist.h>
+#include <tandem/data/sample_dataset.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace tandem::data {
+
+// Constant after construction; every method may be called from several threads at once.
+class Cifar : public SampleDataset {
+ public:
+  enum class Version { cifar10, cifar100 };
+
+  // Reads the files of the "binary version" from `folder`, or from the folder in it that the archive unpacks into:
+  // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Error when a file is missing or
+  // not of the size that it must have, or a label is not a class.
+  Cifar(const std::filesystem::path& folder, Version version, Split split);
+
+  std::int64_t size() const override { return labels_.dim(0); }
+  std::int64_t classes() const { return classes_; }
+  // The image as it is stored: (3, 32, 32) u8; the class: () i64, of CIFAR-100 the fine one. For transforms.
+  Sample sample(std::int64_t index) const override;
+  // images (N, 3, 32, 32) f32 in [0, 1]: value/255. labels (N) i64.
+  Batch get(std::span<const std::int64_t> indices) const override;
+
+  Cifar to(Device device) const;
+  Device device() const override { return images_.device(); }
+  Batch gather(const Array& indices) const override;
+
+  const Array& images() const { return images_; }  // (N, 3, 32, 32) u8, channels last
+  const Array& labels() const { return labels_; }  // (N) i64
+
+ private:
+  Array images_, labels_;
+  std::int64_t classes_;
+};
+
+struct CifarSource {
+  std::string base_url = "https://www.cs.toronto.edu/~kriz/";
+  std::string md5 = {};                                 // of the archive; empty: of the official one
+  std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
+};
+
+// Makes sure that `folder` holds the files of `version`: downloads the archive into it and unpacks it, unless they are there. Of
+// several processes on one host one should call this first. DownloadError when it can't be had.
+void download_cifar(const std::filesystem::path& folder, Cifar::Version version,
+                    const CifarSource& source = {});
+
+}  // namespace tandem::data

@@ -1,0 +1,75 @@
+#include <tandem/data/sample_dataset.h>
+
+#include <tandem/core/random.h>
+
+#include <utility>
+
+namespace tandem::data {
+
+Array stack_samples(std::span<const Array> arrays) {
+  TANDEM_CHECK(!arrays.empty(), "a batch of no samples can't be made");
+  const Array& first = arrays.front();
+  Shape shape{static_cast<std::int64_t>(arrays.size())};
+  for (const auto size : first.shape()) shape.push_back(size);
+  Array batch = shape.rank() == 4 ? Array::empty_channels_last(shape, first.dtype())
+                                  : Array::empty(shape, first.dtype());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    TANDEM_CHECK(arrays[i].shape() == first.shape() && arrays[i].dtype() == first.dtype(),
+                 "the samples of a batch differ: the first is ", first.shape(), ' ', first.dtype(),
+                 ", the one at ", i, " is ", arrays[i].shape(), ' ', arrays[i].dtype(),
+                 "; bring them to one size by a transform (resize, crop, pad), or override collate()");
+    batch.select(0, static_cast<std::int64_t>(i)).copy_from(arrays[i]);
+  }
+  return batch;
+}
+
+Batch SampleDataset::collate(std::span<const Sample> samples) const {
+  std::vector<Array> inputs, targets;
+  for (const Sample& sample : samples) {
+    inputs.push_back(sample.input);
+    if (sample.target.defined()) targets.push_back(sample.target);
+  }
+  return {stack_samples(inputs), targets.empty() ? Array() : stack_samples(targets)};
+}
+
+Batch SampleDataset::get(std::span<const std::int64_t> indices) const {
+  std::vector<Sample> samples;
+  for (const auto index : indices) {
+    TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was asked for, there are ", size());
+    samples.push_back(sample(index));
+  }
+  return collate(samples);
+}
+
+SampleRandom::SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index)
+    : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+      counter_{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+               static_cast<std::uint32_t>(epoch), 0} {}
+
+double SampleRandom::uniform() {
+  if (used_ == 4) {
+    words_ = philox(counter_, key_);
+    ++counter_[3];
+    used_ = 0;
+  }
+  return words_[static_cast<std::size_t>(used_++)] * 0x1p-32;
+}
+
+double SampleRandom::uniform(double low, double high) { return low + (high - low) * uniform(); }
+
+std::int64_t SampleRandom::below(std::int64_t n) {
+  TANDEM_CHECK(n > 0, "a random number below ", n, " does not exist");
+  return static_cast<std::int64_t>(uniform() * static_cast<double>(n));
+}
+
+Transformed::Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed)
+    : dataset_(dataset), transforms_(std::move(transforms)), seed_(seed) {}
+
+Sample Transformed::sample(std::int64_t index) const {
+  SampleRandom random(seed_, epoch_, index);
+  Sample sample = dataset_.sample(index);
+  for (const Transform& transform : transforms_) sample = transform(std::move(sample), random);
+  return sample;
+}
+
+}  // namespace tandem::data

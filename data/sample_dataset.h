@@ -1,0 +1,75 @@
+// Data sets of single samples, and what may happen to each sample on its way into a batch.
+#pragma once
+
+#include <tandem/data/dataset.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace tandem::data {
+
+struct Sample {
+  Array input;   // an image (C, H, W), say
+  Array target;  // a class (), a mask (H, W)
+};
+
+// A data set of your own: define size() and sample().
+//
+//   class Squares : public data::SampleDataset {
+//     std::int64_t size() const override { return 100; }
+//     data::Sample sample(std::int64_t i) const override { ... }
+//   };
+//
+// sample() may be called from several threads at once.
+class SampleDataset : public Dataset {
+ public:
+  virtual Sample sample(std::int64_t index) const = 0;
+  // Makes a batch of samples, which are at least one. Here: puts them on top of each other, which needs equal shapes and
+  // dtypes. Override it to pad sequences, or to leave something out.
+  virtual Batch collate(std::span<const Sample> samples) const;
+  Batch get(std::span<const std::int64_t> indices) const override;
+};
+
+// Arrays of one shape and dtype -> (N, ...). Images (C, H, W) give a batch with channels last. Error when they differ.
+Array stack_samples(std::span<const Array> arrays);
+
+// The random numbers of one sample in one epoch: a pure function of (seed, epoch, index), so that neither the number of
+// workers nor that of ranks changes a sample. Philox, core/random.h.
+class SampleRandom {
+ public:
+  SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
+  double uniform();                         // [0, 1), 32 bits
+  double uniform(double low, double high);  // [low, high)
+  std::int64_t below(std::int64_t n);       // 0 .. n-1
+  bool chance(double probability) { return uniform() < probability; }
+
+ private:
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint32_t, 4> words_{};
+  int used_ = 4;
+};
+
+using Transform = std::function<Sample(Sample, SampleRandom&)>;
+
+// The samples of another data set after `transforms`, in their order. Batches are made as that data set makes them.
+class Transformed : public SampleDataset {
+ public:
+  Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0);
+  // Other random numbers for each epoch. To be called before each epoch, as the sampler's.
+  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
+
+  std::int64_t size() const override { return dataset_.size(); }
+  Sample sample(std::int64_t index) const override;
+  Batch collate(std::span<const Sample> samples) const override { return dataset_.collate(samples); }
+
+ private:
+  const SampleDataset& dataset_;
+  std::vector<Transform> transforms_;
+  std::uint64_t seed_;
+  std::int64_t epoch_ = 0;
+};
+
+}  // namespace tandem::data

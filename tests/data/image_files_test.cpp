@@ -1,0 +1,182 @@
+#include <tandem/core/random.h>
+#include <tandem/data/archive.h>
+#include <tandem/data/cifar.h>
+#include <tandem/data/download.h>
+#include <tandem/data/image.h>
+#include <tandem/data/image_folder.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "data/http_server.h"
+#include "support/arrays.h"
+#include "support/temporary_folder.h"
+
+namespace tandem::data {
+namespace {
+
+using testing::HttpServer;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+namespace fs = std::filesystem;
+
+const fs::path images = fs::path(TANDEM_SOURCE_DIR) / "tests/data/images";
+
+void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+
+TEST(ReadImage, DecodesPngAndJpeg) {
+  const Array png = read_image(images / "cats/b.png");
+  EXPECT_EQ(png.shape(), (Shape{3, 4, 5}));
+  EXPECT_EQ(png.permute({1, 2, 0}).to_vector<float>(), ([] {
+              std::vector<float> values(60);
+              for (int i = 0; i < 60; ++i) values[i] = static_cast<float>(4 * i);
+              return values;
+            }()));
+  // Grey becomes three equal channels.
+  EXPECT_EQ(read_image(images / "dogs/old/grey.png").to_vector<float>(), std::vector<float>(18, 77));
+  const Array jpeg = read_image(images / "cats/a.JPG");
+  ASSERT_EQ(jpeg.shape(), (Shape{3, 16, 24}));
+  const double expected[3][3] = {
+      {196, 3, 0}, {200, 134, 0}, {205, 251, 3}};  // libjpeg's, at columns 0, 12 and 23
+  const std::int64_t columns[] = {0, 12, 23};
+  for (int k = 0; k < 3; ++k)
+    for (int c = 0; c < 3; ++c)
+      EXPECT_NEAR(jpeg.select(0, c).select(0, 8).select(0, columns[k]).item(), expected[k][c], 3);
+}
+
+TEST(ReadImage, NamesTheFileThatIsDamaged) {
+  const TemporaryFolder folder;
+  const std::string png = read_bytes(images / "cats/b.png");
+  write_bytes(folder / "short.png", png.substr(0, 40));
+  write_bytes(folder / "text.png", "not an image");
+  write_bytes(folder / "empty.png", "");
+  for (const char* name : {"short.png", "text.png", "empty.png"})
+    EXPECT_ERROR(read_image(folder / name), std::string(name) + " cannot be decoded");
+  EXPECT_ERROR(read_image(folder / "none.png"), "cannot open the image");
+}
+
+TEST(ImageFolder, NumbersClassesAndSortsFiles) {
+  const ImageFolder folder(images);
+  EXPECT_EQ(folder.classes(), (std::vector<std::string>{"cats", "dogs"}));
+  ASSERT_EQ(folder.size(), 3);
+  EXPECT_EQ(folder.file(0).filename(), "a.JPG");
+  EXPECT_EQ(folder.sample(1).input.shape(), (Shape{3, 4, 5}));
+  EXPECT_EQ(folder.sample(1).target.item(), 0);
+  EXPECT_EQ(folder.sample(2).target.item(), 1);
+  const std::vector<std::int64_t> both{0, 1};
+  EXPECT_ERROR(folder.get(both), "the samples of a batch differ");
+}
+
+TEST(ImageFolder, SaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(ImageFolder(folder / "none"), "cannot be read");
+  EXPECT_ERROR(ImageFolder{folder.path()}, "one for each class");
+  fs::create_directory(folder / "birds");
+  write_bytes(folder / "birds" / "notes.txt", "x");
+  EXPECT_ERROR(ImageFolder{folder.path()}, "the class birds holds no image");
+}
+
+TEST(Archive, UnpacksFilesAndFolders) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "in/a/b");
+  write_bytes(folder / "in/a/b/c.txt", "hello");
+  write_bytes(folder / "in/empty", "");
+  std::string noise;  // which does not compress, so that half of the archive ends in the middle of it
+  Generator generator(1);
+  for (int i = 0; i < 200000; ++i) noise += static_cast<char>(generator.next_u32());
+  write_bytes(folder / "in/noise", noise);
+  run("tar czf '" + (folder / "x.tar.gz").string() + "' -C '" + (folder / "in").string() + "' .");
+  extract_archive(folder / "x.tar.gz", folder / "out/deep");
+  EXPECT_EQ(read_bytes(folder / "out/deep/a/b/c.txt"), "hello");
+  EXPECT_EQ(read_bytes(folder / "out/deep/empty"), "");
+  extract_archive(folder / "x.tar.gz", folder / "out/deep");  // again, over what is there
+  const std::string bytes = read_bytes(folder / "x.tar.gz");
+  write_bytes(folder / "short.tar.gz", bytes.substr(0, bytes.size() / 2));
+  EXPECT_ERROR(extract_archive(folder / "short.tar.gz", folder / "out2"), "short.tar.gz is damaged");
+  EXPECT_FALSE(fs::exists(folder / "out2/noise"));
+  write_bytes(folder / "text.tar.gz", "no archive");
+  EXPECT_ERROR(extract_archive(folder / "text.tar.gz", folder / "out3"), "text.tar.gz");
+}
+
+TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "evil", "x");
+  fs::create_directory(folder / "in");
+  run("tar cPf '" + (folder / "up.tar").string() + "' -C '" + (folder / "in").string() + "' ../evil");
+  fs::create_symlink("/etc", folder / "in/link");
+  run("tar cf '" + (folder / "link.tar").string() + "' -C '" + (folder / "in").string() + "' link");
+  run("tar cPf '" + (folder / "absolute.tar").string() + "' '" + (folder / "evil").string() + "'");
+  EXPECT_ERROR(extract_archive(folder / "up.tar", folder / "out"), "leads out of the folder");
+  EXPECT_ERROR(extract_archive(folder / "absolute.tar", folder / "out"), "leads out of the folder");
+  EXPECT_ERROR(extract_archive(folder / "link.tar", folder / "out"), "links are not unpacked");
+  EXPECT_TRUE(fs::is_empty(folder / "out"));
+}
+
+// `count` samples: the label, then 1,024 times red, green and blue, which differ from sample to sample.
+std::string cifar_file(int count, int label_bytes) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    if (label_bytes == 2) bytes += '\7';
+    bytes += static_cast<char>(i % 10);
+    for (int c = 0; c < 3; ++c) bytes += std::string(1024, static_cast<char>(10 * i + c));
+  }
+  return bytes;
+}
+
+TEST(Cifar, ReadsTheBinaryVersion) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "cifar-10-batches-bin");
+  for (int i = 1; i <= 5; ++i)
+    write_bytes(folder / ("cifar-10-batches-bin/data_batch_" + std::to_string(i) + ".bin"), cifar_file(4, 1));
+  write_bytes(folder / "cifar-10-batches-bin/test_batch.bin", cifar_file(3, 1));
+  const Cifar train(folder.path(), Cifar::Version::cifar10, Split::train);
+  const Cifar test(folder / "cifar-10-batches-bin", Cifar::Version::cifar10, Split::test);
+  EXPECT_EQ(train.size(), 20);
+  EXPECT_EQ(test.size(), 3);
+  const std::vector<std::int64_t> indices{6, 0};
+  const Batch batch = train.get(indices);
+  ASSERT_EQ(batch.inputs.shape(), (Shape{2, 3, 32, 32}));
+  EXPECT_TRUE(batch.inputs.is_channels_last());
+  EXPECT_EQ(batch.targets.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 0}));
+  for (int c = 0; c < 3; ++c)
+    EXPECT_EQ(batch.inputs.select(0, 0).select(0, c).select(0, 31).select(0, 5).to_vector<float>(),
+              (std::vector<float>{static_cast<float>(20 + c) / 255.0f}));
+  EXPECT_EQ(train.sample(6).input.shape(), (Shape{3, 32, 32}));
+  EXPECT_EQ(train.sample(6).input.dtype(), DType::u8);
+
+  write_bytes(folder / "train.bin", cifar_file(2, 2));
+  const Cifar fine(folder.path(), Cifar::Version::cifar100, Split::train);
+  EXPECT_EQ(fine.labels().to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST(Cifar, SaysWhatIsWrong) {
+  const TemporaryFolder folder;
+  const auto open = [&] { Cifar(folder.path(), Cifar::Version::cifar10, Split::test); };
+  EXPECT_ERROR(open(), "does not hold test_batch.bin");
+  write_bytes(folder / "test_batch.bin", cifar_file(2, 1) + "x");
+  EXPECT_ERROR(open(), "test_batch.bin has 6147 bytes");
+  std::string bytes = cifar_file(2, 1);
+  bytes[3073] = 10;
+  write_bytes(folder / "test_batch.bin", bytes);
+  EXPECT_ERROR(open(), "sample 1 has the label 10, expected 0 to 9");
+}
+
+TEST(Cifar, IsDownloadedAndUnpackedOnce) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "in/cifar-100-binary");
+  write_bytes(folder / "in/cifar-100-binary/train.bin", cifar_file(5, 2));
+  write_bytes(folder / "in/cifar-100-binary/test.bin", cifar_file(2, 2));
+  run("tar czf '" + (folder / "made.tar.gz").string() + "' -C '" + (folder / "in").string() +
+      "' cifar-100-binary");
+  const std::string archive = read_bytes(folder / "made.tar.gz");
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
+  const CifarSource source{server.url(), md5_of(folder / "made.tar.gz"), {}};
+  for (int times = 0; times < 2; ++times) download_cifar(folder / "data", Cifar::Version::cifar100, source);
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(Cifar(folder / "data", Cifar::Version::cifar100, Split::train).size(), 5);
+}
+
+}  // namespace
+}  // namespace tandem::data
