@@ -1,0 +1,71 @@
+// Tells two spirals apart: a data set, a model and a training loop of one's own.
+#include <tandem/tandem.h>
+
+#include <cmath>
+#include <iostream>
+
+using namespace tandem;
+
+// Points (x, y) on two arms that wind around each other; the class is the arm.
+class Spirals : public data::SampleDataset {
+ public:
+  std::int64_t size() const override { return 400; }
+  data::Sample sample(std::int64_t index) const override {
+    const std::int64_t arm = index % 2;
+    const double t = 0.25 + static_cast<double>(index) / static_cast<double>(size());
+    const double angle = 3 * M_PI * t + M_PI * static_cast<double>(arm);
+    const auto coordinate = [](double v) { return static_cast<float>(v); };
+    return {Array::from(std::vector<float>{coordinate(t * std::cos(angle)), coordinate(t * std::sin(angle))},
+                        {2}),
+            Array::from(std::vector<std::int64_t>{arm}, {})};
+  }
+};
+
+struct Mlp : nn::Module {
+  nn::Linear& input = add("input", nn::Linear(2, 64));
+  nn::Linear& hidden = add("hidden", nn::Linear(64, 64));
+  nn::Linear& output = add("output", nn::Linear(64, 2));
+
+  Tensor forward(const Tensor& points) override { return output(tanh(hidden(tanh(input(points))))); }
+};
+
+double accuracy(Mlp& model, const data::Dataset& dataset) {
+  const NoGrad no_grad;
+  data::SequentialSampler sampler(dataset.size());
+  data::Loader loader(dataset, sampler, {.batch_size = 100});
+  double correct = 0;
+  for (auto& [points, arms] : loader) {
+    const auto found = argmax(model(points), 1).to_vector<std::int64_t>(),
+               expected = arms.to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == expected[i];
+  }
+  return correct / static_cast<double>(dataset.size());
+}
+
+int main() try {
+  manual_seed(0);
+  const Spirals spirals;
+  const auto parts = data::random_split(spirals, std::vector<double>{0.8, 0.2});
+  data::RandomSampler sampler(parts[0].size());
+  data::Loader loader(parts[0], sampler, {.batch_size = 32});
+
+  Mlp model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  for (int epoch = 1; epoch <= 100; ++epoch) {
+    double total = 0;
+    for (auto& [points, arms] : loader) {
+      const Tensor loss = cross_entropy(model(points), arms);
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+      total += loss.item();
+    }
+    if (epoch % 20 == 0)
+      std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size())
+                << ", held out " << 100 * accuracy(model, parts[1]) << " % right\n";
+  }
+  return accuracy(model, parts[1]) > 0.95 ? 0 : 1;
+} catch (const Error& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}
