@@ -20,6 +20,7 @@ from torch import nn
 from torch.utils.data import RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
+import example_models
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
 
@@ -397,7 +398,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
+    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training", "examples"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -411,7 +412,8 @@ def main():
             continue
         {"init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
          "batch_norm": make_batch_norm,
-         "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data)}[part]()
+         "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data),
+         "examples": lambda: example_models.make(save, write_json)}[part]()
 
 
 if __name__ == "__main__":
