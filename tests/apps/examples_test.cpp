@@ -19,7 +19,7 @@ TEST_P(Example, HasPyTorchsLosses) {
   const std::string name = GetParam();
   std::ifstream file(golden + "examples.json");
   const auto expected = nlohmann::json::parse(file).at(name).get<std::vector<double>>();
-  const auto run = run({std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file",
+  const auto run = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file",
                         golden + "example_" + name + ".safetensors"});
   ASSERT_EQ(run.code, 0) << run.err;
   std::istringstream lines(run.out);
