@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd grad_scaler batch_norm sampler ddp training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd optimizers schedules grad_scaler batch_norm sampler ddp training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
@@ -22,6 +22,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
+from optimizers import make_optimizers, make_schedules
 
 
 class Net(nn.Module):
@@ -397,7 +398,7 @@ def make_training(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
+    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "optimizers", "schedules", "grad_scaler", "batch_norm", "sampler", "ddp", "training"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     args = parser.parse_args()
     if "training" in args.only and not args.data:
@@ -409,7 +410,8 @@ def main():
         if part.startswith("ops_"):
             make_operations(part.removeprefix("ops_"))
             continue
-        {"init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
+        {"init": make_init, "sgd": make_sgd, "optimizers": make_optimizers,
+         "schedules": make_schedules, "grad_scaler": make_grad_scaler,
          "batch_norm": make_batch_norm,
          "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data)}[part]()
 
