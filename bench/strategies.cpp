@@ -23,7 +23,7 @@ using tandem::bench::Traffic;
 
 namespace {
 
-constexpr SgdOptions sgd{.lr = 1e-3, .momentum = 0.9};
+constexpr optim::SgdOptions sgd{.lr = 1e-3, .momentum = 0.9};
 constexpr int warm_up_steps = 3;
 
 struct Net : nn::Module {

@@ -8,6 +8,7 @@
 #include <tandem/core/array.h>
 #include <tandem/core/functors.h>
 #include <tandem/core/memory_stats.h>
+#include <tandem/core/update_rules.h>
 
 #include <optional>
 
@@ -54,21 +55,21 @@ struct BatchNormUpdate {
   Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
 };
 
-// One parameter for an optimizer to update; all f32 and dense. `momentum` may be null where it is not used.
-struct SgdSegment {
+// One parameter for an optimizer to update; all f32, dense, and on one device.
+struct UpdateSegment {
   float* parameter;
   const float* gradient;
-  float* momentum;
+  float* state[3];  // as many as the rule has slots
+  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph counts too.
+  float* count;
   std::int64_t numel;
-  bool momentum_is_fresh;  // this step starts the buffer: it becomes the gradient itself
+  bool is_first;  // no update has written the state yet
 };
 
-struct SgdOptions {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
+// Numbers of several arrays: f32, dense, on one device.
+struct Segment {
+  const float* numbers;
+  std::int64_t numel;
 };
 
 class Backend {
@@ -155,7 +156,10 @@ class Backend {
   virtual std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
                                          const Array& out) = 0;
 
-  virtual void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) = 0;
+  // One pass over all segments, by one rule.
+  virtual void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) = 0;
+  // (sum of |x|^p)^(1/p) over the numbers of all segments; p > 0, infinity: the largest |x|. norm: () f32. A NaN makes it NaN.
+  virtual void segments_norm(std::span<const Segment> segments, double p, const Array& norm) = 0;
 };
 
 // The implementation for a device, which becomes the one that this thread's calls go to. Error when this build has none.

@@ -39,5 +39,12 @@
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/optim/adagrad.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/clip.h>
+#include <tandem/optim/ema.h>
 #include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/lr_scheduler.h>
+#include <tandem/optim/rmsprop.h>
 #include <tandem/optim/sgd.h>
+#include <tandem/optim/state_file.h>

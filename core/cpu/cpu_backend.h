@@ -72,7 +72,8 @@ class CpuBackend final : public Backend {
                                  const Array& out) override;
 
   // optimizer.cpp
-  void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
+  void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) override;
+  void segments_norm(std::span<const Segment> segments, double p, const Array& norm) override;
 };
 
 CpuBackend& cpu_backend();

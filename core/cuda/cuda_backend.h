@@ -79,7 +79,8 @@ class CudaBackend final : public Backend {
                                  const Array& out) override;
 
   // optimizer.cu
-  void sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) override;
+  void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) override;
+  void segments_norm(std::span<const Segment> segments, double p, const Array& norm) override;
 
  private:
   const int index_;

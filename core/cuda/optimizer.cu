@@ -1,28 +1,32 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/sgd_update.h>
+#include <tandem/core/segments_norm.h>
 #include <tandem/core/cuda/launch.cuh>
+#include <tandem/core/cuda/warp.cuh>
 
 namespace tandem {
 
 namespace {
 
 constexpr int threads = 256, per_thread = 8;
-constexpr std::int64_t chunk = threads * per_thread;  // numbers that a block updates
+constexpr std::int64_t chunk = threads * per_thread;  // numbers that a block sees to
+
+unsigned blocks_of(std::int64_t numel) { return static_cast<unsigned>((numel + chunk - 1) / chunk); }
 
 // Segments as the argument of a kernel: nothing is uploaded, and a graph that records the launch records them too.
+// An Entry has `first_block`, the first of the blocks that see to it.
+template <class Entry, int argument_bytes>
 struct Segments {
-  static constexpr int most = 84;
-  struct Entry {
-    SgdSegment segment;
-    unsigned first_block;
-  };
+  static constexpr int most = (4096 - argument_bytes - 8) / static_cast<int>(sizeof(Entry));
   Entry entries[most];
   int count = 0;
   unsigned blocks = 0;
 
-  void add(const SgdSegment& segment) {
-    entries[count++] = {segment, blocks};
-    blocks += static_cast<unsigned>((segment.numel + chunk - 1) / chunk);
+  // Whether there is room for another.
+  bool add(const Entry& entry, std::int64_t numel) {
+    entries[count] = entry;
+    entries[count++].first_block = blocks;
+    blocks += blocks_of(numel);
+    return count < most;
   }
   __device__ const Entry& of_block(unsigned block) const {
     int first = 0, last = count - 1;
@@ -34,49 +38,139 @@ struct Segments {
     return entries[first];
   }
 };
-static_assert(sizeof(Segments) + sizeof(SgdUpdate) <= 4096, "what a kernel takes as arguments");
+
+template <int slots>
+struct UpdateEntry {
+  float* parameter;
+  const float* gradient;
+  float* state[slots > 0 ? slots : 1];
+  float* count;
+  std::int64_t numel;
+  unsigned first_block;
+  bool is_first;
+};
+
+template <class Rule>
+constexpr int slots_of = static_cast<int>(Rule::slots.size());
+template <class Rule>
+using UpdateSegments = Segments<UpdateEntry<slots_of<Rule>>, sizeof(Rule)>;
+
+template <class Rule>
+__global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segments) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < segments.count) ++*segments.entries[i].count;
+}
+
+template <class Update, int slots, std::size_t... slot>
+__device__ void call(const Update& update, float& parameter, float gradient, [[maybe_unused]] float (&state)[slots],
+                     std::index_sequence<slot...>) {
+  update(parameter, gradient, state[slot]...);
+}
 
 // A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way together.
-__global__ void update_chunks(const __grid_constant__ Segments segments, SgdUpdate update) {
-  const auto& [s, first_block] = segments.of_block(blockIdx.x);
-  const std::int64_t first = (blockIdx.x - first_block) * chunk + threadIdx.x;
-  const bool has_velocity = s.momentum && !s.momentum_is_fresh;
-  float parameter[per_thread] = {}, gradient[per_thread] = {}, velocity[per_thread] = {};
+template <class Rule>
+__global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule) {
+  constexpr int slots = slots_of<Rule>;
+  const auto& s = segments.of_block(blockIdx.x);
+  // What a count makes of the rule takes a few pow() in double: once a block.
+  __shared__ decltype(rule.at(0.0f, false)) update;
+  if (threadIdx.x == 0) update = rule.at(s.count ? *s.count : 0.0f, s.is_first);
+  __syncthreads();
+  const std::int64_t first = (blockIdx.x - s.first_block) * chunk + threadIdx.x;
+  float parameter[per_thread] = {}, gradient[per_thread] = {}, state[per_thread][slots > 0 ? slots : 1] = {};
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
     parameter[k] = s.parameter[i];
     gradient[k] = s.gradient[i];
-    if (has_velocity) velocity[k] = s.momentum[i];
+    for (int slot = 0; slot < slots; ++slot) state[k][slot] = s.state[slot][i];
   }
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
-    if (s.momentum) {
-      update(parameter[k], gradient[k], velocity[k], s.momentum_is_fresh);
-      s.momentum[i] = velocity[k];
-    } else {
-      update(parameter[k], gradient[k]);
-    }
+    call(update, parameter[k], gradient[k], state[k], std::make_index_sequence<slots>{});
+    for (int slot = 0; slot < slots; ++slot) s.state[slot][i] = state[k][slot];
     s.parameter[i] = parameter[k];
   }
 }
 
-}  // namespace
-
-void CudaBackend::sgd_step(std::span<const SgdSegment> segments, const SgdOptions& options) {
-  const SgdUpdate update(options);
-  Segments some{};
+template <class Rule>
+void update_by(std::span<const UpdateSegment> segments, const Rule& rule) {
+  UpdateSegments<Rule> some{};
+  static_assert(sizeof some + sizeof rule <= 4096, "what a kernel takes as arguments");
   const auto launch = [&] {
-    if (some.blocks > 0) cuda::launch(update_chunks, dim3(some.blocks), dim3(threads), some, update);
+    if constexpr (Rule::counts) {
+      if (some.count > 0)
+        cuda::launch(count_updates<Rule>, cuda::blocks_for(some.count, threads), dim3(threads), some);
+    }
+    if (some.blocks > 0) cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule);
     some = {};
   };
-  for (const SgdSegment& segment : segments) {
-    if (segment.numel == 0) continue;
-    if (some.count == Segments::most) launch();
-    some.add(segment);
+  for (const UpdateSegment& s : segments) {
+    if (s.numel == 0 && !Rule::counts) continue;
+    UpdateEntry<slots_of<Rule>> entry{s.parameter, s.gradient, {}, s.count, s.numel, 0, s.is_first};
+    for (int slot = 0; slot < slots_of<Rule>; ++slot) entry.state[slot] = s.state[slot];
+    if (!some.add(entry, s.numel)) launch();
   }
   launch();
+}
+
+struct NormEntry {
+  const float* numbers;
+  std::int64_t numel;
+  unsigned first_block;
+};
+using NormSegments = Segments<NormEntry, 24>;
+
+// A sum for each block, which sees to a chunk of a segment.
+template <NormKind kind>
+__global__ void norm_chunks(const __grid_constant__ NormSegments segments, double p, NormSum<kind>* sums) {
+  const auto& s = segments.of_block(blockIdx.x);
+  const std::int64_t first = (blockIdx.x - s.first_block) * chunk + threadIdx.x;
+  float numbers[per_thread] = {};
+  for (int k = 0; k < per_thread; ++k) {
+    const std::int64_t i = first + k * threads;
+    if (i < s.numel) numbers[k] = s.numbers[i];
+  }
+  NormSum<kind> sum;
+  for (int k = 0; k < per_thread; ++k) sum.add(numbers[k], p);  // a zero adds nothing
+  cuda::merge_block(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+template <NormKind kind>
+__global__ void merge_norms(const NormSum<kind>* sums, unsigned count, double p, float* norm) {
+  NormSum<kind> sum;
+  for (unsigned i = threadIdx.x; i < count; i += threads) sum.merge(sums[i]);
+  cuda::merge_block(sum);
+  if (threadIdx.x == 0) *norm = sum.norm(p);
+}
+
+}  // namespace
+
+void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule) {
+  std::visit([&](const auto& r) { update_by(segments, r); }, rule);
+}
+
+void CudaBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
+  unsigned all = 0;
+  for (const Segment& s : segments) all += blocks_of(s.numel);
+  const Array sums = Array::empty({all}, DType::f64, Device::cuda(index_));
+  with_norm_kind(p, [&](auto kind) {
+    auto* next = static_cast<NormSum<kind>*>(sums.raw());
+    NormSegments some{};
+    const auto launch = [&] {
+      if (some.blocks > 0)
+        cuda::launch(norm_chunks<kind>, dim3(some.blocks), dim3(threads), some, p, next);
+      next += some.blocks;
+      some = {};
+    };
+    for (const Segment& s : segments)
+      if (s.numel > 0 && !some.add({s.numbers, s.numel, 0}, s.numel)) launch();
+    launch();
+    cuda::launch(merge_norms<kind>, dim3(1), dim3(threads), static_cast<NormSum<kind>*>(sums.raw()), all, p,
+                 static_cast<float*>(norm.raw()));
+  });
 }
 
 }  // namespace tandem

@@ -18,7 +18,7 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 // The synchronous parameter server:
 //
 //   ParameterServer server(model, group, 2, [](auto parameters) {
-//     return std::make_unique<optim::SGD>(std::move(parameters), SgdOptions{.lr = 0.1, .momentum = 0.9});
+//     return std::make_unique<optim::SGD>(std::move(parameters), optim::SgdOptions{.lr = 0.1, .momentum = 0.9});
 //   });                                       // every rank now holds rank 0's parameters and buffers
 //   model.zero_grad();
 //   loss(model(images), labels).backward();

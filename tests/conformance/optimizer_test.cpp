@@ -1,11 +1,18 @@
-// Optimizer steps over many segments.
+// Optimizer steps over many segments, and norms of them.
 #include <tandem/core/backend.h>
 #include <tandem/core/device.h>
+#include <tandem/core/device_graph.h>
+#include <tandem/core/ops.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/clip.h>
+#include <tandem/optim/ema.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>
 #endif
 
 #include <gtest/gtest.h>
+
+#include <limits>
 
 #include "conformance/compare.h"
 
@@ -16,55 +23,75 @@ using testing::expect_same;
 using testing::gpu;
 using testing::numbers;
 
-// Parameters with gradients and velocities, lying one behind the other, on one device.
+// Parameters with gradients and three kinds of state, lying one behind the other, on one device.
 struct Parameters {
-  Array values, gradients, velocities;
-  std::vector<SgdSegment> segments;
+  Array values, gradients, states[3], counts;
+  std::vector<UpdateSegment> segments;
 
   Parameters(const std::vector<std::int64_t>& sizes, Device device) {
     std::int64_t total = 0;
     for (const auto size : sizes) total += size;
     values = numbers({total}, 1).to(device);
     gradients = numbers({total}, 2).to(device);
-    velocities = numbers({total}, 3).to(device);
+    for (int i = 0; i < 3; ++i) {
+      const Array random = numbers({total}, 3 + i);
+      states[i] = ops::zip(functors::Mul{}, random, random).to(device);  // roots are taken of most
+    }
+    counts = ops::full({static_cast<std::int64_t>(sizes.size())}, 3).to(device);
     const auto at = [](const Array& a, std::int64_t offset) { return static_cast<float*>(a.raw()) + offset; };
-    std::int64_t offset = 0;
+    std::int64_t offset = 0, number = 0;
     for (const auto size : sizes) {
-      segments.push_back({at(values, offset), at(gradients, offset), at(velocities, offset), size, false});
+      segments.push_back({at(values, offset),
+                          at(gradients, offset),
+                          {at(states[0], offset), at(states[1], offset), at(states[2], offset)},
+                          at(counts, number++),
+                          size,
+                          false});
       offset += size;
     }
   }
-  void step(const SgdOptions& options) { backend(values.device()).sgd_step(segments, options); }
+  void step(const UpdateRule& rule) { backend(values.device()).update(segments, rule); }
 };
 
 // Around the size of what a block updates, and odd ones, so that most begin at an odd address.
 const std::vector<std::int64_t> sizes = {1, 5, 2047, 2048, 2049, 0, 6000, 31};
+const UpdateRule momentum = rules::SgdMomentum{0.1f, 0, 0.9f, 1, false, false};
 
-TEST(CudaOptimizer, SgdIsTheCpus) {
-  const std::vector<SgdOptions> all = {
-      {.lr = 0.1},
-      {.lr = 0.1, .weight_decay = 0.01},
-      {.lr = 0.1, .momentum = 0.9},
-      {.lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.01},
-      {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
-  };
-  for (const SgdOptions& options : all) {
-    SCOPED_TRACE(::testing::Message()
-                 << "momentum " << options.momentum << " dampening " << options.dampening << " decay "
-                 << options.weight_decay << " nesterov " << options.nesterov);
+TEST(CudaOptimizer, EveryRuleIsTheCpus) {
+  const rules::AdamNumbers adam{0.1, 0.9, 0.999, 1e-8, 0.01f, 0.99f, -1};
+  const rules::RmsPropNumbers rms_prop{0.1f, 0.9f, 0.1f, 1e-3f, 0.01f, 0.9f, -1};
+  const std::vector<UpdateRule> all = {rules::Sgd{0.1f, 0},
+                                       rules::Sgd{0.1f, 0.01f},
+                                       momentum,
+                                       rules::SgdMomentum{0.1f, 0.01f, 0.9f, 0.5f, false, false},
+                                       rules::SgdMomentum{0.1f, 0.01f, 0.9f, 1, true, false},
+                                       rules::Adam<false>{adam},
+                                       rules::Adam<true>{adam},
+                                       rules::RmsProp<false, false>{rms_prop},
+                                       rules::RmsProp<false, true>{rms_prop},
+                                       rules::RmsProp<true, false>{rms_prop},
+                                       rules::RmsProp<true, true>{rms_prop},
+                                       rules::Adagrad{0.1, 0.1, 1e-3f, 0.01f, 1},
+                                       rules::Average{0.1f},
+                                       rules::Average{0.9f},
+                                       rules::ClipNorm{2},
+                                       rules::ClipValue{0.3f}};
+  for (const UpdateRule& rule : all) {
+    SCOPED_TRACE(::testing::Message() << "rule " << rule.index());
     Parameters here(sizes, {}), there(sizes, gpu);
     for (int step = 0; step < 3; ++step) {
       for (Parameters* p : {&here, &there}) {
-        for (std::size_t i = 0; i < p->segments.size(); ++i) {
-          p->segments[i].momentum_is_fresh = step == 0 && i % 2 == 0;
-          if (options.momentum == 0) p->segments[i].momentum = nullptr;
-        }
-        p->step(options);
+        for (std::size_t i = 0; i < p->segments.size(); ++i) p->segments[i].is_first = step == 0 && i % 2 == 0;
+        p->step(rule);
       }
     }
-    expect_same(here.values, there.values, 4 * testing::epsilon_of(DType::f32));
-    expect_same(here.velocities, there.velocities, 4 * testing::epsilon_of(DType::f32));
+    const double tolerance = 16 * testing::epsilon_of(DType::f32);
+    expect_same(here.values, there.values, tolerance);
+    for (int i = 0; i < 3; ++i) expect_same(here.states[i], there.states[i], tolerance);
     expect_same(here.gradients, there.gradients, 0);
+    expect_same(here.counts, there.counts, 0);
+    const bool counts = std::visit([](const auto& r) { return std::decay_t<decltype(r)>::counts; }, rule);
+    for (const float count : here.counts.to_vector<float>()) EXPECT_EQ(count, counts ? 6 : 3);
   }
 }
 
@@ -72,12 +99,12 @@ TEST(CudaOptimizer, AVelocityThatIsFreshIsNotRead) {
   const std::vector<std::int64_t> one = {100};
   Parameters here(one, {}), there(one, gpu);
   for (Parameters* p : {&here, &there}) {
-    p->velocities.fill(std::nan(""));
-    p->segments[0].momentum_is_fresh = true;
-    p->step({.lr = 0.1, .momentum = 0.9});
+    p->states[0].fill(std::nan(""));
+    p->segments[0].is_first = true;
+    p->step(momentum);
   }
   expect_same(here.values, there.values);
-  expect_same(here.gradients, there.velocities, 0);
+  expect_same(here.gradients, there.states[0], 0);
 }
 
 TEST(CudaOptimizer, UpdatesManySegments) {
@@ -86,26 +113,98 @@ TEST(CudaOptimizer, UpdatesManySegments) {
 #ifdef TANDEM_EMULATED_CUDA
   emulation::driver().log.clear();
 #endif
-  here.step({.lr = 0.1, .momentum = 0.9});
-  there.step({.lr = 0.1, .momentum = 0.9});
+  here.step(momentum);
+  there.step(momentum);
 #ifdef TANDEM_EMULATED_CUDA
   // No copies of addresses and sizes, which a graph could not repeat; a block for each segment.
   EXPECT_EQ(emulation::driver().log,
             (std::vector<std::string>{"launch 84 x 256", "launch 84 x 256", "launch 32 x 256"}));
 #endif
   expect_same(here.values, there.values);
-  expect_same(here.velocities, there.velocities);
+  expect_same(here.states[0], there.states[0]);
+  for (Parameters* p : {&here, &there}) p->step(rules::Adam<true>{{0.1, 0.9, 0.999, 1e-8, 0, 1, 1}});
+  expect_same(here.values, there.values);
+  expect_same(here.counts, there.counts, 0);
 }
 
 #ifdef TANDEM_EMULATED_CUDA
 TEST(CudaOptimizer, NothingToUpdateIsNoKernel) {
   emulation::driver().log.clear();
-  backend(gpu).sgd_step({}, {});
-  const std::vector<SgdSegment> empty = {{nullptr, nullptr, nullptr, 0, false}};
-  backend(gpu).sgd_step(empty, {});
+  backend(gpu).update({}, momentum);
+  const std::vector<UpdateSegment> empty = {{nullptr, nullptr, {}, nullptr, 0, false}};
+  backend(gpu).update(empty, momentum);
   EXPECT_EQ(emulation::driver().log, std::vector<std::string>{});
 }
 #endif
+
+float norm_of(const Parameters& p, double order) {
+  std::vector<Segment> segments;
+  for (const UpdateSegment& s : p.segments) segments.push_back({s.parameter, s.numel});
+  const Array norm = Array::empty({}, DType::f32, p.values.device());
+  backend(p.values.device()).segments_norm(segments, order, norm);
+  return static_cast<float>(norm.item());
+}
+
+TEST(CudaOptimizer, NormsAreTheCpus) {
+  auto many = sizes;
+  many.resize(400, 3);
+  for (const auto& lengths : {sizes, many, std::vector<std::int64_t>{0}, std::vector<std::int64_t>{}}) {
+    Parameters here(lengths, {}), there(lengths, gpu);
+    for (const double order : {1.0, 2.0, 3.0, 0.5, std::numeric_limits<double>::infinity()}) {
+      const float expected = norm_of(here, order);
+      EXPECT_NEAR(norm_of(there, order), expected, 1e-6 * expected) << order;
+      if (!here.segments.empty() && lengths[0] > 0) EXPECT_GT(expected, 0);
+    }
+  }
+  Parameters here(sizes, {}), there(sizes, gpu);
+  for (Parameters* p : {&here, &there}) {
+    p->values.slice(0, 4000, 4001).fill(std::nan(""));
+    for (const double order : {1.0, 2.0, std::numeric_limits<double>::infinity()})
+      EXPECT_TRUE(std::isnan(norm_of(*p, order))) << order;
+  }
+}
+
+// A step with all that may be between backward() and the next one.
+struct Training {
+  Tensor a, b;
+  optim::Adam adam;
+  optim::ExponentialMovingAverage average;
+
+  explicit Training(Device device)
+      : a(numbers({1000}, 1).to(device), true),
+        b(numbers({3, 5}, 2).to(device), true),
+        adam({{"a", a}, {"b", b}}, {.lr = 0.1, .amsgrad = true}),
+        average({{"a", a}, {"b", b}}, {}, {.decay = 0.9}) {
+    a.set_grad(numbers({1000}, 3).to(device));
+    b.set_grad(numbers({3, 5}, 4).to(device));
+  }
+  Array step() {
+    const Array norm = optim::clip_grad_norm_(adam.parameters(), 3);
+    optim::clip_grad_value_(adam.parameters(), 0.2);
+    adam.step();
+    average.update();
+    return norm;
+  }
+};
+
+TEST(CudaOptimizer, ARecordedStepCountsOn) {
+  Training here({}), there(gpu);
+  for (int step = 0; step < 2; ++step) {
+    here.step();
+    there.step();
+  }
+  const auto graph = record_graph(gpu, [&] { there.step(); });
+  for (int step = 0; step < 3; ++step) {
+    here.step();
+    graph->replay();
+  }
+  const auto expected = here.adam.state_dict(), found = there.adam.state_dict();
+  ASSERT_EQ(expected.size(), 8u);
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_same(expected[i].array, found[i].array, 1e-6);
+  EXPECT_EQ(found[3].array.item(), 5);
+  expect_same(here.a.value(), there.a.value(), 1e-6);
+  expect_same(here.average.averages()[0].array, there.average.averages()[0].array, 1e-6);
+}
 
 }  // namespace
 }  // namespace tandem

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd grad_scaler batch_norm sampler ddp training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd optimizers schedules grad_scaler batch_norm sampler ddp training]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
 import argparse
+import functools
 import gzip
 import importlib
 import json
@@ -23,6 +24,7 @@ from torch.utils.data.distributed import DistributedSampler
 import example_models
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
+from optimizers import make_optimizers, make_schedules
 
 
 class Net(nn.Module):
@@ -396,24 +398,31 @@ def make_training(data):
 
 
 def main():
+    data = None
+    makers = {f"ops_{family}": functools.partial(make_operations, family) for family in FAMILIES} | {
+        "init": make_init,
+        "sgd": make_sgd,
+        "optimizers": make_optimizers,
+        "schedules": make_schedules,
+        "grad_scaler": make_grad_scaler,
+        "batch_norm": make_batch_norm,
+        "sampler": make_sampler,
+        "ddp": make_ddp,
+        "training": lambda: make_training(data),
+        "examples": lambda: example_models.make(save, write_json),
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")
-    parts = [f"ops_{family}" for family in FAMILIES] + ["init", "sgd", "grad_scaler", "batch_norm", "sampler", "ddp", "training", "examples"]
-    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--only", nargs="+", choices=makers, default=list(makers))
     args = parser.parse_args()
     if "training" in args.only and not args.data:
         parser.error("training needs --data")
+    data = args.data
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     for part in args.only:
         print(part, flush=True)
-        if part.startswith("ops_"):
-            make_operations(part.removeprefix("ops_"))
-            continue
-        {"init": make_init, "sgd": make_sgd, "grad_scaler": make_grad_scaler,
-         "batch_norm": make_batch_norm,
-         "sampler": make_sampler, "ddp": make_ddp, "training": lambda: make_training(args.data),
-         "examples": lambda: example_models.make(save, write_json)}[part]()
+        makers[part]()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <tandem/optim/optimizer.h>
+
+namespace tandem::optim {
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0;
+  double weight_decay = 0;
+  double initial_accumulator_value = 0;
+  double eps = 1e-10;
+  bool maximize = false;
+
+  void check(const char* optimizer) const;
+  template <class Self, class F>
+  static void visit(Self& self, F f) {
+    f("lr", self.lr);
+    f("lr_decay", self.lr_decay);
+    f("weight_decay", self.weight_decay);
+    f("initial_accumulator_value", self.initial_accumulator_value);
+    f("eps", self.eps);
+    f("maximize", self.maximize);
+  }
+};
+
+using AdagradGroup = ParameterGroup<AdagradOptions>;
+
+// Gradients over the root of the sum of their squares (Duchi, Hazan, Singer, JMLR 12, 2011), as PyTorch computes it:
+//   g = grad + weight_decay * p,  s = s + g^2, which begins with initial_accumulator_value
+//   p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
+// State: sum (s), step (t).
+class Adagrad : public OptimizerOf<AdagradOptions> {
+ public:
+  Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options)
+      : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
+  explicit Adagrad(const std::vector<AdagradGroup>& groups) : OptimizerOf("Adagrad::step", "Adagrad", groups) {}
+
+ private:
+  UpdateRule rule(int group) const override;
+  double initial_state(int group) const override { return options(group).initial_accumulator_value; }
+};
+
+}  // namespace tandem::optim

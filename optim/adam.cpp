@@ -1,0 +1,32 @@
+#include <tandem/optim/adam.h>
+
+namespace tandem::optim {
+
+namespace {
+
+UpdateRule adam_rule(const AdamOptions& o, bool decoupled) {
+  const rules::AdamNumbers numbers{o.lr,
+                                   o.betas[0],
+                                   o.betas[1],
+                                   o.eps,
+                                   decoupled ? 0.0f : static_cast<float>(o.weight_decay),
+                                   decoupled ? static_cast<float>(1 - o.lr * o.weight_decay) : 1.0f,
+                                   o.maximize ? -1.0f : 1.0f};
+  if (o.amsgrad) return rules::Adam<true>{numbers};
+  return rules::Adam<false>{numbers};
+}
+
+}  // namespace
+
+void AdamOptions::check(const char* optimizer) const {
+  check_option(optimizer, "lr", lr);
+  check_option(optimizer, "eps", eps);
+  check_option(optimizer, "weight_decay", weight_decay);
+  for (const double beta : betas) check_fraction(optimizer, "each of betas", beta);
+}
+
+UpdateRule Adam::rule(int group) const { return adam_rule(options(group), false); }
+
+UpdateRule AdamW::rule(int group) const { return adam_rule(options(group).as_adam(), true); }
+
+}  // namespace tandem::optim

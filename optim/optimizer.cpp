@@ -1,0 +1,221 @@
+#include <tandem/core/backend.h>
+#include <tandem/core/profile.h>
+#include <tandem/optim/arena.h>
+#include <tandem/optim/optimizer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+
+namespace tandem::optim {
+
+struct Optimizer::Needs {
+  std::span<const char* const> slots;
+  bool counts;
+
+  explicit Needs(const UpdateRule& rule) {
+    std::visit(
+        [&](const auto& r) {
+          using Rule = std::decay_t<decltype(r)>;
+          slots = {Rule::slots.data(), Rule::slots.size()};
+          counts = Rule::counts;
+        },
+        rule);
+  }
+};
+
+Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups) : step_name_(step_name) {
+  std::set<const autograd::TensorState*> seen;
+  for (const auto& parameters : groups) {
+    TANDEM_CHECK(!parameters.empty(), name(), ": a group without parameters");
+    for (const auto& [name, tensor] : parameters) {
+      TANDEM_CHECK(tensor.dtype() == DType::f32, this->name(), ": parameter ", name, " is ", tensor.dtype(),
+                   ", must be f32");
+      TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name,
+                   " is given twice");
+    }
+  }
+  for (auto& parameters : groups) {
+    std::vector<Array> values;
+    for (const NamedTensor& parameter : parameters) values.push_back(parameter.tensor.value());
+    auto homes = arena_like(values);
+    Group group{values[0].device(), {}, {}};
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      homes[i].copy_from(values[i]);
+      parameters[i].tensor.set_value(homes[i]);
+      group.entries.push_back({std::move(parameters[i]), {}});
+    }
+    groups_.push_back(std::move(group));
+  }
+}
+
+std::string Optimizer::name() const {
+  const std::string_view step(step_name_);
+  return std::string(step.substr(0, step.find(':')));
+}
+
+// The arrays that a rule needs, made where they are not there yet: an option may have begun to need one.
+std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) {
+  Group& group = groups_[index];
+  std::vector<Array> values;
+  const auto like = [&]() -> const std::vector<Array>& {
+    if (values.empty())
+      for (const Entry& e : group.entries) values.push_back(e.parameter.tensor.value());
+    return values;
+  };
+  for (const char* name : needs.slots) {
+    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; })) continue;
+    group.slots.push_back({name, arena_like(like())});
+    for (Array& array : group.slots.back().arrays) array.fill(initial_state(index));
+    for (Entry& e : group.entries) e.is_started = false;
+  }
+  if (needs.counts && !group.entries[0].count.defined()) {
+    Array counts = Array::empty({static_cast<std::int64_t>(group.entries.size())}, DType::f32, group.device);
+    counts.fill(0);
+    for (std::size_t i = 0; i < group.entries.size(); ++i)
+      group.entries[i].count = counts.select(0, static_cast<std::int64_t>(i));
+  }
+  std::vector<Slot*> slots;
+  for (const char* name : needs.slots)
+    slots.push_back(&*std::find_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }));
+  return slots;
+}
+
+void Optimizer::reset(int index) {
+  Group& group = groups_[index];
+  for (Slot& slot : group.slots)
+    for (Array& array : slot.arrays) array.fill(initial_state(index));
+  for (Entry& e : group.entries) {
+    if (e.count.defined()) e.count.fill(0);
+    e.is_started = false;
+  }
+}
+
+void Optimizer::step() {
+  const ProfileRange range(step_name_);
+  for (int g = 0; g < group_count(); ++g) {
+    Group& group = groups_[g];
+    const UpdateRule update = rule(g);
+    const auto slots = prepare(g, Needs(update));
+    std::vector<UpdateSegment> segments;
+    segments.reserve(group.entries.size());
+    std::vector<Array> gradients;  // keeps dense copies of odd layouts alive
+    for (std::size_t i = 0; i < group.entries.size(); ++i) {
+      Entry& e = group.entries[i];
+      Array gradient = e.parameter.tensor.grad();
+      if (!gradient.defined()) continue;
+      gradients.push_back(gradient.contiguous());
+      const Array& value = e.parameter.tensor.value();
+      TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ",
+                   group.device, " when the optimizer was made, and is on ", value.device(),
+                   " now: move the model before making the optimizer");
+      UpdateSegment segment{static_cast<float*>(value.raw()),
+                            static_cast<const float*>(gradients.back().raw()),
+                            {},
+                            e.count.defined() ? static_cast<float*>(e.count.raw()) : nullptr,
+                            value.numel(),
+                            !e.is_started};
+      for (std::size_t s = 0; s < slots.size(); ++s)
+        segment.state[s] = static_cast<float*>(slots[s]->arrays[i].raw());
+      segments.push_back(segment);
+      e.is_started = true;
+      value.storage()->written_by(step_name_);
+    }
+    if (!segments.empty()) backend(group.device).update(segments, update);
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (Group& group : groups_)
+    for (Entry& e : group.entries) e.parameter.tensor.zero_grad();
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> all;
+  for (const Group& group : groups_)
+    for (const Entry& e : group.entries) all.push_back(e.parameter.tensor);
+  return all;
+}
+
+std::vector<std::string> Optimizer::parameter_names(int group) const {
+  std::vector<std::string> names;
+  for (const Entry& e : groups_.at(group).entries) names.push_back(e.parameter.name);
+  return names;
+}
+
+void Optimizer::set_lr(double lr) {
+  for (int group = 0; group < group_count(); ++group) set_lr(lr, group);
+}
+
+std::vector<NamedArray> Optimizer::state_dict() const {
+  std::vector<NamedArray> state;
+  for (const Group& group : groups_) {
+    for (std::size_t i = 0; i < group.entries.size(); ++i) {
+      const Entry& e = group.entries[i];
+      if (!e.is_started) continue;
+      for (const Slot& slot : group.slots) state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
+      if (e.count.defined()) state.push_back({e.parameter.name + "/step", e.count});
+    }
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
+  struct Home {
+    Array array;
+    Entry* entry;
+    bool is_given = false;
+  };
+  std::map<std::string, Home> homes;
+  std::map<const Entry*, std::string> given;  // entries of which the state has something: its name
+  for (int g = 0; g < group_count(); ++g) {
+    Group& group = groups_[g];
+    const Needs needs(rule(g));
+    const auto slots = prepare(g, needs);
+    for (std::size_t i = 0; i < group.entries.size(); ++i) {
+      Entry& e = group.entries[i];
+      for (const Slot* slot : slots) homes[e.parameter.name + '/' + slot->name] = {slot->arrays[i], &e};
+      if (needs.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
+    }
+  }
+  for (const auto& [name, array] : state) {
+    const auto found = homes.find(name);
+    if (found == homes.end()) {
+      const std::string parameter = name.substr(0, name.rfind('/'));
+      for (const Group& group : groups_)
+        for (const Entry& e : group.entries)
+          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(), ": the saved state has ", name,
+                       ", which is not kept with the options given here: give those that it was saved with");
+      detail::fail(this->name(), ": the saved state has ", name, ", but no such parameter is being optimised");
+    }
+    Home& home = found->second;
+    TANDEM_CHECK(home.array.shape() == array.shape(), this->name(), ": ", name, " has shape ", array.shape(),
+                 ", expected ", home.array.shape());
+    home.is_given = true;
+    given[home.entry] = name;
+  }
+  for (const auto& [name, home] : homes) {
+    const auto other = given.find(home.entry);
+    TANDEM_CHECK(home.is_given || other == given.end(), this->name(), ": the saved state has ", other->second,
+                 ", but no ", name);
+  }
+  for (int g = 0; g < group_count(); ++g) reset(g);
+  for (const auto& [name, array] : state) {
+    Home& home = homes.at(name);
+    home.array.copy_from(array);
+    home.entry->is_started = true;
+  }
+}
+
+void check_option(const char* optimizer, const char* name, double value) {
+  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be a number of at least 0, got ", value);
+}
+
+void check_fraction(const char* optimizer, const char* name, double value) {
+  TANDEM_CHECK(value >= 0 && value < 1, optimizer, ": ", name, " must be at least 0 and below 1, got ", value);
+}
+
+}  // namespace tandem::optim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <tandem/optim/optimizer.h>
+
+namespace tandem::optim {
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool centered = false;
+  bool maximize = false;
+
+  void check(const char* optimizer) const;
+  template <class Self, class F>
+  static void visit(Self& self, F f) {
+    f("lr", self.lr);
+    f("alpha", self.alpha);
+    f("eps", self.eps);
+    f("weight_decay", self.weight_decay);
+    f("momentum", self.momentum);
+    f("centered", self.centered);
+    f("maximize", self.maximize);
+  }
+};
+
+using RMSpropGroup = ParameterGroup<RMSpropOptions>;
+
+// Gradients over the root of the average of their squares, as PyTorch computes it:
+//   g = grad + weight_decay * p,  s = alpha * s + (1 - alpha) * g^2
+//   centered: a = alpha * a + (1 - alpha) * g, and s - a^2 takes the place of s in what follows
+//   u = g / (sqrt(s) + eps);  with momentum: b = momentum * b + u, and b takes the place of u
+//   p = p - lr * u
+// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. s - a^2 counts as 0 where rounding makes it less, which gives a NaN in PyTorch.
+class RMSprop : public OptimizerOf<RMSpropOptions> {
+ public:
+  RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options)
+      : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
+  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
+
+ private:
+  UpdateRule rule(int group) const override;
+};
+
+}  // namespace tandem::optim

@@ -1,0 +1,146 @@
+// Schedules of the learning rate: pure functions of the step. Each is a struct of its options that makes a learning rate of the one
+// that a group began with and the number of steps since; LrScheduler (optim/lr_scheduler.h) brings them to an optimizer.
+// Names, options, defaults and values are PyTorch's. A step is whatever the program calls step() for: an epoch or an update.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace tandem::optim {
+
+// lr * gamma^(step / step_size)
+struct StepLR {
+  std::int64_t step_size;
+  double gamma = 0.1;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// lr * gamma^(number of milestones reached)
+struct MultiStepLR {
+  std::vector<std::int64_t> milestones;
+  double gamma = 0.1;
+  double operator()(double base, std::int64_t step) const;
+};
+
+// lr * gamma^step
+struct ExponentialLR {
+  double gamma;
+  double operator()(double base, std::int64_t step) const;
+};
+
+// From lr to eta_min by half a cosine over T_max steps, and back over the next T_max (SGDR without restarts, arXiv:1608.03983).
+struct CosineAnnealingLR {
+  std::int64_t T_max;
+  double eta_min = 0;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// From lr to eta_min again and again, the first time in T_0 steps, each time T_mult times as long (arXiv:1608.03983).
+struct CosineAnnealingWarmRestarts {
+  std::int64_t T_0;
+  std::int64_t T_mult = 1;
+  double eta_min = 0;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// lr * (1 - step / total_iters)^power, then 0
+struct PolynomialLR {
+  std::int64_t total_iters = 5;
+  double power = 1;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// Warm-up: lr * a factor that goes in a line from start_factor to end_factor in total_iters steps, and stays.
+struct LinearLR {
+  double start_factor = 1.0 / 3;
+  double end_factor = 1;
+  std::int64_t total_iters = 5;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// lr * factor for total_iters steps, then lr
+struct ConstantLR {
+  double factor = 1.0 / 3;
+  std::int64_t total_iters = 5;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// lr * factor(step), a function of one's own.
+struct LambdaLR {
+  std::function<double(std::int64_t step)> factor;
+  double operator()(double base, std::int64_t step) const { return base * factor(step); }
+};
+
+enum class Anneal { cos, linear };
+
+// Up from max_lr / div_factor to max_lr, and down to a final_div_factor-th of where it began; the momentum (Adam: the first
+// beta) goes the other way. Whatever the group's own learning rate is. (Smith and Topin, "Super-Convergence", arXiv:1708.07120.)
+// Error for a step beyond total_steps (epochs times steps of an epoch).
+struct OneCycleLR {
+  double max_lr;
+  std::int64_t total_steps;
+  double pct_start = 0.3;
+  Anneal anneal_strategy = Anneal::cos;
+  bool cycle_momentum = true;
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+  double operator()(double base, std::int64_t step) const;
+  double momentum(std::int64_t step) const;
+  bool has_momentum() const { return cycle_momentum; }
+  void check() const;
+
+ private:
+  double anneal(double low, double high, double last, std::int64_t step) const;
+};
+
+// Any of these, or a function of one's own of the base and the step. Options out of range are errors here.
+class Schedule {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::decay_t<F>, Schedule> && std::is_invocable_r_v<double, F, double, std::int64_t>)
+  Schedule(F function) {  // NOLINT: StepLR{.step_size = 30} is a schedule
+    if constexpr (requires { function.check(); }) function.check();
+    if constexpr (requires { function.has_momentum(); }) {
+      if (function.has_momentum()) momentum_ = [function](std::int64_t step) { return function.momentum(step); };
+    }
+    lr_ = std::move(function);
+  }
+  double lr(double base, std::int64_t step) const { return lr_(base, step); }
+  double operator()(double base, std::int64_t step) const { return lr(base, step); }
+  bool has_momentum() const { return static_cast<bool>(momentum_); }
+  double momentum(std::int64_t step) const { return momentum_(step); }
+
+ private:
+  std::function<double(double, std::int64_t)> lr_;
+  std::function<double(std::int64_t)> momentum_;  // empty: left alone
+};
+
+// One after the other: schedules[i + 1] begins, at its own step 0, with step milestones[i].
+struct SequentialLR {
+  std::vector<Schedule> schedules;
+  std::vector<std::int64_t> milestones;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+// All at once: each has for its base what the one before it gave. Where each is a factor of its base (all but cosines with an eta_min, and
+// OneCycleLR) that is their product, as in PyTorch.
+struct ChainedScheduler {
+  std::vector<Schedule> schedules;
+  double operator()(double base, std::int64_t step) const;
+  void check() const;
+};
+
+}  // namespace tandem::optim

@@ -1,0 +1,33 @@
+// Optimizers by PyTorch's names, as golden files and Python have them.
+#pragma once
+
+#include <tandem/optim/adagrad.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/rmsprop.h>
+#include <tandem/optim/sgd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace tandem::testing {
+
+template <class O, class Options>
+std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parameters, const nlohmann::json& json) {
+  Options options;
+  Options::visit(options, [&](const char* name, auto& option) {
+    if (json.contains(name)) option = json.at(name).get<std::decay_t<decltype(option)>>();
+  });
+  return std::make_unique<O>(std::move(parameters), options);
+}
+
+inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, std::vector<NamedTensor> parameters,
+                                                        const nlohmann::json& options) {
+  if (kind == "SGD") return make_optimizer<optim::SGD, optim::SgdOptions>(std::move(parameters), options);
+  if (kind == "Adam") return make_optimizer<optim::Adam, optim::AdamOptions>(std::move(parameters), options);
+  if (kind == "AdamW") return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
+  if (kind == "RMSprop") return make_optimizer<optim::RMSprop, optim::RMSpropOptions>(std::move(parameters), options);
+  if (kind == "Adagrad") return make_optimizer<optim::Adagrad, optim::AdagradOptions>(std::move(parameters), options);
+  detail::fail("no optimizer ", kind);
+}
+
+}  // namespace tandem::testing
