@@ -23,8 +23,8 @@ Tensor checkpoint(std::function<Tensor(std::span<const Tensor>)> function, std::
 // hold further checkpoints. A Module is taken by reference. What a function captures must live until the backward pass.
 //
 // The function must compute the same in both runs: Error in the backward pass when it used other parameters, or an input or
-// parameter was changed in place in between. What else a forward pass changes, it changes twice: a batch norm's running
-// statistics, unless it asks is_recomputing().
+// parameter was changed in place in between. What else a forward pass changes it would change twice: it asks
+// is_recomputing(), as BatchNorm2d does before it moves its running statistics.
 template <class F, class... Inputs>
 Tensor checkpoint(F&& function, const Inputs&... inputs) {
   static_assert((std::is_convertible_v<Inputs, Tensor> && ...), "checkpoint: every input is a Tensor");
