@@ -16,6 +16,8 @@ Autocast::Autocast(DType dtype) : before_(low_dtype) {
 }
 Autocast::~Autocast() { low_dtype = before_; }
 
+DType autocast_dtype() { return low_dtype.value_or(DType::f32); }
+
 Tensor autocast_low(const Tensor& x) {
   const bool lowers = low_dtype && is_floating(x.dtype()) && x.dtype() != DType::f64;
   return lowers ? cast(x, *low_dtype) : x;

@@ -24,6 +24,9 @@ class Autocast {
   std::optional<DType> before_;
 };
 
+// The dtype of the innermost Autocast on this thread, f32 where there is none.
+DType autocast_dtype();
+
 // x as an operation of the first or of the second row of the table wants it on this thread, now.
 Tensor autocast_low(const Tensor& x);
 Tensor autocast_f32(const Tensor& x);

@@ -29,8 +29,7 @@ class BackwardPass {
   ~BackwardPass() { running = outer_; }
 
   void run(const Edge& root, Array gradient) {
-    count_uses(root);
-    deliver(root, std::move(gradient));
+    extend(root, std::move(gradient));
     while (!ready_.empty()) {
       const auto node = ready_.top();
       ready_.pop();
@@ -38,6 +37,12 @@ class BackwardPass {
     }
     // By index: a callback may register another.
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
+  }
+
+  // Grows the pass by the graph behind `root`, made while the pass runs.
+  void extend(const Edge& root, Array gradient) {
+    count_uses(root);
+    deliver(root, std::move(gradient));
   }
 
   void add_callback(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
@@ -95,7 +100,8 @@ class BackwardPass {
   }
 
   void run_node(Node& node) {
-    const Array gradient = std::move(pending_[&node].gradient);
+    // The entry goes: a node of a graph that the pass grew by dies when it has run, and another may get its address.
+    const Array gradient = std::move(pending_.extract(&node).mapped().gradient);
     Gradients gradients(node.edges.size());
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
@@ -146,13 +152,17 @@ void Tensor::backward(const BackwardOptions& options) const {
   TANDEM_CHECK(gradient.shape() == shape() && gradient.device() == device(), "backward: the gradient is ",
                gradient.shape(), " on ", gradient.device(), ", the tensor ", shape(), " on ", device());
   const NoGrad no_grad;
-  const Edge root = is_leaf() ? Edge{nullptr, state_} : Edge{state_->node, nullptr};
-  BackwardPass(options.retain_graph).run(root, std::move(gradient));
+  BackwardPass(options.retain_graph).run(autograd::edge_to(*this), std::move(gradient));
 }
 
 void after_backward(std::function<void()> callback) {
   TANDEM_CHECK(running, "after_backward: no backward pass is running on this thread");
   running->add_callback(std::move(callback));
+}
+
+void autograd::extend_backward(const Tensor& root, Array gradient) {
+  TANDEM_CHECK(running, "extend_backward: no backward pass is running on this thread");
+  running->extend(edge_to(root), std::move(gradient));
 }
 
 bool backward_reaches(const Tensor& leaf) {

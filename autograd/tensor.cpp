@@ -1,5 +1,6 @@
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/print.h>
 
 namespace tandem {
 
@@ -19,6 +20,8 @@ TensorState& checked(const std::shared_ptr<TensorState>& state) {
 bool grad_enabled() { return grad_is_enabled; }
 NoGrad::NoGrad() : before_(grad_is_enabled) { grad_is_enabled = false; }
 NoGrad::~NoGrad() { grad_is_enabled = before_; }
+EnableGrad::EnableGrad() : before_(grad_is_enabled) { grad_is_enabled = true; }
+EnableGrad::~EnableGrad() { grad_is_enabled = before_; }
 
 Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<TensorState>()) {
   state_->value = std::move(value);
@@ -75,6 +78,16 @@ void Tensor::move_to(Device device) {
   state_->grad = state_->has_grad ? state_->grad.to(device) : Array();
 }
 
+void Tensor::move_to(DType dtype) {
+  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can change its dtype; cast() gives a copy of any tensor");
+  if (dtype == this->dtype()) return;
+  TANDEM_CHECK(is_floating(dtype) || !requires_grad(), "move_to: a tensor that requires a gradient can't become ", dtype);
+  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't become ", dtype,
+               ": convert the model before DistributedDataParallel is made");
+  state_->value = state_->value.to(dtype);
+  state_->grad = state_->has_grad ? state_->grad.to(dtype) : Array();
+}
+
 Tensor Tensor::detach() const { return Tensor(value()); }
 
 Tensor Tensor::to(Device device) const {
@@ -92,6 +105,15 @@ HookHandle Tensor::on_grad_ready(std::function<void()> hook) const {
   return HookHandle([weak = std::weak_ptr(state_), at = std::prev(hooks.end())] {
     if (const auto state = weak.lock()) state->grad_ready_hooks.erase(at);
   });
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  if (!tensor.defined()) return out << "Tensor(undefined)";
+  out << "Tensor" << tensor.shape() << ' ' << tensor.dtype() << ' ' << tensor.device();
+  if (!tensor.is_leaf()) out << " grad_fn=" << tensor.state()->node->operation;
+  else if (tensor.requires_grad()) out << " requires_grad";
+  const std::string values = values_to_string(tensor.value());
+  return out << (values[0] == '\n' ? "" : " ") << values;
 }
 
 namespace autograd {
@@ -153,36 +175,43 @@ Needs needs_of(std::span<const Tensor> inputs) {
   return needs;
 }
 
-std::shared_ptr<Node> make_node(const char* operation, std::span<const Tensor> inputs, Needs needs,
+std::vector<Edge> edges_to(std::span<const Tensor> inputs) {
+  std::vector<Edge> edges;
+  edges.reserve(inputs.size());
+  for (const Tensor& input : inputs) edges.push_back(input.defined() ? edge_to(input) : Edge{});
+  return edges;
+}
+
+thread_local std::uint64_t sequence_counter = 0;
+
+}  // namespace
+
+Edge edge_to(const Tensor& tensor) {
+  if (!tensor.requires_grad()) return {};
+  return tensor.is_leaf() ? Edge{nullptr, tensor.state()} : Edge{tensor.state()->node, nullptr};
+}
+
+std::uint64_t next_sequence() { return sequence_counter; }
+
+std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs,
                                 const Array& value, Backward backward) {
-  thread_local std::uint64_t next_sequence = 0;
   auto node = std::make_shared<Node>();
   node->operation = operation;
-  node->sequence = next_sequence++;
+  node->sequence = sequence_counter++;
+  node->edges = std::move(edges);
   node->backward = std::move(backward);
   node->needs = needs;
   node->shape = value.shape();
   node->dtype = value.dtype();
   node->device = value.device();
-  node->edges.reserve(inputs.size());
-  for (const Tensor& input : inputs) {
-    Edge edge;
-    if (input.defined() && input.requires_grad()) {
-      if (input.is_leaf()) edge.leaf = input.state();
-      else edge.node = input.state()->node;
-    }
-    node->edges.push_back(std::move(edge));
-  }
   return node;
 }
-
-}  // namespace
 
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward) {
   const Needs needs = needs_of(inputs);
   auto state = std::make_shared<TensorState>();
   if (needs.any()) {
-    state->node = make_node(operation, inputs, needs, value, std::move(backward));
+    state->node = make_node(operation, edges_to(inputs), needs, value, std::move(backward));
     state->requires_grad = true;
     for (const Tensor& input : inputs)
       if (input.defined() && input.value().storage() == value.storage())
@@ -208,7 +237,7 @@ void record_in_place(const char* operation, std::initializer_list<Tensor> inputs
   const Needs needs = needs_of(inputs);
   if (!needs.any()) return;
   TensorState& target = *inputs.begin()->state();
-  target.node = make_node(operation, inputs, needs, target.value, std::move(backward));
+  target.node = make_node(operation, edges_to(inputs), needs, target.value, std::move(backward));
   target.requires_grad = true;
 }
 

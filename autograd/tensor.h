@@ -69,6 +69,8 @@ class Tensor {
   // Brings this leaf's value and gradient to `device`; every handle sees them there. Error when the gradient has a buffer
   // (set_grad_buffer), which would stay behind.
   void move_to(Device device);
+  // The same for its dtype.
+  void move_to(DType dtype);
 
   // Runs the chain rule from here to every leaf that requires a gradient. Frees the graph unless told otherwise.
   void backward(const BackwardOptions& options = {}) const;
@@ -118,5 +120,20 @@ class NoGrad {
  private:
   bool before_;
 };
+
+// While one lives, operations on this thread record their history, also within a NoGrad.
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The value as an Array prints, and where it came from: "requires_grad" for a leaf, "grad_fn=relu" for a result.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tandem

@@ -287,18 +287,4 @@ TANDEM_INSTANTIATE(std::int32_t)
 TANDEM_INSTANTIATE(std::uint8_t)
 #undef TANDEM_INSTANTIATE
 
-std::string Array::to_string() const {
-  std::ostringstream out;
-  if (!defined()) return "Array(undefined)";
-  constexpr std::int64_t shown = 16;
-  out << "Array" << shape_ << ' ' << dtype_ << ' ' << device() << " [";
-  const Array head = reshape({-1}).slice(0, 0, std::min(numel(), shown));
-  const char* separator = "";
-  for (const double value : head.to_vector<double>()) out << std::exchange(separator, ", ") << value;
-  out << (numel() > shown ? ", ...]" : "]");
-  return out.str();
-}
-
-std::ostream& operator<<(std::ostream& out, const Array& array) { return out << array.to_string(); }
-
 }  // namespace tandem

@@ -85,7 +85,7 @@ class Array {
   // All elements, row-major, converted to T.
   template <class T>
   std::vector<T> to_vector() const;
-  std::string to_string() const;  // for people: values of a small array, a summary of a large one
+  std::string to_string() const;  // for people: shape, dtype, device and values (core/print.h)
 
  private:
   std::shared_ptr<Storage> storage_;

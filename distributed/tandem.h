@@ -34,11 +34,15 @@
 #include <tandem/distributed/training_options.h>
 #include <tandem/distributed/training_run.h>
 #include <tandem/nn/batch_norm.h>
+#include <tandem/nn/checkpoint.h>
+#include <tandem/nn/containers.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/nn/summary.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>

@@ -1,5 +1,6 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
+#include <tandem/nn/checkpoint.h>
 
 namespace tandem::nn {
 
@@ -19,8 +20,17 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
     state.num_batches = num_batches_tracked.value();
     state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
     state.exchange = exchange_;
+    if (is_recomputing()) {  // this batch has been counted already
+      state.running_mean = state.running_mean.clone();
+      state.running_var = state.running_var.clone();
+      state.num_batches = state.num_batches.clone();
+    }
   }
   return batch_norm(x, weight, bias, state, fusion);
+}
+
+std::string BatchNorm2d::describe() const {
+  return class_name() + '(' + std::to_string(weight.dim(0)) + ')';
 }
 
 }  // namespace tandem::nn

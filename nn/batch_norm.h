@@ -22,6 +22,7 @@ class BatchNorm2d : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow.
   Tensor forward(const Tensor& x, BatchNormFusion fusion);
+  std::string describe() const override;
   // From now on x is one rank's part of a batch, in training; null: x is the whole batch.
   void set_exchange(std::shared_ptr<BatchNormExchange> exchange) { exchange_ = std::move(exchange); }
 

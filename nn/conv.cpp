@@ -15,4 +15,14 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
   if (options.bias) bias = add_parameter("bias", init::uniform({out_channels}, bound));
 }
 
+std::string Conv2d::describe() const {
+  std::ostringstream out;
+  out << class_name() << '(' << weight.dim(1) << ", " << weight.dim(0) << ", kernel " << window_.kernel;
+  if (window_.stride != Extent(1)) out << ", stride " << window_.stride;
+  if (window_.padding != Extent(0)) out << ", padding " << window_.padding;
+  if (window_.dilation != Extent(1)) out << ", dilation " << window_.dilation;
+  out << (bias.defined() ? ")" : ", without bias)");
+  return out.str();
+}
+
 }  // namespace tandem::nn

@@ -19,6 +19,7 @@ class Conv2d : public Module {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
   Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, window_); }
+  std::string describe() const override;
 
   Tensor weight, bias;
 

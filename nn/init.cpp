@@ -1,13 +1,139 @@
 #include <tandem/nn/init.h>
 
+#include <tandem/core/ops.h>
+#include <tandem/nn/init_draws.h>
+
+#include <algorithm>
 #include <cmath>
 
 namespace tandem::nn::init {
 
-Array uniform(const Shape& shape, double bound, Generator& generator) {
-  std::vector<float> values(shape.product());
-  for (auto& v : values) v = generator.uniform(static_cast<float>(-bound), static_cast<float>(bound));
-  return Array::from(values, shape);
+namespace {
+
+template <class T>
+void assign(const Tensor& tensor, const std::vector<T>& values) {
+  Array target = tensor.value();
+  target.copy_from(Array::from(values, tensor.shape()));
+}
+
+// Calls f(T{}) with the type in which numbers for `tensor` are drawn.
+template <class F>
+void dispatch_draw(const Tensor& tensor, const char* operation, const F& f) {
+  TANDEM_CHECK(is_floating(tensor.dtype()), operation, ": needs a floating tensor, got ", tensor.dtype());
+  if (tensor.dtype() == DType::f64) f(double{});
+  else f(float{});
+}
+
+double xavier_std(const Tensor& tensor, double gain) {
+  const auto fans = fan_in(tensor.shape()) + fan_out(tensor.shape());
+  return gain * std::sqrt(2.0 / static_cast<double>(fans));
+}
+
+double kaiming_std(const Shape& shape, const KaimingOptions& options) {
+  const auto fan = options.mode == FanMode::fan_in ? fan_in(shape) : fan_out(shape);
+  return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
+}
+
+// In PyTorch's order of operations, so that the bound is the same to the bit.
+double uniform_bound(double std) { return std::sqrt(3.0) * std; }
+
+}  // namespace
+
+void uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
+  TANDEM_CHECK(low <= high, "uniform_: there is nothing between ", low, " and ", high);
+  dispatch_draw(tensor, "uniform_", [&]<class T>(T) {
+    assign(tensor, detail::uniform_values<T>(tensor.numel(), low, high, generator));
+  });
+}
+
+void normal_(const Tensor& tensor, double mean, double std, Generator& generator) {
+  TANDEM_CHECK(std >= 0, "normal_: std must not be negative, got ", std);
+  dispatch_draw(tensor, "normal_", [&]<class T>(T) {
+    assign(tensor, detail::normal_values<T>(tensor.numel(), mean, std, generator));
+  });
+}
+
+void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
+                   Generator& generator) {
+  TANDEM_CHECK(low < high && std > 0, "trunc_normal_: needs low < high and std > 0, got [", low, ", ", high,
+               "] and ", std);
+  const auto cdf = [&](double x) { return (1 + std::erf((x - mean) / std / std::sqrt(2.0))) / 2; };
+  const std::int64_t count = tensor.numel();
+  dispatch_draw(tensor, "trunc_normal_", [&]<class T>(T) {
+    // As PyTorch does, a whole tensor is drawn until every place has got a number that will do.
+    const auto a = static_cast<T>(low), b = static_cast<T>(high);
+    if (cdf(high) - cdf(low) > 0.3) {
+      auto values = detail::normal_values<T>(count, mean, std, generator);
+      const auto outside = [&](T v) { return v < a || v > b; };
+      while (std::any_of(values.begin(), values.end(), outside)) {
+        const auto others = detail::normal_values<T>(count, mean, std, generator);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          if (outside(values[i])) values[i] = others[i];
+      }
+      assign(tensor, values);
+      return;
+    }
+    // So little of the bell lies inside that uniform numbers, accepted by its height there, are found sooner.
+    const double top = (std::max(low, std::min(mean, high)) - mean) / std;
+    const auto log_peak = static_cast<T>(-0.5 * top * top);
+    std::vector<T> values(static_cast<std::size_t>(count));
+    std::vector<char> pending(values.size(), 1);
+    while (std::find(pending.begin(), pending.end(), 1) != pending.end()) {
+      const auto candidates = detail::uniform_values<T>(count, low, high, generator);
+      const auto heights = detail::uniform_values<T>(count, 0, 1, generator);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!pending[i]) continue;
+        values[i] = candidates[i];
+        const T x = (candidates[i] - static_cast<T>(mean)) / static_cast<T>(std);
+        pending[i] = std::log(heights[i]) > x * x * static_cast<T>(-0.5) - log_peak;
+      }
+    }
+    assign(tensor, values);
+  });
+}
+
+void constant_(const Tensor& tensor, double value) { Array(tensor.value()).fill(value); }
+void ones_(const Tensor& tensor) { constant_(tensor, 1); }
+void zeros_(const Tensor& tensor) { constant_(tensor, 0); }
+
+void eye_(const Tensor& tensor) {
+  TANDEM_CHECK(tensor.shape().rank() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
+  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
+  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+  for (std::int64_t i = 0; i < std::min(rows, columns); ++i)
+    values[static_cast<std::size_t>(i * columns + i)] = 1;
+  assign(tensor, values);
+}
+
+void dirac_(const Tensor& tensor, std::int64_t groups) {
+  const Shape& shape = tensor.shape();
+  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5, "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ",
+               shape);
+  TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ",
+               groups, " groups");
+  const Strides strides = contiguous_strides(shape);
+  std::int64_t centre = 0;
+  for (int i = 2; i < shape.rank(); ++i) centre += shape[i] / 2 * strides[i];
+  const std::int64_t outs = shape[0] / groups;
+  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+  if (values.empty()) return;
+  for (std::int64_t g = 0; g < groups; ++g)
+    for (std::int64_t d = 0; d < std::min(outs, shape[1]); ++d)
+      values[static_cast<std::size_t>((g * outs + d) * strides[0] + d * strides[1] + centre)] = 1;
+  assign(tensor, values);
+}
+
+double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_slope) {
+  switch (nonlinearity) {
+    case Nonlinearity::linear:
+    case Nonlinearity::sigmoid: return 1;
+    case Nonlinearity::tanh: return 5.0 / 3;
+    case Nonlinearity::relu: return std::sqrt(2.0);
+    case Nonlinearity::selu: return 3.0 / 4;
+    case Nonlinearity::leaky_relu: break;
+  }
+  const double slope = negative_slope.value_or(0.01);
+  return std::sqrt(2.0 / (1 + slope * slope));
 }
 
 std::int64_t fan_in(const Shape& weight) {
@@ -15,11 +141,86 @@ std::int64_t fan_in(const Shape& weight) {
   return weight[0] == 0 ? 0 : weight.product() / weight[0];
 }
 
+std::int64_t fan_out(const Shape& weight) {
+  TANDEM_CHECK(weight.rank() >= 2, "fan_out: a weight has at least 2 dimensions, got ", weight);
+  return weight[1] == 0 ? 0 : weight.product() / weight[1];
+}
+
+void xavier_uniform_(const Tensor& tensor, double gain, Generator& generator) {
+  const double bound = uniform_bound(xavier_std(tensor, gain));
+  if (tensor.numel() > 0) uniform_(tensor, -bound, bound, generator);
+}
+
+void xavier_normal_(const Tensor& tensor, double gain, Generator& generator) {
+  const double std = xavier_std(tensor, gain);
+  if (tensor.numel() > 0) normal_(tensor, 0, std, generator);
+}
+
+void kaiming_uniform_(const Tensor& tensor, const KaimingOptions& options, Generator& generator) {
+  const double bound = uniform_bound(kaiming_std(tensor.shape(), options));
+  if (tensor.numel() > 0) uniform_(tensor, -bound, bound, generator);
+}
+
+void kaiming_normal_(const Tensor& tensor, const KaimingOptions& options, Generator& generator) {
+  const double std = kaiming_std(tensor.shape(), options);
+  if (tensor.numel() > 0) normal_(tensor, 0, std, generator);
+}
+
+void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
+  TANDEM_CHECK(tensor.shape().rank() >= 2, "orthogonal_: needs at least 2 dimensions, got ", tensor.shape());
+  if (tensor.numel() == 0) return;
+  const auto rows = static_cast<std::size_t>(tensor.dim(0));
+  const std::size_t columns = static_cast<std::size_t>(tensor.numel()) / rows;
+  dispatch_draw(tensor, "orthogonal_", [&]<class T>(T) {
+    auto values = detail::normal_values<T>(tensor.numel(), 0, 1, generator);
+    // The shorter side's vectors, each freed of the ones before it, twice against rounding (Gram and Schmidt). This is
+    // the Q of a QR decomposition with a positive diagonal of R, which makes it unique.
+    const bool by_row = rows < columns;
+    const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
+    const auto place = [&](std::size_t i, std::size_t k) { return by_row ? i * columns + k : k * columns + i; };
+    std::vector<std::vector<double>> basis(count, std::vector<double>(length));
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& v = basis[i];
+      for (std::size_t k = 0; k < length; ++k) v[k] = values[place(i, k)];
+      for (int round = 0; round < 2; ++round) {
+        for (std::size_t j = 0; j < i; ++j) {
+          double dot = 0;
+          for (std::size_t k = 0; k < length; ++k) dot += basis[j][k] * v[k];
+          for (std::size_t k = 0; k < length; ++k) v[k] -= dot * basis[j][k];
+        }
+      }
+      double squares = 0;
+      for (const double x : v) squares += x * x;
+      for (double& x : v) x /= std::sqrt(squares);
+      for (std::size_t k = 0; k < length; ++k) values[place(i, k)] = static_cast<T>(v[k] * gain);
+    }
+    assign(tensor, values);
+  });
+}
+
+void sparse_(const Tensor& tensor, double sparsity, double std, Generator& generator) {
+  TANDEM_CHECK(tensor.shape().rank() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
+  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ", sparsity);
+  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
+  const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
+  dispatch_draw(tensor, "sparse_", [&]<class T>(T) {
+    auto values = detail::normal_values<T>(tensor.numel(), 0, std, generator);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const auto order = generator.permutation(rows);
+      for (std::int64_t i = 0; i < zeros; ++i)
+        values[static_cast<std::size_t>(order[static_cast<std::size_t>(i)] * columns + column)] = 0;
+    }
+    assign(tensor, values);
+  });
+}
+
+Array uniform(const Shape& shape, double bound, Generator& generator) {
+  return Array::from(detail::uniform_values<float>(shape.product(), -bound, bound, generator), shape);
+}
+
 Array kaiming_uniform(const Shape& shape, Generator& generator) {
-  // In PyTorch's order of operations, so that the bound is the same to the bit.
-  const double gain = std::sqrt(2.0 / (1 + 5.0));
-  const double std = gain / std::sqrt(static_cast<double>(fan_in(shape)));
-  return uniform(shape, std::sqrt(3.0) * std, generator);
+  const double std = kaiming_std(shape, {.a = std::sqrt(5.0)});
+  return uniform(shape, uniform_bound(std), generator);
 }
 
 }  // namespace tandem::nn::init

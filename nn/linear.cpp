@@ -14,4 +14,11 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
         add_parameter("bias", init::uniform({out_features}, 1 / std::sqrt(static_cast<double>(in_features))));
 }
 
+std::string Linear::describe() const {
+  std::ostringstream out;
+  out << class_name() << "(in=" << weight.dim(1) << ", out=" << weight.dim(0)
+      << (bias.defined() ? ")" : ", without bias)");
+  return out.str();
+}
+
 }  // namespace tandem::nn

@@ -10,6 +10,7 @@ class Linear : public Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
+  std::string describe() const override;
 
   Tensor weight, bias;
 };

@@ -1,21 +1,29 @@
 #include <tandem/nn/module.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 #include <set>
+#include <typeinfo>
 
 namespace tandem::nn {
 
 namespace {
 
 // Depth first over `module` and all below it; f(module, prefix) with the dotted prefix of its names.
-template <class F>
-void walk(const Module& module, const std::string& prefix, const F& f) {
+template <class M, class F>
+void walk(M& module, const std::string& prefix, const F& f) {
   f(module, prefix);
-  for (const auto& [name, child] : module.children()) walk(*child, prefix + name + '.', f);
+  for (const auto& [name, child] : module.children()) walk<M>(*child, prefix + name + '.', f);
 }
 
 }  // namespace
+
+Tensor Module::forward(const Tensor&) {
+  detail::fail(class_name(), " has no forward(const Tensor&): define it, or call the function that ",
+               class_name(), " has instead, with the arguments which that takes");
+}
 
 void Module::check_free(const std::string& name) const {
   TANDEM_CHECK(!name.empty() && name.find('.') == std::string::npos,
@@ -29,6 +37,7 @@ void Module::check_free(const std::string& name) const {
 
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   check_free(name);
+  TANDEM_CHECK(child, "the module '", name, "' is null");
   child->range_name_ = Profile::lasting_name(name);
   children_.emplace_back(std::move(name), std::move(child));
 }
@@ -43,9 +52,11 @@ Tensor Module::add_buffer(std::string name, Array value) {
   return buffers_.emplace_back(std::move(name), Tensor(std::move(value))).second;
 }
 
+// --- All below ---
+
 std::vector<NamedTensor> Module::parameters() const {
   std::vector<NamedTensor> all;
-  std::set<const autograd::TensorState*> seen;
+  std::set<const void*> seen;
   walk(*this, "", [&](const Module& module, const std::string& prefix) {
     for (const auto& [name, tensor] : module.parameters_)
       if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
@@ -55,10 +66,52 @@ std::vector<NamedTensor> Module::parameters() const {
 
 std::vector<NamedTensor> Module::buffers() const {
   std::vector<NamedTensor> all;
+  std::set<const void*> seen;
   walk(*this, "", [&](const Module& module, const std::string& prefix) {
-    for (const auto& [name, tensor] : module.buffers_) all.push_back({prefix + name, tensor});
+    for (const auto& [name, tensor] : module.buffers_)
+      if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
   });
   return all;
+}
+
+std::vector<NamedModule> Module::modules() {
+  std::vector<NamedModule> all;
+  std::set<const void*> seen;
+  walk(*this, "", [&](Module& module, const std::string& prefix) {
+    if (seen.insert(&module).second)
+      all.push_back({prefix.empty() ? prefix : prefix.substr(0, prefix.size() - 1), module});
+  });
+  return all;
+}
+
+Module& Module::submodule(std::string_view path) {
+  Module* at = this;
+  for (std::size_t begin = 0; !path.empty() && begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const auto name = path.substr(begin, end - begin);
+    const auto found = std::find_if(at->children_.begin(), at->children_.end(),
+                                    [&](const auto& child) { return child.first == name; });
+    if (found == at->children_.end()) {
+      std::string names;
+      for (const auto& [child, module] : at->children_) names += (names.empty() ? "" : ", ") + child;
+      detail::fail("submodule: there is no '", path, "': ", at->class_name(), " has no '", name,
+                   "', its children are: ", names.empty() ? "none" : names);
+    }
+    at = found->second.get();
+    begin = end + 1;
+  }
+  return *at;
+}
+
+void Module::apply(const std::function<void(Module&)>& f) {
+  for (const auto& [name, child] : children_) child->apply(f);
+  f(*this);
+}
+
+std::int64_t Module::parameter_count() const {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : parameters()) count += tensor.numel();
+  return count;
 }
 
 std::vector<NamedArray> Module::state_dict() const {
@@ -70,33 +123,16 @@ std::vector<NamedArray> Module::state_dict() const {
   return all;
 }
 
-void Module::load_state_dict(const std::vector<NamedArray>& state) {
-  std::map<std::string, const Array*> given;
-  for (const auto& [name, array] : state) given[name] = &array;
-  auto mine = state_dict();
-  std::ostringstream problems;
-  for (const auto& [name, array] : mine) {
-    const auto found = given.find(name);
-    if (found == given.end()) {
-      problems << "\n  missing: " << name << ' ' << array.shape();
-      continue;
-    }
-    if (found->second->shape() != array.shape())
-      problems << "\n  " << name << ": shape " << found->second->shape() << ", this model has "
-               << array.shape();
-    given.erase(found);
-  }
-  for (const auto& [name, array] : given) problems << "\n  unexpected: " << name << ' ' << array->shape();
-  TANDEM_CHECK(problems.str().empty(),
-               "load_state_dict: this is the state of another model:", problems.str());
-
-  for (const auto& [name, array] : state) given[name] = &array;
-  for (auto& [name, array] : mine) array.copy_from(*given.at(name));
+void Module::train(bool on) {
+  apply([on](Module& module) { module.training_ = on; });
 }
 
-void Module::train(bool on) {
-  training_ = on;
-  for (const auto& [name, child] : children_) child->train(on);
+void Module::zero_grad() {
+  for (auto& [name, tensor] : parameters()) tensor.zero_grad();
+}
+
+void Module::requires_grad_(bool on) {
+  for (auto& [name, tensor] : parameters()) tensor.set_requires_grad(on);
 }
 
 void Module::to(Device device) {
@@ -104,8 +140,59 @@ void Module::to(Device device) {
   for (auto& [name, tensor] : buffers()) tensor.move_to(device);
 }
 
-void Module::zero_grad() {
-  for (auto& [name, tensor] : parameters()) tensor.zero_grad();
+void Module::to(DType dtype) {
+  TANDEM_CHECK(is_floating(dtype), "a module can hold parameters of a floating dtype only, not ", dtype);
+  for (auto& [name, tensor] : parameters()) tensor.move_to(dtype);
+  for (auto& [name, tensor] : buffers())
+    if (is_floating(tensor.dtype())) tensor.move_to(dtype);
+}
+
+// --- Hooks ---
+
+HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) {
+  if (!hooks_) hooks_ = std::make_shared<Hooks>();
+  hooks_->push_back(std::move(hook));
+  return HookHandle([weak = std::weak_ptr(hooks_), at = std::prev(hooks_->end())] {
+    if (const auto hooks = weak.lock()) hooks->erase(at);
+  });
+}
+
+void Module::run_hooks(const Tensor& output) {
+  const Hooks hooks = *hooks_;  // a copy: a hook may remove hooks
+  for (const auto& hook : hooks) hook(*this, output);
+}
+
+// --- Printing ---
+
+std::string Module::class_name() const {
+  const auto& type = typeid(*this);
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
+  std::string name = text ? text.get() : type.name();
+  name = name.substr(0, name.find('<'));  // arguments of a template say more than anybody wants to know
+  const auto colon = name.rfind("::");
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+namespace {
+
+void print(std::ostream& out, const Module& module, const std::string& indent) {
+  out << module.describe();
+  if (module.children().empty()) return;
+  out << " {\n";
+  for (const auto& [name, child] : module.children()) {
+    out << indent << "  " << name << ": ";
+    print(out, *child, indent + "  ");
+    out << '\n';
+  }
+  out << indent << '}';
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  print(out, module, "");
+  return out;
 }
 
 }  // namespace tandem::nn

@@ -5,24 +5,29 @@
 namespace tandem::nn {
 
 Sequential::Sequential(std::initializer_list<Step> steps) {
-  int i = 0;
-  for (const Step& step : steps) add_child(std::to_string(i++), step.module);
+  for (const Step& step : steps) push_child(step.module);
 }
 
-Tensor Sequential::forward(const Tensor& input) {
+Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end) {
+  TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin, " to ",
+               end, ", it holds ", size());
   const auto& steps = children();
-  const auto at = [&](std::size_t i) { return i < steps.size() ? steps[i].second.get() : nullptr; };
+  // The module at i, if its own call would do nothing but forward().
+  const auto plain = [&](std::int64_t i) {
+    Module* const module = i < end ? steps[static_cast<std::size_t>(i)].second.get() : nullptr;
+    return module && !module->has_forward_hooks() ? module : nullptr;
+  };
   Tensor x = input;
-  for (std::size_t i = 0; i < steps.size();) {
-    auto* norm = dynamic_cast<BatchNorm2d*>(at(i));
-    if (norm && dynamic_cast<ReLU*>(at(i + 1))) {
-      const auto* pool = dynamic_cast<MaxPool2d*>(at(i + 2));
+  for (std::int64_t i = begin; i < end;) {
+    auto* norm = dynamic_cast<BatchNorm2d*>(plain(i));
+    if (norm && dynamic_cast<ReLU*>(plain(i + 1))) {
+      const auto* pool = dynamic_cast<MaxPool2d*>(plain(i + 2));
       const bool pools_2x2 = pool && pool->window.kernel == Extent(2) && pool->window.stride == Extent(2) &&
                              pool->window.padding == Extent(0);
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else {
-      x = (*at(i++))(x);
+      x = (*steps[static_cast<std::size_t>(i++)].second)(x);
     }
   }
   return x;

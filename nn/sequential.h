@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/nn/module.h>
+#include <tandem/nn/containers.h>
 
 #include <concepts>
 #include <initializer_list>
@@ -12,14 +12,17 @@ namespace tandem::nn {
 //   nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}), nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)}
 //
 // Write braces: C++ then constructs the modules from left to right, which fixes the order in which they draw their initial
-// weights. Where BatchNorm2d is followed by ReLU, and that by 2 x 2 max pooling, they run as one operation.
-class Sequential : public Module {
+// weights. Where BatchNorm2d is followed by ReLU, and that by 2 x 2 max pooling, they run as one operation
+// (unless one of them has forward hooks).
+class Sequential : public Container {
  public:
   // One module or function of the list.
   class Step {
    public:
     template <std::derived_from<Module> M>
     Step(M module) : module(std::make_shared<M>(std::move(module))) {}  // NOLINT: lists convert
+    template <std::derived_from<Module> M>
+    Step(std::shared_ptr<M> module) : module(std::move(module)) {}  // NOLINT: shared with somebody
     template <class F>
     requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
         Step(F function);  // NOLINT: lists convert
@@ -27,8 +30,19 @@ class Sequential : public Module {
     std::shared_ptr<Module> module;
   };
 
+  Sequential() = default;
   Sequential(std::initializer_list<Step> steps);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return run(x, 0, size()); }
+  // Only the modules from `begin` on and before `end`.
+  Tensor run(const Tensor& x, std::int64_t begin, std::int64_t end);
+
+  // Adds a module or function at the end.
+  void push_back(Step step) { push_child(std::move(step.module)); }
+  Module& operator[](std::int64_t index) const { return child_at(index); }
+  template <class M>
+  M& at(std::int64_t index) const {
+    return as<M>(child_at(index), std::to_string(index));
+  }
 };
 
 namespace detail {
@@ -38,6 +52,7 @@ class FunctionModule : public Module {
  public:
   explicit FunctionModule(F function) : function_(std::move(function)) {}
   Tensor forward(const Tensor& x) override { return function_(x); }
+  std::string describe() const override { return "function"; }
 
  private:
   F function_;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
 
-    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd optimizers schedules grad_scaler batch_norm sampler ddp training]
+    python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd ...]
 
 Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
 """
@@ -67,6 +67,39 @@ def make_init():
             if not name.startswith(("layer1.1", "layer2.1")):  # batch norm starts with ones and zeros
                 tensors[f"seed{seed}/{name}"] = parameter
     save("init.safetensors", tensors)
+
+
+def make_init_functions():
+    """torch.nn.init on tensors of a few sizes: below 16 elements, a multiple of 16, and no multiple."""
+    init = nn.init
+    tensors = {}
+
+    def case(name, function, shapes=((8, 3, 5, 5), (7, 9), (2, 3)), dtype=torch.float32):
+        for shape in shapes:
+            torch.manual_seed(7)
+            tensors[f"{name}/{'x'.join(map(str, shape))}"] = function(torch.empty(shape, dtype=dtype))
+
+    case("uniform", lambda t: init.uniform_(t, -0.3, 1.7))
+    case("uniform_f64", lambda t: init.uniform_(t, -0.3, 1.7), dtype=torch.float64)
+    case("normal", lambda t: init.normal_(t, 0.5, 2))
+    case("normal_f64", lambda t: init.normal_(t, 0.5, 2), dtype=torch.float64)
+    case("trunc_normal", lambda t: init.trunc_normal_(t, std=0.02))
+    case("trunc_normal_tight", lambda t: init.trunc_normal_(t, 0.1, 1, -0.5, 0.7))
+    case("trunc_normal_tail", lambda t: init.trunc_normal_(t, 0, 1, 1.5, 4))
+    case("xavier_uniform", lambda t: init.xavier_uniform_(t, gain=5 / 3))
+    case("xavier_normal", init.xavier_normal_)
+    case("kaiming_uniform", init.kaiming_uniform_)
+    case("kaiming_uniform_linear", lambda t: init.kaiming_uniform_(t, a=5 ** 0.5))
+    case("kaiming_uniform_fan_out", lambda t: init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"))
+    case("kaiming_uniform_tanh", lambda t: init.kaiming_uniform_(t, nonlinearity="tanh"))
+    case("kaiming_uniform_selu", lambda t: init.kaiming_uniform_(t, nonlinearity="selu"))
+    case("kaiming_normal", lambda t: init.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"))
+    case("eye", init.eye_, [(7, 9), (3, 2)])
+    case("dirac", init.dirac_, [(8, 3, 5, 5), (2, 3, 4), (3, 2, 1, 2, 3)])
+    case("dirac_groups", lambda t: init.dirac_(t, 2), [(8, 3, 5, 5), (4, 1, 3)])
+    case("orthogonal", lambda t: init.orthogonal_(t, gain=2), [(8, 3, 5, 5), (9, 7), (2, 3), (6, 6)])
+    case("sparse", lambda t: init.sparse_(t, 0.4), [(7, 9), (2, 3)])
+    save("init_functions.safetensors", tensors)
 
 
 # --- sgd.safetensors ---------------------------------------------------------------------------------------------------
@@ -401,6 +434,7 @@ def main():
     data = None
     makers = {f"ops_{family}": functools.partial(make_operations, family) for family in FAMILIES} | {
         "init": make_init,
+        "init_functions": make_init_functions,
         "sgd": make_sgd,
         "optimizers": make_optimizers,
         "schedules": make_schedules,

@@ -154,10 +154,10 @@ TEST(Module, LoadStateDictListsEveryProblemAndChangesNothing) {
   state[14].name = "fully.weight";            // fc.weight
   state.erase(state.begin() + 8);             // layer2.0.bias
   state.push_back({"module.extra", ops::ones({3})});
-  EXPECT_ERROR(net.load_state_dict(state), "layer1.0.weight", "(16, 3, 5, 5)", "(16, 1, 5, 5)",
-               "missing: fc.weight (10, 1568)", "missing: layer2.0.bias (32)",
-               "unexpected: fully.weight (10, 1568)", "unexpected: module.extra (3)");
-  EXPECT_ERROR(net.load_state_dict({}), "missing: layer1.0.weight", "missing: fc.bias");
+  EXPECT_ERROR(net.load_state_dict(state), "MnistNet", "1 of another shape:\n    layer1.0.weight: given (16, 3, 5, 5)",
+               "this model has (16, 1, 5, 5)", "2 missing:\n    layer2.0.bias (32)\n    fc.weight (10, 1568)",
+               "2 unexpected:\n    fully.weight (10, 1568)\n    module.extra (3)");
+  EXPECT_ERROR(net.load_state_dict({}), "16 missing:\n    layer1.0.weight", "fc.bias");
   const auto after = net.state_dict();
   for (std::size_t i = 0; i < after.size(); ++i) expect_same(before[i].array, after[i].array, after[i].name);
 }

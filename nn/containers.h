@@ -1,0 +1,96 @@
+// Lists of modules that have no forward() of their own: whoever holds one says how its modules are called.
+#pragma once
+
+#include <tandem/nn/module.h>
+
+#include <concepts>
+#include <string>
+#include <utility>
+
+namespace tandem::nn {
+
+// A module that holds others by number or by name. Shared by Sequential, ModuleList and ModuleDict.
+class Container : public Module {
+ public:
+  std::int64_t size() const { return static_cast<std::int64_t>(children().size()); }
+  bool empty() const { return children().empty(); }
+
+  // for (Module& module : list): in order.
+  class Iterator {
+   public:
+    explicit Iterator(std::vector<std::pair<std::string, std::shared_ptr<Module>>>::const_iterator at)
+        : at_(at) {}
+    Module& operator*() const { return *at_->second; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    std::vector<std::pair<std::string, std::shared_ptr<Module>>>::const_iterator at_;
+  };
+  Iterator begin() const { return Iterator(children().begin()); }
+  Iterator end() const { return Iterator(children().end()); }
+
+ protected:
+  // By position, negative from the end. Error when there are not so many.
+  Module& child_at(std::int64_t index) const;
+  void push_child(std::shared_ptr<Module> module) {
+    add_child(std::to_string(size()), std::move(module));
+  }
+  template <class M>
+  M& as(Module& module, const std::string& name) const {
+    auto* const found = dynamic_cast<M*>(&module);
+    TANDEM_CHECK(found, class_name(), ": '", name, "' is a ", module.describe());
+    return *found;
+  }
+};
+
+// Modules named "0", "1", ...:
+//
+//   nn::ModuleList& blocks = add("blocks", nn::ModuleList());
+//   for (int i = 0; i < depth; ++i) blocks.push_back(Block(width));
+//   for (nn::Module& block : blocks) x = block(x);
+//
+// at<Block>(i) is the one at i as what it is, for its own members and functions.
+class ModuleList : public Container {
+ public:
+  template <std::derived_from<Module> M>
+  M& push_back(M module) {
+    return push_back(std::make_shared<M>(std::move(module)));
+  }
+  template <std::derived_from<Module> M>
+  M& push_back(std::shared_ptr<M> module) {
+    push_child(module);
+    return *module;
+  }
+  Module& operator[](std::int64_t index) const { return child_at(index); }
+  template <class M>
+  M& at(std::int64_t index) const {
+    return as<M>(child_at(index), std::to_string(index));
+  }
+};
+
+// Modules by name, in the order in which they were inserted.
+class ModuleDict : public Container {
+ public:
+  template <std::derived_from<Module> M>
+  M& insert(std::string name, M module) {
+    return insert(std::move(name), std::make_shared<M>(std::move(module)));
+  }
+  template <std::derived_from<Module> M>
+  M& insert(std::string name, std::shared_ptr<M> module) {
+    add_child(std::move(name), module);
+    return *module;
+  }
+  bool contains(const std::string& name) const;
+  Module& operator[](const std::string& name) const { return at(name); }
+  Module& at(const std::string& name) const;  // Error, with the names there are, when there is none
+  template <class M>
+  M& at(const std::string& name) const {
+    return as<M>(at(name), name);
+  }
+};
+
+}  // namespace tandem::nn

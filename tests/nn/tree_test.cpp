@@ -1,0 +1,230 @@
+// Modules by name: walking the tree, containers, hooks, state dicts of other models.
+#include <tandem/core/ops.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/containers.h>
+#include <tandem/nn/init.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/sequential.h>
+
+#include <gtest/gtest.h>
+
+#include "support/arrays.h"
+#include "support/mnist_net.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using testing::counting;
+using testing::expect_same;
+using testing::MnistNet;
+using Names = std::vector<std::string>;
+
+template <class Entries>
+Names names_of(const Entries& entries) {
+  Names names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+TEST(Tree, ModulesByName) {
+  MnistNet net;
+  EXPECT_EQ(names_of(net.named_modules()),
+            (Names{"", "layer1", "layer1.0", "layer1.1", "layer1.2", "layer1.3", "layer2", "layer2.0",
+                   "layer2.1", "layer2.2", "layer2.3", "fc"}));
+  EXPECT_EQ(&net.modules()[0].module, &net);
+  EXPECT_EQ(&net.modules()[11].module, &net.fc);
+  EXPECT_EQ(net.named_children().size(), 3u);
+  EXPECT_EQ(names_of(net.named_parameters()), names_of(net.parameters()));
+  EXPECT_EQ(names_of(net.named_buffers()), names_of(net.buffers()));
+  EXPECT_EQ(&net.submodule("fc"), &net.fc);
+  EXPECT_EQ(&net.submodule(""), &net);
+  EXPECT_EQ(&net.submodule("layer2.1"), &net.layer2[1]);
+  EXPECT_ERROR(net.submodule("layer3.1"), "'layer3.1'", "MnistNet has no 'layer3'", "layer1, layer2, fc");
+  EXPECT_ERROR(net.submodule("layer1.9"), "Sequential has no '9'", "0, 1, 2, 3");
+  EXPECT_ERROR(net.submodule("fc."), "Linear has no ''", "none");
+}
+
+TEST(Tree, ApplyVisitsChildrenFirst) {
+  MnistNet net;
+  Names classes;
+  net.apply([&](nn::Module& module) { classes.push_back(module.class_name()); });
+  EXPECT_EQ(classes, (Names{"Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d", "Sequential", "Conv2d", "BatchNorm2d",
+                            "ReLU", "MaxPool2d", "Sequential", "Linear", "MnistNet"}));
+  net.apply([](nn::Module& module) {
+    if (auto* linear = dynamic_cast<nn::Linear*>(&module)) nn::init::zeros_(linear->weight);
+  });
+  EXPECT_EQ(net.fc.weight.value().to_vector<float>(), std::vector<float>(15680, 0));
+}
+
+TEST(Tree, CountsAndFreezesParameters) {
+  MnistNet net;
+  EXPECT_EQ(net.parameter_count(), 29034);
+  net.layer1.requires_grad_(false);
+  sum(net(Tensor(ops::ones({2, 1, 28, 28})))).backward();
+  for (const auto& [name, tensor] : net.parameters()) {
+    EXPECT_EQ(tensor.requires_grad(), !name.starts_with("layer1")) << name;
+    EXPECT_EQ(tensor.grad().defined(), !name.starts_with("layer1")) << name;
+  }
+  net.requires_grad_();
+  for (const auto& [name, tensor] : net.parameters()) EXPECT_TRUE(tensor.requires_grad()) << name;
+}
+
+TEST(Tree, ToDtypeConvertsWhatIsFloating) {
+  MnistNet net;
+  const Tensor handle = net.fc.weight;
+  net.to(DType::f64);
+  for (const auto& [name, array] : net.state_dict())
+    EXPECT_EQ(array.dtype(), name.ends_with("num_batches_tracked") ? DType::i64 : DType::f64) << name;
+  EXPECT_EQ(handle.dtype(), DType::f64);
+  nn::Linear linear(3, 2);
+  linear(Tensor(counting({4, 3}))).backward({.gradient = ops::ones({4, 2})});
+  linear.to(DType::f64);
+  EXPECT_EQ(linear.weight.grad().dtype(), DType::f64);
+  linear(Tensor(counting({4, 3}, DType::f64))).backward({.gradient = ops::ones({4, 2}, DType::f64)});
+  EXPECT_EQ(linear.bias.grad().to_vector<double>(), (std::vector<double>{8, 8}));
+  EXPECT_ERROR(linear.to(DType::i64), "floating", "i64");
+  linear.bias.set_grad_buffer(ops::zeros({2}, DType::f64));
+  EXPECT_ERROR(linear.to(DType::f32), "communication bucket");
+}
+
+struct Attention : nn::Module {
+  nn::Linear& projection = add("projection", nn::Linear(3, 3));
+  Tensor forward(const Tensor& query, const Tensor& key, double scale) {
+    return projection(query) * projection(key) * scale;
+  }
+  Tensor operator()(const Tensor& query, const Tensor& key, double scale) {
+    return called([&] { return forward(query, key, scale); });
+  }
+};
+
+TEST(Tree, ForwardMayTakeWhatItWants) {
+  Attention attention;
+  int calls = 0;
+  attention.on_forward([&](nn::Module& module, const Tensor& output) {
+    ++calls;
+    EXPECT_EQ(&module, &attention);
+    EXPECT_EQ(output.shape(), (Shape{2, 3}));
+  });
+  const Tensor x(counting({2, 3}));
+  attention(x, x, 0.5);
+  EXPECT_EQ(calls, 1);
+  nn::Module& module = attention;
+  EXPECT_ERROR(module(x), "Attention has no forward(const Tensor&)");
+  nn::ModuleList list;
+  EXPECT_ERROR(list.forward(x), "ModuleList has no forward");
+}
+
+TEST(Tree, ForwardHooksRunAfterEveryCallUntilRemoved) {
+  nn::Sequential net{nn::Conv2d(1, 2, {.kernel_size = 3}), nn::BatchNorm2d(2), nn::ReLU(), nn::MaxPool2d(2)};
+  const Tensor x(counting({1, 1, 6, 6}));
+  net.eval();
+  const Array expected = net(x).value();
+  std::vector<Shape> shapes;
+  std::vector<HookHandle> handles;
+  for (nn::Module& module : net)
+    handles.push_back(module.on_forward([&](nn::Module&, const Tensor& y) { shapes.push_back(y.shape()); }));
+  HookHandle once;
+  once = net.on_forward([&](nn::Module&, const Tensor&) { once.remove(); });
+  testing::expect_close(expected, net(x).value(), 1e-6, "one module at a time");
+  EXPECT_EQ(shapes, (std::vector<Shape>{{1, 2, 4, 4}, {1, 2, 4, 4}, {1, 2, 4, 4}, {1, 2, 2, 2}}));
+  EXPECT_FALSE(net.has_forward_hooks());
+  nn::Sequential moved(std::move(net));
+  for (auto& handle : handles) handle.remove();
+  moved(x);
+  EXPECT_EQ(shapes.size(), 4u);
+}
+
+TEST(Containers, ModuleList) {
+  struct Net : nn::Module {
+    nn::ModuleList& blocks = add("blocks", nn::ModuleList());
+    Net() {
+      for (int i = 0; i < 3; ++i) blocks.push_back(nn::Linear(4, 4));
+    }
+    Tensor forward(const Tensor& x) override {
+      Tensor y = x;
+      for (nn::Module& block : blocks) y = block(y);
+      return y;
+    }
+  } net;
+  EXPECT_EQ(names_of(net.state_dict()), (Names{"blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias",
+                                               "blocks.2.weight", "blocks.2.bias"}));
+  EXPECT_EQ(net.blocks.size(), 3);
+  EXPECT_EQ(&net.blocks[-1], &net.blocks[2]);
+  EXPECT_EQ(net.blocks.at<nn::Linear>(1).weight.shape(), (Shape{4, 4}));
+  EXPECT_ERROR(net.blocks[3], "ModuleList", "no module 3", "holds 3");
+  EXPECT_ERROR(net.blocks[-4], "-4");
+  EXPECT_ERROR(net.blocks.at<nn::ReLU>(1), "'1' is a Linear(in=4, out=4)");
+  EXPECT_EQ(net(Tensor(counting({2, 4}))).shape(), (Shape{2, 4}));
+  EXPECT_TRUE(nn::ModuleList().empty());
+}
+
+TEST(Containers, ModuleDict) {
+  nn::ModuleDict heads;
+  heads.insert("small", nn::Linear(4, 2));
+  heads.insert("large", nn::Linear(4, 8));
+  EXPECT_EQ(names_of(heads.parameters()), (Names{"small.weight", "small.bias", "large.weight", "large.bias"}));
+  EXPECT_TRUE(heads.contains("large"));
+  EXPECT_FALSE(heads.contains("huge"));
+  EXPECT_EQ(heads["large"](Tensor(counting({1, 4}))).shape(), (Shape{1, 8}));
+  EXPECT_EQ(heads.at<nn::Linear>("small").weight.dim(0), 2);
+  EXPECT_EQ(heads.size(), 2);
+  EXPECT_ERROR(heads.at("huge"), "'huge'", "small, large");
+  EXPECT_ERROR(heads.insert("small", nn::ReLU()), "'small' already");
+  EXPECT_ERROR(nn::ModuleDict().at("a"), "nothing");
+}
+
+TEST(Containers, SequentialGrows) {
+  nn::Sequential net;
+  net.push_back(nn::Linear(4, 3));
+  net.push_back([](const Tensor& x) { return x * 2; });
+  const auto shared = std::make_shared<nn::Linear>(3, 3);
+  net.push_back(shared);
+  net.push_back(nn::ReLU());
+  net.push_back(shared);
+  EXPECT_EQ(net.size(), 5);
+  EXPECT_EQ(names_of(net.parameters()), (Names{"0.weight", "0.bias", "2.weight", "2.bias"}));
+  EXPECT_EQ(names_of(net.state_dict()).back(), "4.bias");
+  EXPECT_EQ(names_of(net.modules()), (Names{"", "0", "1", "2", "3"}));
+  EXPECT_EQ(&net[2], shared.get());
+  EXPECT_EQ(&net.at<nn::Linear>(-1), shared.get());
+  const Tensor x(counting({2, 4}));
+  expect_same(net.run(net.run(x, 0, 2), 2, 5).value(), net(x).value(), "in two parts");
+  EXPECT_ERROR(net.run(x, 2, 6), "2 to 6", "holds 5");
+}
+
+TEST(StateDict, NotStrictLoadsWhatFits) {
+  nn::Linear linear(2, 2);
+  const auto bias = linear.bias.value().to_vector<float>();
+  const auto mismatch = linear.load_state_dict({{"weight", counting({2, 2})}, {"extra", ops::ones({3})}}, false);
+  EXPECT_EQ(mismatch.missing, (Names{"bias (2)"}));
+  EXPECT_EQ(mismatch.unexpected, (Names{"extra (3)"}));
+  EXPECT_EQ(linear.weight.value().to_vector<float>(), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(linear.bias.value().to_vector<float>(), bias);
+  EXPECT_ERROR(linear.load_state_dict({{"weight", counting({3, 2})}}, false), "weight: given (3, 2)",
+               "this model has (2, 2)");
+  const auto none = linear.load_state_dict(linear.state_dict());
+  EXPECT_TRUE(none.missing.empty() && none.unexpected.empty());
+}
+
+TEST(StateDict, GuessesPrefixes) {
+  MnistNet net;
+  auto state = net.state_dict();
+  for (auto& [name, array] : state) name = "module." + name;
+  EXPECT_ERROR(net.load_state_dict(state), "behind \"module.\"", "DistributedDataParallel", "take it off");
+  for (auto& [name, array] : state) name = "backbone" + name.substr(6);
+  EXPECT_ERROR(net.load_state_dict(state), "behind \"backbone.\"", "take it off");
+  EXPECT_ERROR(net.load_state_dict(net.layer1.state_dict()), "9 more", "strict = false");
+  nn::Sequential outer{nn::Sequential{nn::Linear(2, 2)}};
+  EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "those of \"0.0\"", "\"0.0.\"");
+}
+
+TEST(StateDict, CutsLongLists) {
+  nn::Sequential net;
+  for (int i = 0; i < 40; ++i) net.push_back(nn::Linear(1, 1));
+  EXPECT_ERROR(net.load_state_dict({}), "80 missing:", "and 60 more");
+}
+
+}  // namespace
+}  // namespace tandem
