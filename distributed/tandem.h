@@ -32,6 +32,8 @@
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/nn/upsample.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/sgd.h>
