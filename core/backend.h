@@ -9,6 +9,8 @@
 #include <tandem/core/functors.h>
 #include <tandem/core/memory_stats.h>
 #include <tandem/core/update_rules.h>
+#include <tandem/core/pooling.h>
+#include <tandem/core/resize.h>
 
 #include <optional>
 
@@ -29,6 +31,7 @@ struct Window {  // how a convolution or pooling kernel moves over an image
   Extent stride = 1;
   Extent padding = 0;
   Extent dilation = 1;
+  std::int64_t groups = 1;  // of a convolution: output channels see only the input channels of their group
 };
 
 enum class Reduction { sum, mean, max, argmax };
@@ -103,7 +106,7 @@ class Backend {
   // y (M, N) = a (M, K) b (K, N) [+ bias (N)]; any strides of a and b; bias is f32 where y is 16-bit.
   virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
 
-  // x (N, C, H, W), weight (O, C, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
+  // x (N, C, H, W), weight (O, C / groups, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
   // are 16-bit: they are converted as they are packed.
   virtual void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
                       const Window& window, const Array& y) = 0;
@@ -112,10 +115,17 @@ class Backend {
   virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                   const Array& grad_weight, const std::optional<Array>& grad_bias) = 0;
 
-  // `index` (u8, as y): which element of the window was the maximum, row by row, the first of equals.
-  virtual void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) = 0;
-  virtual void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+  // `index` (as y; u8, or i32 where windows have more than 256 elements): which element of the window was the maximum, row by
+  // row, the first of equals.
+  virtual void max_pool2d(const Array& x, const Pooling& pooling, const Array& y, const Array& index) = 0;
+  virtual void max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling,
                                const Array& grad_x) = 0;
+  virtual void avg_pool2d(const Array& x, const Pooling& pooling, const Array& y) = 0;
+  virtual void avg_pool2d_grad(const Array& grad_y, const Pooling& pooling, const Array& grad_x) = 0;
+
+  // x (N, C, H, W) in another height and width; nearest also takes u8.
+  virtual void resize(const Array& x, const Resize& how, const Array& y) = 0;
+  virtual void resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) = 0;
 
   // Training-mode batch normalisation in phases, so that statistics of several ranks can be combined in between.
   // Per channel: mean (C) and m2 (C), the sum of squared deviations from it; count (): values of a channel. Where they are

@@ -41,8 +41,10 @@
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 #include <tandem/nn/summary.h>
+#include <tandem/nn/upsample.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>

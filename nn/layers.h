@@ -4,30 +4,11 @@
 #include <tandem/autograd/ops.h>
 #include <tandem/nn/module.h>
 
-#include <optional>
-
 namespace tandem::nn {
 
 class ReLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu(x); }
-};
-
-// The maximum of each window, by default of windows side by side. (N, C, H, W) -> (N, C, OH, OW).
-class MaxPool2d : public Module {
- public:
-  explicit MaxPool2d(Extent kernel_size, std::optional<Extent> stride = std::nullopt, Extent padding = 0)
-      : window{kernel_size, stride.value_or(kernel_size), padding, 1} {}
-  Tensor forward(const Tensor& x) override { return max_pool2d(x, window); }
-  std::string describe() const override {
-    std::ostringstream out;
-    out << class_name() << "(kernel " << window.kernel << ", stride " << window.stride;
-    if (window.padding != Extent(0)) out << ", padding " << window.padding;
-    out << ')';
-    return out.str();
-  }
-
-  const Window window;
 };
 
 // (N, ...) -> (N, everything else)

@@ -1,5 +1,6 @@
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/layers.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
 namespace tandem::nn {
@@ -22,8 +23,9 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
     auto* norm = dynamic_cast<BatchNorm2d*>(plain(i));
     if (norm && dynamic_cast<ReLU*>(plain(i + 1))) {
       const auto* pool = dynamic_cast<MaxPool2d*>(plain(i + 2));
-      const bool pools_2x2 = pool && pool->window.kernel == Extent(2) && pool->window.stride == Extent(2) &&
-                             pool->window.padding == Extent(0);
+      const bool pools_2x2 = pool && pool->options.kernel_size == Extent(2) &&
+                             pool->options.stride == Extent(2) && pool->options.padding == Extent(0) &&
+                             pool->options.dilation == Extent(1) && !pool->options.ceil_mode;
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else {

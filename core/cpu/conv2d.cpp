@@ -25,17 +25,26 @@ void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F 
     }
 }
 
+// The channels of one group and what belongs to them, in this group's turn.
+struct Group {
+  std::int64_t first_in, in, first_out, out;
+  Group(std::int64_t g, std::int64_t groups, std::int64_t channels_in, std::int64_t channels_out)
+      : first_in(g * (channels_in / groups)),
+        in(channels_in / groups),
+        first_out(g * (channels_out / groups)),
+        out(channels_out / groups) {}
+};
+
 template <class T>
-Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Window& w) {
-  const std::int64_t channels = x[1];
-  Matrix<T> rows = Matrix<T>::Zero(y[2] * y[3], w.kernel.h * w.kernel.w * channels);
+Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Window& w, const Group& group) {
+  Matrix<T> rows = Matrix<T>::Zero(y[2] * y[3], w.kernel.h * w.kernel.w * group.in);
   for_each_window_element(x, y, w, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
-    std::copy_n(image + pixel * channels, channels, &rows(row, k * channels));
+    std::copy_n(image + pixel * x[1] + group.first_in, group.in, &rows(row, k * group.in));
   });
   return rows;
 }
 
-// (O, C, KH, KW) -> (O, KH * KW * C), to go with windows_of.
+// (O, KH, KW, C / groups) -> (O, KH * KW * C / groups), to go with windows_of.
 template <class T>
 Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
   return {weight_khwc.data<T>(), weight_khwc.dim(0), weight_khwc.numel() / weight_khwc.dim(0)};
@@ -43,6 +52,9 @@ Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
 
 // The dtype the plain method computes in.
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// oneDNN of this version has no f16: its f32 then serves.
+bool goes_by_f32(const Array& a) { return a.dtype() == DType::f16; }
 
 template <class F>
 void dispatch_plain(DType dtype, F f) {
@@ -60,6 +72,12 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
 
 void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
                         const Window& window, const Array& y) {
+  if (goes_by_f32(x)) {
+    const Array out = Array::empty_channels_last(y.shape());
+    const auto b = bias ? std::optional(bias->to(DType::f32)) : std::nullopt;
+    conv2d(x.to(DType::f32), weight.to(DType::f32), b, window, out);
+    return copy(out, y);
+  }
   if (onednn::conv2d(x, weight, bias, window, y)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -69,8 +87,12 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     using T = decltype(type);
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
       auto result = image_matrix<T>(out, n);
-      result.noalias() = windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window) *
-                         as_matrix<T>(w).transpose();
+      for (std::int64_t g = 0; g < window.groups; ++g) {
+        const Group group(g, window.groups, x.dim(1), y.dim(1));
+        result.middleCols(group.first_out, group.out).noalias() =
+            windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window, group) *
+            as_matrix<T>(w).middleRows(group.first_out, group.out).transpose();
+      }
       if (bias)
         result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
     }
@@ -80,6 +102,11 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
 
 void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
                                    const Array& grad_x) {
+  if (goes_by_f32(grad_y)) {
+    const Array out = Array::empty_channels_last(grad_x.shape());
+    conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
+    return copy(out, grad_x);
+  }
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -87,14 +114,18 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   std::memset(gx.raw(), 0, gx.bytes());
   dispatch_plain(dtype, [&](auto type) {
     using T = decltype(type);
-    const std::int64_t channels = grad_x.dim(1);
     for (std::int64_t n = 0; n < grad_x.dim(0); ++n) {
-      const Matrix<T> rows = image_matrix<T>(gy, n) * as_matrix<T>(w);
       auto image = image_matrix<T>(gx, n);
-      for_each_window_element(grad_x.shape(), grad_y.shape(), window,
-                              [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
-                                image.row(pixel) += rows.block(row, k * channels, 1, channels);
-                              });
+      for (std::int64_t g = 0; g < window.groups; ++g) {
+        const Group group(g, window.groups, grad_x.dim(1), grad_y.dim(1));
+        const Matrix<T> rows = image_matrix<T>(gy, n).middleCols(group.first_out, group.out) *
+                               as_matrix<T>(w).middleRows(group.first_out, group.out);
+        for_each_window_element(grad_x.shape(), grad_y.shape(), window,
+                                [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
+                                  image.block(pixel, group.first_in, 1, group.in) +=
+                                      rows.block(row, k * group.in, 1, group.in);
+                                });
+      }
     }
   });
   if (grad_x.dtype() != dtype) copy(gx, grad_x);
@@ -102,10 +133,18 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
 
 void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                     const Array& grad_weight, const std::optional<Array>& grad_bias) {
+  if (goes_by_f32(x)) {
+    const Array weight_sum = Array::empty(grad_weight.shape());
+    const auto bias_sum = grad_bias ? std::optional(Array::empty(grad_bias->shape())) : std::nullopt;
+    conv2d_grad_weight(x.to(DType::f32), grad_y.to(DType::f32), window, weight_sum, bias_sum);
+    copy(weight_sum, grad_weight);
+    if (grad_bias) copy(*bias_sum, *grad_bias);
+    return;
+  }
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
-  const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, x.dim(1)}, dtype);
+  const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);
   const Array bias_sum = Array::empty({grad_weight.dim(0)}, dtype);
   dispatch_plain(dtype, [&](auto type) {
     using T = decltype(type);
@@ -114,10 +153,14 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     weight_total.setZero();
     bias_total.setZero();
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
-      const auto g = image_matrix<T>(gy, n);
-      weight_total.noalias() +=
-          g.transpose() * windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window);
-      bias_total += g.colwise().sum();
+      const auto grad = image_matrix<T>(gy, n);
+      for (std::int64_t g = 0; g < window.groups; ++g) {
+        const Group group(g, window.groups, x.dim(1), grad_y.dim(1));
+        weight_total.middleRows(group.first_out, group.out).noalias() +=
+            grad.middleCols(group.first_out, group.out).transpose() *
+            windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window, group);
+      }
+      bias_total += grad.colwise().sum();
     }
   });
   copy(sum.permute({0, 3, 1, 2}), grad_weight);

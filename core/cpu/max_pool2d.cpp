@@ -1,75 +1,118 @@
+#include <tandem/core/cpu/channel_blocks.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/simd.h>
 
-#include <cstring>
 #include <limits>
 
 namespace tandem {
 
-void CpuBackend::max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) {
-  const std::int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3), out_h = y.dim(2),
-                     out_w = y.dim(3);
-  dispatch_floating(x.dtype(), "max_pool2d", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    const T* in = static_cast<const T*>(x.raw());
-    T* out = static_cast<T*>(y.raw());
-    std::uint8_t* place = index.data<std::uint8_t>();
-    const std::int64_t outputs = x.dim(0) * out_h * out_w;
-    cpu::parallel_for(outputs, x.numel(), [&](std::int64_t o) {
-      const std::int64_t h0 = o / out_w % out_h * window.stride.h - window.padding.h;
-      const std::int64_t w0 = o % out_w * window.stride.w - window.padding.w;
-      const T* image = in + o / (out_h * out_w) * height * width * channels;
-      cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
+namespace {
+
+// Places in a window, in the width of a mask.
+template <int L, class M>
+cpu::vec<M, L> load_places(const std::uint8_t* from) {
+  return cpu::load_bytes<L, M>(from);
+}
+template <int L, class M>
+cpu::vec<M, L> load_places(const std::int32_t* from) {
+  return __builtin_convertvector(cpu::load_raw<std::int32_t, L>(from), cpu::vec<M, L>);
+}
+template <int L, class V>
+void store_places(std::uint8_t* to, V places) {
+  cpu::store_bytes<L>(to, places);
+}
+template <int L, class V>
+void store_places(std::int32_t* to, V places) {
+  const auto narrow = __builtin_convertvector(places, cpu::vec<std::int32_t, L>);
+  std::memcpy(to, &narrow, sizeof narrow);
+}
+
+template <class T, class I>
+void pool(const Array& x, const Pooling& p, const T* in, T* out, I* place) {
+  using C = compute_t<T>;
+  const std::int64_t channels = x.dim(1);
+  cpu::parallel_for(x.dim(0) * p.h.outputs, x.numel(), [&](std::int64_t row) {
+    const T* image = in + row / p.h.outputs * p.h.size * p.w.size * channels;
+    const auto down = p.h.taps(row % p.h.outputs);
+    for (std::int64_t ow = 0; ow < p.w.outputs; ++ow) {
+      const auto along = p.w.taps(ow);
+      const std::int64_t to = (row * p.w.outputs + ow) * channels;
+      cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
         using V = cpu::vec<C, L>;
         using M = cpu::vec<cpu::mask_t<C>, L>;
         V best = V{} - std::numeric_limits<C>::infinity();
         M where = M{} - 1;
-        for (std::int64_t i = 0; i < window.kernel.h * window.kernel.w; ++i) {
-          const std::int64_t h = h0 + i / window.kernel.w * window.dilation.h,
-                             w = w0 + i % window.kernel.w * window.dilation.w;
-          if (h < 0 || h >= height || w < 0 || w >= width) continue;
-          const V candidate = cpu::load<L>(image + (h * width + w) * channels + c);
-          const M better = candidate > best || candidate != candidate || where < 0;
-          best = better ? candidate : best;
-          where = better ? M{} + static_cast<cpu::mask_t<C>>(i) : where;
+        for (std::int64_t kh = down.first; kh < down.last; ++kh) {
+          const std::int64_t h = down.begin + kh * p.h.dilation;
+          for (std::int64_t kw = along.first; kw < along.last; ++kw) {
+            const std::int64_t w = along.begin + kw * p.w.dilation;
+            const V candidate = cpu::load<L>(image + (h * p.w.size + w) * channels + c);
+            const M better = candidate > best || candidate != candidate || where < 0;
+            best = better ? candidate : best;
+            where = better ? M{} + static_cast<cpu::mask_t<C>>(kh * p.w.kernel + kw) : where;
+          }
         }
-        cpu::store<L>(out + o * channels + c, best);
-        cpu::store_bytes<L>(place + o * channels + c, where);
+        cpu::store<L>(out + to + c, best);
+        store_places<L>(place + to + c, where);
       });
-    });
+    }
   });
 }
 
-void CpuBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+// Each element of x asks the windows that cover it, in their order: nobody writes where another one does.
+template <class T, class I>
+void pool_grad(const Array& grad_x, const Pooling& p, const T* grad_y, const I* index, T* to) {
+  using C = compute_t<T>;
+  const std::int64_t channels = grad_x.dim(1);
+  cpu::parallel_for(grad_x.dim(0) * p.h.size, grad_x.numel(), [&](std::int64_t row) {
+    const std::int64_t h = row % p.h.size, image = row / p.h.size * p.h.outputs * p.w.outputs;
+    const auto down = p.h.covering(h);
+    for (std::int64_t w = 0; w < p.w.size; ++w) {
+      const auto along = p.w.covering(w);
+      cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+        constexpr int L = lanes;
+        using V = cpu::vec<C, L>;
+        using M = cpu::vec<cpu::mask_t<C>, L>;
+        V sum{};
+        for (std::int64_t oh = down.first; oh <= down.last; ++oh) {
+          const std::int64_t kh = p.h.place(h, oh);
+          if (kh < 0) continue;
+          for (std::int64_t ow = along.first; ow <= along.last; ++ow) {
+            const std::int64_t kw = p.w.place(w, ow);
+            if (kw < 0) continue;
+            const std::int64_t from = (image + oh * p.w.outputs + ow) * channels + c;
+            const M chosen = load_places<L, cpu::mask_t<C>>(index + from) ==
+                             static_cast<cpu::mask_t<C>>(kh * p.w.kernel + kw);
+            sum += chosen ? cpu::load<L>(grad_y + from) : V{};
+          }
+        }
+        cpu::store<L>(to + (row * p.w.size + w) * channels + c, sum);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::max_pool2d(const Array& x, const Pooling& pooling, const Array& y, const Array& index) {
+  dispatch_floating(x.dtype(), "max_pool2d", [&](auto type) {
+    using T = decltype(type);
+    const T* in = static_cast<const T*>(x.raw());
+    T* out = static_cast<T*>(y.raw());
+    if (index.dtype() == DType::u8) pool(x, pooling, in, out, index.data<std::uint8_t>());
+    else pool(x, pooling, in, out, index.data<std::int32_t>());
+  });
+}
+
+void CpuBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling,
                                  const Array& grad_x) {
-  const std::int64_t channels = grad_x.dim(1), height = grad_x.dim(2), width = grad_x.dim(3);
-  const std::int64_t out_h = grad_y.dim(2), out_w = grad_y.dim(3), images = grad_x.dim(0);
-  std::memset(grad_x.raw(), 0, grad_x.bytes());
   dispatch_floating(grad_x.dtype(), "max_pool2d", [&](auto type) {
     using T = decltype(type);
-    using C = compute_t<T>;
     const T* grad = static_cast<const T*>(grad_y.raw());
-    const std::uint8_t* place = index.data<std::uint8_t>();
-    // Windows may overlap, so one thread takes a whole image.
-    cpu::parallel_for(images, grad_x.numel(), [&](std::int64_t n) {
-      T* image = static_cast<T*>(grad_x.raw()) + n * height * width * channels;
-      for (std::int64_t o = 0; o < out_h * out_w; ++o) {
-        const std::int64_t h0 = o / out_w * window.stride.h - window.padding.h;
-        const std::int64_t w0 = o % out_w * window.stride.w - window.padding.w;
-        const std::int64_t from = (n * out_h * out_w + o) * channels;
-        for (std::int64_t c = 0; c < channels; ++c) {
-          const std::int64_t i = place[from + c];
-          const std::int64_t h = h0 + i / window.kernel.w * window.dilation.h,
-                             w = w0 + i % window.kernel.w * window.dilation.w;
-          if (h < 0 || h >= height || w < 0 || w >= width) continue;  // the window saw nothing but padding
-          T& target = image[(h * width + w) * channels + c];
-          target = static_cast<T>(static_cast<C>(target) + static_cast<C>(grad[from + c]));
-        }
-      }
-    });
+    T* to = static_cast<T*>(grad_x.raw());
+    if (index.dtype() == DType::u8) pool_grad(grad_x, pooling, grad, index.data<std::uint8_t>(), to);
+    else pool_grad(grad_x, pooling, grad, index.data<std::int32_t>(), to);
   });
 }
 

@@ -130,11 +130,20 @@ struct ImageLayout {
     return {dims_of(a), type_of(a), tag};
   }
 };
-memory::desc weight_desc(const Array& a) { return {dims_of(a), type_of(a), Tag::oihw}; }
+// A grouped convolution's weight has a dimension more.
+memory::dims weight_dims(const Array& a, std::int64_t groups) {
+  if (groups == 1) return dims_of(a);
+  return {groups, a.dim(0) / groups, a.dim(1), a.dim(2), a.dim(3)};
+}
+memory::desc weight_desc(const Array& a, std::int64_t groups) {
+  return {weight_dims(a, groups), type_of(a), groups == 1 ? Tag::oihw : Tag::goihw};
+}
+memory::desc any_weight(const Array& a, std::int64_t groups, memory::data_type type) {
+  return {weight_dims(a, groups), type, Tag::any};
+}
 memory::desc bias_desc(const std::optional<Array>& a) {
   return a ? memory::desc(dims_of(*a), memory::data_type::f32, Tag::a) : memory::desc();
 }
-memory::desc any_layout(const Array& a, memory::data_type type) { return {dims_of(a), type, Tag::any}; }
 
 PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w,
                  const Array& other) {
@@ -158,7 +167,8 @@ PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, c
           w.padding.h,
           w.padding.w,
           w.dilation.h,
-          w.dilation.w};
+          w.dilation.w,
+          w.groups};
 }
 
 struct Geometry {
@@ -190,11 +200,11 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
     return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
     const ImageLayout image_desc(x, y);
-    const auto desc = forward_desc(image_desc(x), any_layout(weight, type_of(x)), bias_desc(bias),
+    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias),
                                    image_desc(y), Geometry(window));
     p.set_primitive(dnnl::convolution_forward(desc));
     p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
-    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight), desc.weights_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
     p.add_output(DNNL_ARG_DST, image_desc(y), desc.dst_desc());
     if (bias) p.add_input(DNNL_ARG_BIAS, bias_desc(bias), desc.bias_desc());
   });
@@ -207,10 +217,10 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
 bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
   if (!supported(grad_y.dtype()) || !supported(weight.dtype())) return false;
   // The bf16 1 x 1 kernel of oneDNN 2.6 gives wrong numbers for an odd number of output channels.
-  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) % 2 != 0) return false;
+  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0) return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
     const ImageLayout image_desc(grad_x, grad_y);
-    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_layout(weight, type_of(grad_y));
+    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_weight(weight, window.groups, type_of(grad_y));
     const Geometry g(window);
     const auto forward = forward_desc(x, w, {}, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
@@ -223,7 +233,7 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
 #endif
     p.set_primitive(dnnl::convolution_backward_data(desc));
     p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
-    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight), desc.weights_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
     p.add_output(DNNL_ARG_DIFF_SRC, x, desc.diff_src_desc());
   });
   if (!plan) return false;
@@ -238,9 +248,9 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
   Plan* plan = plan_for(conv_key(2, x, grad_weight, grad_bias.has_value(), window, grad_y), [&](Plan& p) {
     const ImageLayout image_desc(x, grad_y);
     const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
-    const auto w = any_layout(grad_weight, memory::data_type::f32);  // 16-bit inputs, sums and result in f32
+    const auto w = any_weight(grad_weight, window.groups, memory::data_type::f32);  // 16-bit inputs, sums and result in f32
     const Geometry g(window);
-    const auto forward = forward_desc(in, any_layout(grad_weight, type_of(x)), b, y, g);
+    const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
     const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride,
@@ -252,7 +262,7 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
     p.set_primitive(dnnl::convolution_backward_weights(desc));
     p.add_input(DNNL_ARG_SRC, in, desc.src_desc());
     p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
-    p.add_output(DNNL_ARG_DIFF_WEIGHTS, weight_desc(grad_weight), desc.diff_weights_desc());
+    p.add_output(DNNL_ARG_DIFF_WEIGHTS, weight_desc(grad_weight, window.groups), desc.diff_weights_desc());
     if (grad_bias) p.add_output(DNNL_ARG_DIFF_BIAS, b, desc.diff_bias_desc());
   });
   if (!plan) return false;

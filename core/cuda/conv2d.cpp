@@ -14,7 +14,7 @@ bool fits(const Array& a, ImageFormat format, DType dtype) {
 }
 
 // Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major.
-// What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C, KH, KW), which is
+// What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C / groups, KH, KW), which is
 // row-major, that is so unless it has one channel or one pixel: it is small beside the images. Returns whether the bias was
 // added.
 bool convolve(Convolution kind, const Array& x, const Array& weight, const Array& y, const Window& window,
@@ -40,7 +40,7 @@ bool convolve(Convolution kind, const Array& x, const Array& weight, const Array
     return outcome.bias_added;
   }
   detail::fail("conv2d: cuDNN can't convolve ", dtype, ' ', x.shape(), " with ", weight.shape(), ", stride ",
-               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ": ",
+               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ", window.groups, ": ",
                outcome.problem);
 }
 

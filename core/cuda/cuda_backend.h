@@ -48,9 +48,17 @@ class CudaBackend final : public Backend {
                           const std::optional<Array>& grad_bias) override;
 
   // max_pool2d.cu
-  void max_pool2d(const Array& x, const Window& window, const Array& y, const Array& index) override;
-  void max_pool2d_grad(const Array& grad_y, const Array& index, const Window& window,
+  void max_pool2d(const Array& x, const Pooling& pooling, const Array& y, const Array& index) override;
+  void max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling,
                        const Array& grad_x) override;
+
+  // avg_pool2d.cu
+  void avg_pool2d(const Array& x, const Pooling& pooling, const Array& y) override;
+  void avg_pool2d_grad(const Array& grad_y, const Pooling& pooling, const Array& grad_x) override;
+
+  // resize.cu
+  void resize(const Array& x, const Resize& how, const Array& y) override;
+  void resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) override;
 
   // batch_norm.cu
   void batch_norm_stats(const Array& x, const Array& mean, const Array& m2, const Array& count,

@@ -194,6 +194,7 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
                                                narrow(w.stride.h), narrow(w.stride.w), narrow(w.dilation.h),
                                                narrow(w.dilation.w), CUDNN_CROSS_CORRELATION,
                                                dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  TANDEM_CUDNN(cudnnSetConvolutionGroupCount(p.geometry, narrow(w.groups)));
   TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
   TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0));
   switch (kind) {
@@ -282,7 +283,8 @@ PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& ar
           w.padding.h,
           w.padding.w,
           w.dilation.h,
-          w.dilation.w};
+          w.dilation.w,
+          w.groups};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace tandem::cuda {
 
 enum class Convolution { forward, grad_input, grad_weight };
 
-// x (N, C, H, W), weight (O, C, KH, KW), y (N, O, OH, OW), or their gradients: of one floating dtype, on the current GPU,
+// x (N, C, H, W), weight (O, C / groups, KH, KW), y (N, O, OH, OW), or their gradients: of one floating dtype, on the current GPU,
 // dense in one format and aligned to 16 bytes. Which of them a kind of convolution writes: forward y, grad_input x,
 // grad_weight weight.
 struct ConvolutionArrays {

@@ -31,7 +31,7 @@ TEST(Autocast, Table) {
     bool low;
   };
   const std::vector<Form> forms = {
-      {"conv2d", [&] { return conv2d(x, kernel, {}, {3}); }, true},
+      {"conv2d", [&] { return conv2d(x, kernel); }, true},
       {"linear", [&] { return linear(a, w, bias); }, true},
       {"matmul", [&] { return matmul(a, b); }, true},
       {"cross_entropy", [&] { return cross_entropy(a, ops::zeros({4}, DType::i64)); }, false},
@@ -43,7 +43,7 @@ TEST(Autocast, Table) {
       {"add", [&] { return a + a; }, false},
       {"max_pool2d",
        [&] {
-         return max_pool2d(x, {2, 2, 0, 1});
+         return max_pool2d(x, {.kernel_size = 2});
        },
        false},
       {"batch_norm", [&] { return batch_norm(x, Tensor(ops::ones({3})), Tensor(ops::ones({3})), state); },
@@ -83,7 +83,7 @@ TEST(Autocast, GradientsOfParametersAreF32AndNearThoseOfF32) {
         w(ops::map(functors::Affine{0.003, -0.5}, counting({5, 64})), true);
     const Tensor b(counting({5}), true), m = matrix(5, 3);
     const Autocast autocast(dtype);
-    const Tensor y = matmul(linear(flatten(relu(conv2d(x, kernel, bias, {3})), 1), w, b), m);
+    const Tensor y = matmul(linear(flatten(relu(conv2d(x, kernel, bias)), 1), w, b), m);
     EXPECT_EQ(y.dtype(), dtype);
     sum(y * matrix(2, 3)).backward();  // of ordinary size: f16 would lose the small gradients of a mean
     std::vector<Array> result;

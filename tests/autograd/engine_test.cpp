@@ -451,11 +451,11 @@ TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
   };
   BatchNormState state{ops::zeros({2}), ops::ones({2})};
   const std::vector<Form> forms = {
-      {"conv2d", {3, 2, 1, 1}, [](const Tensor& x, const Array& a) { return conv2d(x, Tensor(a), {}, {1}); }},
+      {"conv2d", {3, 2, 1, 1}, [](const Tensor& x, const Array& a) { return conv2d(x, Tensor(a)); }},
       {"conv2d",
        {1, 2, 2, 2},
        [](const Tensor& x, const Array& a) {
-         return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}), {}, {1});
+         return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}));
        }},
       {"linear",
        {3, 8},
@@ -526,7 +526,7 @@ TEST(Engine, GraphsDoNotKeepThemselvesAlive) {
     watch = x.state();
     const Tensor w(testing::counting({3, 2, 3, 3}), true);
     BatchNormState state{ops::zeros({3}), ops::ones({3})};
-    const Tensor y = batch_norm(conv2d(x, w, {}, {3, 1, 1, 1}), Tensor(ops::ones({3}), true),
+    const Tensor y = batch_norm(conv2d(x, w, {}, {.padding = 1}), Tensor(ops::ones({3}), true),
                                 Tensor(ops::zeros({3}), true), state, {.relu = true, .max_pool_2x2 = true});
     const Tensor loss = cross_entropy(flatten(y, 1), ops::zeros({1}, DType::i64));
   }
@@ -544,7 +544,7 @@ TEST(Engine, ThreadsDifferentiateGraphsOfTheirOwn) {
         const Tensor x(ops::full({2, 2, 6, 6}, t + 1));
         int callbacks = 0;
         HookHandle handle = w.on_grad_ready([&] { after_backward([&] { ++callbacks; }); });
-        sum(relu(conv2d(x, w, {}, {3, 1, 1, 1}))).backward();
+        sum(relu(conv2d(x, w, {}, {.padding = 1}))).backward();
         handle.remove();
         EXPECT_EQ(callbacks, 1);
       }
@@ -564,7 +564,7 @@ TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
   const auto step = [&](int number) {
     const Tensor x(ops::full({20, 1, 28, 28}, number));
     Tensor y =
-        batch_norm(conv2d(x, w1, {}, {5, 1, 2, 1}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
+        batch_norm(conv2d(x, w1, {}, {.padding = 2}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
     y = linear(flatten(y, 1), w2, b2);
     for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) t->zero_grad();
     cross_entropy(y, target).backward();

@@ -66,6 +66,18 @@ def make_init():
         for name, parameter in Net().named_parameters():
             if not name.startswith(("layer1.1", "layer2.1")):  # batch norm starts with ones and zeros
                 tensors[f"seed{seed}/{name}"] = parameter
+    torch.manual_seed(7)
+    layers = {
+        "conv2d_groups": nn.Conv2d(4, 6, (3, 2), groups=2),
+        "conv2d_depthwise": nn.Conv2d(5, 5, 3, groups=5, bias=False),
+        "conv1d": nn.Conv1d(4, 6, 3, groups=2),
+        "conv_transpose2d": nn.ConvTranspose2d(3, 4, 4),
+        "conv_transpose2d_groups": nn.ConvTranspose2d(4, 6, (2, 3), groups=2),
+        "conv_transpose1d": nn.ConvTranspose1d(3, 2, 5),
+    }
+    for name, layer in layers.items():
+        for parameter_name, parameter in layer.named_parameters():
+            tensors[f"spatial/{name}.{parameter_name}"] = parameter
     save("init.safetensors", tensors)
 
 

@@ -12,7 +12,7 @@ Tensor normalise(Call& c, BatchNormFusion fusion) {
   return batch_norm(c.in[0], c.in[1], c.in[2], state, fusion);
 }
 
-const Window two_by_two{2, 2, 0, 1};
+const MaxPoolOptions two_by_two{.kernel_size = 2};
 
 }  // namespace
 

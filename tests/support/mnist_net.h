@@ -5,6 +5,7 @@
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
 namespace tandem::testing {

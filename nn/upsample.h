@@ -1,0 +1,18 @@
+#pragma once
+
+#include <tandem/autograd/ops.h>
+#include <tandem/nn/module.h>
+
+namespace tandem::nn {
+
+// Images in another height and width: interpolate() as a module.
+//   nn::Upsample({.scale_factor = 2, .mode = Interpolation::bilinear})
+class Upsample : public Module {
+ public:
+  explicit Upsample(const InterpolateOptions& options) : options(options) {}
+  Tensor forward(const Tensor& x) override { return interpolate(x, options); }
+
+  const InterpolateOptions options;
+};
+
+}  // namespace tandem::nn
