@@ -8,9 +8,10 @@
 #include <tandem/core/array.h>
 #include <tandem/core/functors.h>
 #include <tandem/core/memory_stats.h>
-#include <tandem/core/update_rules.h>
+#include <tandem/core/pair_losses.h>
 #include <tandem/core/pooling.h>
 #include <tandem/core/resize.h>
+#include <tandem/core/update_rules.h>
 
 #include <optional>
 
@@ -51,11 +52,29 @@ struct BatchNormAffine {
 
 // What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
 struct BatchNormUpdate {
-  Array running_mean, running_var;  // moved by `momentum` towards those of the batch, which is not empty
-  Array invstd;                     // of the batch; an output
+  Array running_mean,
+      running_var;  // moved by `momentum` towards those of the batch, which is not empty; or undefined
+  Array invstd;     // of the batch; an output
   double momentum;
   double eps;
   Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
+};
+
+// Normalisation within groups of channels, sample by sample. In memory x is (samples, before, channels, after), where
+// `before` (channels last) or `after` (row-major) is 1. Layer normalisation: a sample is a row of channels, in one group.
+struct GroupNorm {
+  std::int64_t samples, before, channels, after, groups = 1;
+  double eps = 1e-5;
+  bool is_centred = true;  // false: divides by the root of the mean square, and subtracts nothing
+  std::int64_t group_size() const { return before * (channels / groups) * after; }
+};
+
+// -log p[target], p from logits or given as logarithms.
+struct ClassLoss {
+  LossReduction reduction = LossReduction::mean;
+  std::int64_t ignore_index = -100;  // a target that costs nothing
+  double label_smoothing = 0;        // this share of the target is spread over all classes
+  bool is_log_probability = false;
 };
 
 // One parameter for an optimizer to update; all f32, dense, and on one device.
@@ -148,16 +167,39 @@ class Backend {
                                      const Array& grad_y, const Array& index, const Array& sum_dy,
                                      const Array& sum_dy_xhat, const Array* count, const Array& grad_x) = 0;
 
-  // Along the last dimension of x (rows, classes).
-  virtual void log_softmax(const Array& x, const Array& y) = 0;
-  virtual void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) = 0;
-  // logits (N, C), target (N) i64; loss () is the mean of -log p[target]; probabilities (N, C) f32 for the gradient.
-  // Returns the first row whose target is outside of [0, C), or -1. A device whose work runs later returns -1, and its next
-  // download or synchronize throws.
-  virtual std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
-                                     const Array& probabilities) = 0;
-  virtual void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
-                                  const Array& grad_logits) = 0;
+  // x, y, grads dense, as `how` says; weight and bias (channels) or null, and mean and rstd (samples, groups), are f32 (f64
+  // for f64 x). grad_x, grad_weight and grad_bias may be null.
+  virtual void group_norm(const GroupNorm& how, const Array& x, const Array* weight, const Array* bias,
+                          const Array& y, const Array& mean, const Array& rstd) = 0;
+  virtual void group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean,
+                               const Array& rstd, const Array& grad_y, const Array* grad_x,
+                               const Array* grad_weight, const Array* grad_bias) = 0;
+
+  // Over the n of row-major (before, n, after); logarithm: of its result.
+  virtual void softmax(bool logarithm, const Array& x, const Array& y) = 0;
+  virtual void softmax_grad(bool logarithm, const Array& y, const Array& grad_y, const Array& grad_x) = 0;
+
+  // x row-major (before, classes, after); target i64 and loss, unless it is reduced to (), one for each row: (before, after).
+  // weight (classes) or null, loss and log_sums are f32 (f64 for f64 x). For the gradient: log_sums (before, after), the
+  // logarithm of a row's sum of exponentials, undefined for log probabilities; total_weight (), which a mean divides by.
+  // Returns the first row whose target is neither in [0, classes) nor ignored, or -1. A device whose work runs later
+  // returns -1, and its next download or synchronize throws.
+  virtual std::int64_t cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
+                                     const Array* weight, const Array& loss, const Array& log_sums,
+                                     const Array& total_weight) = 0;
+  virtual void cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
+                                  const Array* weight, const Array& log_sums, const Array& total_weight,
+                                  const Array& grad_loss, const Array& grad_x) = 0;
+
+  // All dense in the same order. y like x, or the sum of all losses times `scale` as ().
+  virtual void pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
+                         const Array& y) = 0;
+  // grad = grad_y * scale * d(loss)/d(operand), where operand 0 is x and 1 the target; grad_y like x or ().
+  virtual void pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
+                              const Array& grad_y, double scale, const Array& grad) = 0;
+
+  // Dense x and y: y = x / (1 - p) where the random number of the place (core/dropout_mask.h) is p or more, else 0.
+  virtual void dropout(const Array& x, std::uint64_t key, double p, const Array& y) = 0;
 
   // out (N, ...): the rows of `rows` (R, ...) that `index` (N) i64 names. A row is a dense run of numbers, in the same order
   // in both. Returns the first position whose index is outside of [0, R), or -1, as cross_entropy does.

@@ -9,7 +9,7 @@
 namespace tandem {
 
 struct IndexFault {
-  enum class Of : std::int64_t { none, cross_entropy, gather };
+  enum class Of : std::int64_t { none, cross_entropy, gather, nll_loss };
   Of of = Of::none;
   std::int64_t position = 0;  // in the list of indices
   std::int64_t index = 0;     // what is there
@@ -17,9 +17,9 @@ struct IndexFault {
 };
 
 [[noreturn]] inline void fail(const IndexFault& fault) {
-  if (fault.of == IndexFault::Of::cross_entropy)
-    detail::fail("cross_entropy: target ", fault.index, " at row ", fault.position,
-                 " is not a class: expected 0 to ", fault.count - 1);
+  if (fault.of == IndexFault::Of::cross_entropy || fault.of == IndexFault::Of::nll_loss)
+    detail::fail(fault.of == IndexFault::Of::nll_loss ? "nll_loss" : "cross_entropy", ": target ",
+                 fault.index, " at row ", fault.position, " is not a class: expected 0 to ", fault.count - 1);
   detail::fail("gather: index ", fault.index, " at position ", fault.position,
                " is not a row: expected 0 to ", fault.count - 1);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tandem/core/ops_create.h>
+#include <tandem/core/ops_dropout.h>
 #include <tandem/core/ops_elementwise.h>
 #include <tandem/core/ops_index.h>
 #include <tandem/core/ops_linear.h>

@@ -5,14 +5,24 @@
 
 namespace tandem::ops {
 
-Array log_softmax(const Array& x);  // over the last dimension
-Array log_softmax_grad(const Array& y, const Array& grad_y);
+Array softmax(const Array& x, std::int64_t dim, bool logarithm = false);
+Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool logarithm = false);
+
+// x (C) or (N, C, ...), target i64 of the same shape without C, weight (C) or undefined.
 struct CrossEntropy {
-  Array loss;           // ()
-  Array probabilities;  // (N, C)
+  Array loss;  // (), or like target; f32, f64 for f64 x
+  Array log_sums, total_weight;
 };
-CrossEntropy cross_entropy(const Array& logits, const Array& target);
-Array cross_entropy_grad(const CrossEntropy& forward, const Array& target, const Array& grad_loss,
-                         DType dtype);
+CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight = {},
+                           const ClassLoss& how = {});
+Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Array& target,
+                         const Array& weight, const ClassLoss& how, const Array& grad_loss);
+
+// Broadcasts and promotes x and target. The sum of all losses times *scale as (), or each of them.
+Array pair_loss(const PairLoss& loss, const Array& x, const Array& target, std::optional<double> scale,
+                const char* name);
+// Of operand 0, x, or 1, the target: in its shape and dtype.
+Array pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
+                     const Array& grad_y, std::optional<double> scale);
 
 }  // namespace tandem::ops

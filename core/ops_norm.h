@@ -27,4 +27,22 @@ Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, Batch
                             const Array& grad_y, const Array& index, const BatchNormSums& sums,
                             const std::optional<Array>& count, bool in_place);
 
+// Layer norm over the last dimensions of x, which have `shape`; RMS norm where it is not centred.
+GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_centred, const char* name);
+// Over groups of the channels of x (N, C, ...); 4-D x may be channels last.
+GroupNorm group_norm_of(const Array& x, std::int64_t groups, double eps, const char* name);
+// weight and bias have as many elements as there are channels, or are undefined.
+struct GroupNormOutput {
+  Array y;
+  Array mean, rstd;  // (samples, groups)
+};
+GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& weight, const Array& bias,
+                           const char* name);
+struct GroupNormGradients {
+  Array x, weight, bias;  // those that are wanted; weight and bias (channels) in the dtype of the statistics
+};
+GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight,
+                                   const Array& mean, const Array& rstd, const Array& grad_y, bool wants_x,
+                                   bool wants_weight, bool wants_bias);
+
 }  // namespace tandem::ops

@@ -1,22 +1,28 @@
-// The gradients of softmax and its loss, for one number of a row, the same on every device.
+// The gradients of softmax and of its loss, the same on every device.
 #pragma once
 
-#include <tandem/core/half.h>
+#include <tandem/core/backend.h>
 
 #include <cmath>
 
 namespace tandem {
 
-// Of log_softmax with the output y; sum_grad_y: over the row.
+// What a row of cross_entropy adds to the loss, and its gradient with respect to logit (or log probability) c:
+//   loss = hit * -log p[target] + sum over c of spread * weight[c] * -log p[c]
+//   gradient = mass * p[c] - spread * weight[c] - (c is the target ? hit : 0), times the gradient of the row's loss
+// C is the type that is computed in.
 template <class C>
-TANDEM_HOST_DEVICE C log_softmax_gradient(C y, C grad_y, C sum_grad_y) {
-  return grad_y - std::exp(y) * sum_grad_y;
-}
-
-// Of cross_entropy with respect to a logit with this probability; factor: the loss's gradient over the number of rows.
-template <class C>
-TANDEM_HOST_DEVICE C cross_entropy_gradient(C probability, bool is_target, C factor) {
-  return (probability - (is_target ? C(1) : C(0))) * factor;
-}
+struct RowOfClasses {
+  C hit = 0, spread = 0, mass = 0;  // all 0: this row is ignored
+  // weight null: all 1; weights: their sum.
+  TANDEM_HOST_DEVICE RowOfClasses(const ClassLoss& how, std::int64_t classes, std::int64_t target,
+                                  const C* weight, C weights) {
+    if (target == how.ignore_index || target < 0 || target >= classes) return;
+    const C smoothing = static_cast<C>(how.label_smoothing);
+    hit = (1 - smoothing) * (weight ? weight[target] : C(1));
+    spread = smoothing / static_cast<C>(classes);
+    mass = how.is_log_probability ? C(0) : hit + spread * weights;
+  }
+};
 
 }  // namespace tandem

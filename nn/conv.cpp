@@ -45,16 +45,16 @@ std::string describe_window(const Module& module, std::int64_t in, std::int64_t 
 }  // namespace
 
 Padding::Padding(const char* name) : same_(std::string_view(name) == "same") {
-  TANDEM_CHECK(same_ || std::string_view(name) == "valid", "padding must be a number, \"same\" or \"valid\", got \"",
-               name, '"');
+  TANDEM_CHECK(same_ || std::string_view(name) == "valid",
+               "padding must be a number, \"same\" or \"valid\", got \"", name, '"');
 }
 
 Extent Padding::of(Extent kernel, Extent stride, Extent dilation) const {
   if (!same_) return extent_;
   TANDEM_CHECK(stride == Extent(1), "padding \"same\" needs stride 1, got ", stride);
   const Extent total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
-  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel, " with dilation ",
-               dilation, " would not be the same on both sides; use an odd kernel");
+  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel,
+               " with dilation ", dilation, " would not be the same on both sides; use an odd kernel");
   return {total.h / 2, total.w / 2};
 }
 
@@ -68,7 +68,8 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
 }
 
 std::string Conv2d::describe() const {
-  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {weight.dim(2), weight.dim(3)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0),
+                         {weight.dim(2), weight.dim(3)}, options_, bias.defined());
 }
 
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& o)
@@ -80,7 +81,8 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1d
 }
 
 std::string Conv1d::describe() const {
-  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {1, weight.dim(2)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {1, weight.dim(2)}, options_,
+                         bias.defined());
 }
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
@@ -94,7 +96,8 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 std::string ConvTranspose2d::describe() const {
-  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {weight.dim(2), weight.dim(3)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups,
+                         {weight.dim(2), weight.dim(3)}, options_, bias.defined());
 }
 
 ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels,
@@ -107,7 +110,8 @@ ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 std::string ConvTranspose1d::describe() const {
-  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {1, weight.dim(2)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {1, weight.dim(2)}, options_,
+                         bias.defined());
 }
 
 }  // namespace tandem::nn

@@ -1,96 +1,174 @@
+// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which computes
+// the probabilities anew.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/rows.h>
 #include <tandem/core/index_fault.h>
 #include <tandem/core/softmax_gradients.h>
 
-#include <algorithm>
-#include <cmath>
+#include <vector>
 
 namespace tandem {
 
 namespace {
 
-// log(sum(exp(x))) of a row, without overflow.
-template <class C, class T>
-C log_sum_exp(const T* x, std::int64_t n) {
-  C highest = x[0];
-  for (std::int64_t i = 1; i < n; ++i) highest = std::max(highest, static_cast<C>(x[i]));
-  C sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<C>(x[i]) - highest);
-  return highest + std::log(sum);
+using cpu::for_each_lanes;
+using cpu::RowMath;
+
+// What every row is computed with.
+template <class C>
+struct Classes {
+  const ClassLoss& how;
+  std::int64_t count;
+  const C* weight = nullptr;
+  C weights;  // their sum
+
+  Classes(const ClassLoss& how, std::int64_t count, const Array* given)
+      : how(how), count(count), weights(static_cast<C>(count)) {
+    if (!given) return;
+    weight = given->data<C>();
+    double sum = 0;
+    for (std::int64_t c = 0; c < count; ++c) sum += weight[c];
+    weights = static_cast<C>(sum);
+  }
+  RowOfClasses<C> row(std::int64_t target) const { return {how, count, target, weight, weights}; }
+  C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
+  // Of a row whose classes are `step` apart: the sum of weight[c] * x[c].
+  template <class T>
+  C weighted_sum(const T* x, std::int64_t step) const {
+    C sum = 0;
+    for (std::int64_t c = 0; c < count; ++c) sum += weight_of(c) * static_cast<C>(x[c * step]);
+    return sum;
+  }
+  // What the row costs: x its classes, `step` apart.
+  template <class T>
+  C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C log_sum) const {
+    if (row.hit == 0 && row.spread == 0) return 0;
+    C loss = row.hit * (log_sum - static_cast<C>(x[target * step]));
+    if (row.spread != 0) loss += row.spread * (weights * log_sum - weighted_sum(x, step));
+    return loss;
+  }
+};
+
+std::int64_t first_invalid(const ClassLoss& how, const std::int64_t* target, std::int64_t rows,
+                           std::int64_t classes) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    if ((target[r] < 0 || target[r] >= classes) && target[r] != how.ignore_index) return r;
+  return -1;
 }
 
 }  // namespace
 
-void CpuBackend::log_softmax(const Array& x, const Array& y) {
-  const std::int64_t n = x.dim(-1), rows = x.numel() / n;
-  dispatch_floating(x.dtype(), "log_softmax", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    const T* in = static_cast<const T*>(x.raw());
-    T* out = static_cast<T*>(y.raw());
-    cpu::parallel_for(rows, x.numel(), [&](std::int64_t r) {
-      const C total = log_sum_exp<C>(in + r * n, n);
-      for (std::int64_t i = 0; i < n; ++i)
-        out[r * n + i] = static_cast<T>(static_cast<C>(in[r * n + i]) - total);
-    });
-  });
-}
-
-void CpuBackend::log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) {
-  const std::int64_t n = y.dim(-1), rows = y.numel() / n;
-  dispatch_floating(y.dtype(), "log_softmax", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    const T* out = static_cast<const T*>(y.raw());
-    const T* grad = static_cast<const T*>(grad_y.raw());
-    T* result = static_cast<T*>(grad_x.raw());
-    cpu::parallel_for(rows, y.numel(), [&](std::int64_t r) {
-      C sum = 0;
-      for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(grad[r * n + i]);
-      for (std::int64_t i = 0; i < n; ++i)
-        result[r * n + i] = static_cast<T>(
-            log_softmax_gradient(static_cast<C>(out[r * n + i]), static_cast<C>(grad[r * n + i]), sum));
-    });
-  });
-}
-
-std::int64_t CpuBackend::cross_entropy(const Array& logits, const Array& target, const Array& loss,
-                                       const Array& probabilities) {
-  const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
+std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
+                                       const Array* weight, const Array& loss, const Array& log_sums,
+                                       const Array& total_weight) {
+  const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
-  if (const auto bad_row = first_outside(wanted, rows, classes); bad_row >= 0) return bad_row;
-  dispatch_floating(logits.dtype(), "cross_entropy", [&](auto type) {
+  if (const auto bad_row = first_invalid(how, wanted, all.count(), all.n); bad_row >= 0) return bad_row;
+  dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    const T* x = static_cast<const T*>(logits.raw());
-    C* p = probabilities.data<C>();
-    double sum = 0;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const C total = log_sum_exp<C>(x + r * classes, classes);
-      for (std::int64_t i = 0; i < classes; ++i)
-        p[r * classes + i] = std::exp(static_cast<C>(x[r * classes + i]) - total);
-      sum += total - static_cast<C>(x[r * classes + wanted[r]]);
+    using M = RowMath<C>;
+    const T* in = static_cast<const T*>(x.raw());
+    C* sums = how.is_log_probability ? nullptr : log_sums.data<C>();
+    const Classes<C> classes(how, all.n, weight);
+    const bool is_reduced = how.reduction != LossReduction::none;
+    // One for each row; summed in the end, in double and in their order.
+    const Array each = is_reduced ? Array::empty({all.count()}, dtype_of<C>()) : loss;
+    C* losses = each.data<C>();
+    const auto cost = [&](std::int64_t r, std::int64_t at, C log_sum) {
+      if (sums) sums[r] = log_sum;
+      losses[r] = classes.loss(classes.row(wanted[r]), in + at, all.after, wanted[r], log_sum);
+    };
+    cpu::for_each_rows<C>(
+        all,
+        [&](std::int64_t r, std::int64_t at) {
+          cost(r, at, sums ? cpu::log_sum_exp<C>(in + at, all.n) : C(0));
+        },
+        [&](std::int64_t r, std::int64_t at, std::int64_t some) {
+          C log_sum[cpu::math_lanes<C>] = {};
+          if (sums) {
+            const auto highest = cpu::highest_of_columns<C>(in + at, all.n, all.after, some);
+            M::store(log_sum, highest + M::log(cpu::sum_of_exponentials_of_columns<C>(
+                                            in + at, all.n, all.after, some, highest)));
+          }
+          for (std::int64_t i = 0; i < some; ++i) cost(r + i, at + i, log_sum[i]);
+        });
+    if (!is_reduced) return;
+    double sum = 0, total = 0;
+    for (std::int64_t r = 0; r < all.count(); ++r) {
+      sum += losses[r];
+      if (wanted[r] != how.ignore_index) total += classes.weight_of(wanted[r]);
     }
-    *loss.data<C>() = static_cast<C>(sum / static_cast<double>(rows));
+    *total_weight.data<C>() = static_cast<C>(total);
+    *loss.data<C>() = static_cast<C>(how.reduction == LossReduction::mean ? sum / total : sum);
   });
   return -1;
 }
 
-void CpuBackend::cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
-                                    const Array& grad_logits) {
-  const std::int64_t rows = probabilities.dim(0), classes = probabilities.dim(1);
+void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
+                                    const Array* weight, const Array& log_sums, const Array& total_weight,
+                                    const Array& grad_loss, const Array& grad_x) {
+  const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
-  dispatch_floating(grad_logits.dtype(), "cross_entropy", [&](auto type) {
+  dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    const C* p = probabilities.data<C>();
-    const C factor = static_cast<C>(grad_loss.item() / static_cast<double>(rows));
-    T* grad = static_cast<T*>(grad_logits.raw());
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t i = 0; i < classes; ++i)
-        grad[r * classes + i] =
-            static_cast<T>(cross_entropy_gradient(p[r * classes + i], i == wanted[r], factor));
+    using M = RowMath<C>;
+    using V = typename M::V;
+    constexpr int L = cpu::math_lanes<C>;
+    const T* in = static_cast<const T*>(x.raw());
+    T* out = static_cast<T*>(grad_x.raw());
+    const C* sums = how.is_log_probability ? nullptr : log_sums.data<C>();
+    const Classes<C> classes(how, all.n, weight);
+    const C* given = grad_loss.data<C>();
+    const bool is_reduced = how.reduction != LossReduction::none;
+    const C divisor = how.reduction == LossReduction::mean ? *total_weight.data<C>() : C(1);
+    const auto grad_of = [&](std::int64_t r) { return is_reduced ? *given / divisor : given[r]; };
+    const auto row = [&](std::int64_t r, std::int64_t at) {
+      const RowOfClasses<C> k = classes.row(wanted[r]);
+      const C grad = grad_of(r), mass = k.mass * grad, spread = k.spread * grad;
+      if (k.mass == 0 && k.spread == 0) {
+        for (std::int64_t c = 0; c < all.n; ++c) out[at + c] = T(C(0));
+        if (k.hit != 0) out[at + wanted[r]] = static_cast<T>(-k.hit * grad);
+        return;
+      }
+      for_each_lanes<L>(all.n, [&](std::int64_t c, std::int64_t some) {
+        V v{};
+        if (sums) v = M::exp(M::load_some(in + at + c, some) - sums[r]) * mass;
+        if (spread != 0) v -= classes.weight ? M::load_some(classes.weight + c, some) * spread : V{} + spread;
+        M::store_some(out + at + c, v, some);
+      });
+      // From its own number, and not from one rounded to 16 bits.
+      const std::int64_t t = at + wanted[r];
+      const C probability = sums ? std::exp(static_cast<C>(in[t]) - sums[r]) : C(0);
+      out[t] = static_cast<T>(probability * mass - spread * classes.weight_of(wanted[r]) - k.hit * grad);
+    };
+    const auto columns = [&](std::int64_t r, std::int64_t at, std::int64_t some) {
+      C hit[L] = {}, spread[L] = {}, mass[L] = {}, log_sum[L] = {};
+      cpu::mask_t<C> place[L] = {};
+      for (std::int64_t i = 0; i < some; ++i) {
+        const RowOfClasses<C> k = classes.row(wanted[r + i]);
+        const C grad = grad_of(r + i);
+        hit[i] = k.hit == 0 ? 0 : k.hit * grad;  // a grad that is no number does not reach ignored rows
+        spread[i] = k.spread == 0 ? 0 : k.spread * grad;
+        mass[i] = k.mass == 0 ? 0 : k.mass * grad;
+        log_sum[i] = sums ? sums[r + i] : C(0);
+        place[i] = static_cast<cpu::mask_t<C>>(wanted[r + i]);
+      }
+      const V hits = M::load(hit), spreads = M::load(spread), masses = M::load(mass), logs = M::load(log_sum);
+      for (std::int64_t c = 0; c < all.n; ++c) {
+        V v = -spreads * classes.weight_of(c);
+        if (sums) {
+          const V p = M::exp(M::load_some(in + at + c * all.after, some) - logs);
+          v += masses == 0 ? V{} : p * masses;
+        }
+        if constexpr (L == 1) v -= place[0] == c ? hits : V{};
+        else v -= cpu::load_raw<cpu::mask_t<C>, L>(place) == static_cast<cpu::mask_t<C>>(c) ? hits : V{};
+        M::store_some(out + at + c * all.after, v, some);
+      }
+    };
+    cpu::for_each_rows<C>(all, row, columns);
   });
 }
 

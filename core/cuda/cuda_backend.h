@@ -73,13 +73,32 @@ class CudaBackend final : public Backend {
                              const Array& grad_y, const Array& index, const Array& sum_dy,
                              const Array& sum_dy_xhat, const Array* count, const Array& grad_x) override;
 
+  // group_norm.cu
+  void group_norm(const GroupNorm& how, const Array& x, const Array* weight, const Array* bias,
+                  const Array& y, const Array& mean, const Array& rstd) override;
+  void group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean,
+                       const Array& rstd, const Array& grad_y, const Array* grad_x, const Array* grad_weight,
+                       const Array* grad_bias) override;
+
+  // softmax.cu
+  void softmax(bool logarithm, const Array& x, const Array& y) override;
+  void softmax_grad(bool logarithm, const Array& y, const Array& grad_y, const Array& grad_x) override;
+
   // loss.cu
-  void log_softmax(const Array& x, const Array& y) override;
-  void log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) override;
-  std::int64_t cross_entropy(const Array& logits, const Array& target, const Array& loss,
-                             const Array& probabilities) override;
-  void cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
-                          const Array& grad_logits) override;
+  std::int64_t cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                             const Array& loss, const Array& log_sums, const Array& total_weight) override;
+  void cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                          const Array& log_sums, const Array& total_weight, const Array& grad_loss,
+                          const Array& grad_x) override;
+
+  // pair_loss.cu
+  void pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
+                 const Array& y) override;
+  void pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
+                      const Array& grad_y, double scale, const Array& grad) override;
+
+  // dropout.cu
+  void dropout(const Array& x, std::uint64_t key, double p, const Array& y) override;
 
   // gather.cu
   std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;

@@ -1,8 +1,11 @@
+// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which computes
+// the probabilities anew.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/reductions.h>
 #include <tandem/core/softmax_gradients.h>
 #include <tandem/core/cuda/index_check.cuh>
+#include <tandem/core/cuda/rows.cuh>
 
 #include <algorithm>
 #include <limits>
@@ -11,72 +14,36 @@ namespace tandem {
 
 namespace {
 
-constexpr int threads = 256;
+using cuda::Rows;
+using cuda::Total;
 
-// Every kernel here gives a row to a warp, which then takes the row that is as many further as there are warps.
-struct Rows {
-  std::int64_t rows, n;
-};
-__device__ std::int64_t first_row() {
-  return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-}
-__device__ std::int64_t row_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32; }
-
+// What every row is computed with.
 template <class C>
-struct Highest {
-  C value = -std::numeric_limits<C>::infinity();
-  TANDEM_HOST_DEVICE void add(C other) { value = value < other ? other : value; }
-  TANDEM_HOST_DEVICE void merge(const Highest& other) { add(other.value); }
+struct Classes {
+  ClassLoss how;
+  const std::int64_t* target;
+  const C* weight;  // null: all 1
+  TANDEM_HOST_DEVICE C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
 };
 
-template <class C>
-struct Total {
-  C value = 0;
-  TANDEM_HOST_DEVICE void merge(const Total& other) { value += other.value; }
-};
-
-// log(sum(exp(x))) of a row, without overflow.
-template <class C, class T>
-__device__ C log_sum_exp(const T* x, std::int64_t n) {
-  const int lane = threadIdx.x % 32;
-  Highest<C> highest;
-  for (std::int64_t i = lane; i < n; i += 32) highest.add(static_cast<C>(x[i]));
-  cuda::merge_warp(highest);
+// The sum of all weights; a thread that goes through rows alone reads them once for all of them.
+template <class C, class By>
+__device__ C sum_of_weights(const By& by, const Rows& all, const Classes<C>& classes) {
+  if (!classes.weight) return static_cast<C>(all.n);
+  if (classes.how.label_smoothing == 0) return 0;  // nobody asks
   Total<C> sum;
-  for (std::int64_t i = lane; i < n; i += 32) sum.value += std::exp(static_cast<C>(x[i]) - highest.value);
-  cuda::merge_warp(sum);
-  return highest.value + std::log(sum.value);
+  for (std::int64_t c = by.first; c < all.n; c += by.step) sum.value += classes.weight[c];
+  by.merge(sum);
+  return sum.value;
 }
 
-template <class C, class T>
-__global__ void log_softmax_rows(Rows all, const T* in, T* out) {
-  for (std::int64_t r = first_row(); r < all.rows; r += row_step()) {
-    const T* x = in + r * all.n;
-    const C total = log_sum_exp<C>(x, all.n);
-    for (std::int64_t i = threadIdx.x % 32; i < all.n; i += 32)
-      out[r * all.n + i] = static_cast<T>(static_cast<C>(x[i]) - total);
-  }
-}
-
-template <class C, class T>
-__global__ void log_softmax_grad_rows(Rows all, const T* out, const T* grad, T* result) {
-  for (std::int64_t r = first_row(); r < all.rows; r += row_step()) {
-    const std::int64_t begin = r * all.n + threadIdx.x % 32, end = (r + 1) * all.n;
-    Total<C> sum;
-    for (std::int64_t i = begin; i < end; i += 32) sum.value += static_cast<C>(grad[i]);
-    cuda::merge_warp(sum);
-    for (std::int64_t i = begin; i < end; i += 32)
-      result[i] =
-          static_cast<T>(log_softmax_gradient(static_cast<C>(out[i]), static_cast<C>(grad[i]), sum.value));
-  }
-}
-
-// What is kept of the rows: the sum of their losses, and the first whose target is no class.
+// What is kept of the rows: the sums of their losses and weights, and the first whose target is no class.
 struct Losses {
-  Sum<double> sum;
+  Sum<double> sum, weight;
   cuda::FirstPosition bad;
   TANDEM_HOST_DEVICE void merge(const Losses& other) {
     sum.merge(other.sum);
+    weight.merge(other.weight);
     bad.merge(other.bad);
   }
 };
@@ -84,33 +51,59 @@ struct Losses {
 // What becomes of them in the end, for one thread.
 template <class C>
 struct WriteLoss {
-  C* loss;
+  C *loss, *total_weight;  // null without reduction
+  bool is_mean;
+  IndexFault::Of of;
   const std::int64_t* target;
-  Rows all;
+  std::int64_t classes;
   IndexFault* fault;
   __device__ void operator()(const Losses& losses) const {
-    const double mean = losses.sum.total / static_cast<double>(all.rows);
-    *loss = losses.bad.position < 0 ? static_cast<C>(mean) : std::numeric_limits<C>::quiet_NaN();
-    cuda::note(fault, IndexFault::Of::cross_entropy, losses.bad, target, all.n);
+    cuda::note(fault, of, losses.bad, target, classes);
+    if (!loss) return;
+    const double value = is_mean ? losses.sum.total / losses.weight.total : losses.sum.total;
+    *loss = losses.bad.position < 0 ? static_cast<C>(value) : std::numeric_limits<C>::quiet_NaN();
+    *total_weight = static_cast<C>(losses.weight.total);
   }
 };
 
-// partial: one for each block; null where there is one block only, which then finishes.
-template <class C, class T>
+// each: a row's loss, null where they are reduced. partial: one for each block; null where there is one block only, which then
+// finishes.
+template <class By, class C, class T>
 __global__ void __launch_bounds__(1024)
-    cross_entropy_rows(Rows all, const T* logits, const std::int64_t* target, C* probabilities,
-                       Losses* partial, WriteLoss<C> write) {
-  const int lane = threadIdx.x % 32;
+    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* log_sums, C* each, Losses* partial,
+                       WriteLoss<C> write) {
+  const By by(all);
+  const C weights = sum_of_weights(by, all, classes);
   Losses losses;
-  for (std::int64_t r = first_row(); r < all.rows; r += row_step()) {
-    const T* x = logits + r * all.n;
-    const C total = log_sum_exp<C>(x, all.n);
-    for (std::int64_t i = lane; i < all.n; i += 32)
-      probabilities[r * all.n + i] = std::exp(static_cast<C>(x[i]) - total);
-    if (lane != 0) continue;
-    const std::int64_t wanted = target[r];
-    if (wanted >= 0 && wanted < all.n) losses.sum.add(total - static_cast<C>(x[wanted]), r);
-    else losses.bad.add(r);
+  for (std::int64_t r = by.row; r < all.count(); r += by.row_step) {
+    const std::int64_t wanted = classes.target[r];
+    C log_sum = 0;
+    if (log_sums) {
+      const C highest = cuda::highest_of_row<C>(by, all, r, x);
+      log_sum = highest + std::log(cuda::sum_of_exponentials(by, all, r, x, highest));
+    }
+    const RowOfClasses<C> k(classes.how, all.n, wanted, classes.weight, weights);
+    Total<C> smooth;  // the sum of weight * x
+    if (k.spread != 0) {
+      for (std::int64_t c = by.first; c < all.n; c += by.step)
+        smooth.value += classes.weight_of(c) * static_cast<C>(x[by.offset(all, r, c)]);
+      by.merge(smooth);
+    }
+    if (by.first != 0) continue;
+    if (log_sums) log_sums[r] = log_sum;
+    C loss = 0;
+    if (wanted >= 0 && wanted < all.n) {
+      if (wanted != classes.how.ignore_index) {
+        loss = k.hit * (log_sum - static_cast<C>(x[by.offset(all, r, wanted)]));
+        if (k.spread != 0) loss += k.spread * (weights * log_sum - smooth.value);
+        losses.sum.add(loss, r);
+        losses.weight.add(classes.weight_of(wanted), r);
+      }
+    } else if (wanted != classes.how.ignore_index) {
+      losses.bad.add(r);
+      loss = std::numeric_limits<C>::quiet_NaN();
+    }
+    if (each) each[r] = loss;
   }
   cuda::merge_block(losses);
   if (threadIdx.x != 0) return;
@@ -126,78 +119,91 @@ __global__ void merge_blocks(int blocks, const Losses* partial, WriteLoss<C> wri
   if (threadIdx.x == 0) write(losses);
 }
 
-template <class C, class T>
-__global__ void cross_entropy_grad_rows(Rows all, const C* probabilities, const std::int64_t* target,
-                                        const C* grad_loss, T* grad) {
-  const C factor = static_cast<C>(static_cast<double>(*grad_loss) / static_cast<double>(all.rows));
-  for (std::int64_t r = first_row(); r < all.rows; r += row_step())
-    for (std::int64_t i = threadIdx.x % 32; i < all.n; i += 32)
-      grad[r * all.n + i] =
-          static_cast<T>(cross_entropy_gradient(probabilities[r * all.n + i], i == target[r], factor));
+template <class By, class C, class T>
+__global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* log_sums,
+                                        const C* total_weight, const C* grad_loss, T* grad) {
+  const By by(all);
+  const C weights = sum_of_weights(by, all, classes);
+  const bool is_reduced = classes.how.reduction != LossReduction::none;
+  const C divisor = classes.how.reduction == LossReduction::mean ? *total_weight : C(1);
+  for (std::int64_t r = by.row; r < all.count(); r += by.row_step) {
+    const std::int64_t wanted = classes.target[r];
+    const RowOfClasses<C> k(classes.how, all.n, wanted, classes.weight, weights);
+    const C given = is_reduced ? *grad_loss / divisor : grad_loss[r];
+    for (std::int64_t c = by.first; c < all.n; c += by.step) {
+      const std::int64_t at = by.offset(all, r, c);
+      C g = 0;  // a grad that is no number does not reach ignored rows
+      if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - log_sums[r]) * k.mass * given;
+      if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
+      if (c == wanted && k.hit != 0) g -= k.hit * given;
+      grad[at] = static_cast<T>(g);
+    }
+  }
+}
+
+template <class C>
+Classes<C> classes_of(const ClassLoss& how, const Array& target, const Array* weight) {
+  return {how, static_cast<const std::int64_t*>(target.raw()),
+          weight ? static_cast<const C*>(weight->raw()) : nullptr};
+}
+
+template <class C>
+C* pointer(const Array& array) {
+  return array.defined() ? static_cast<C*>(array.raw()) : nullptr;
 }
 
 }  // namespace
 
-void CudaBackend::log_softmax(const Array& x, const Array& y) {
-  const Rows all{x.numel() / x.dim(-1), x.dim(-1)};
-  dispatch_floating(x.dtype(), "log_softmax", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    cuda::launch(log_softmax_rows<C, T>, cuda::blocks_for(all.rows * 32, threads), dim3(threads), all,
-                 static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
-  });
-}
-
-void CudaBackend::log_softmax_grad(const Array& y, const Array& grad_y, const Array& grad_x) {
-  const Rows all{y.numel() / y.dim(-1), y.dim(-1)};
-  dispatch_floating(y.dtype(), "log_softmax", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    cuda::launch(log_softmax_grad_rows<C, T>, cuda::blocks_for(all.rows * 32, threads), dim3(threads), all,
-                 static_cast<const T*>(y.raw()), static_cast<const T*>(grad_y.raw()),
-                 static_cast<T*>(grad_x.raw()));
-  });
-}
-
 // Returns at once: a target that is no class is noted for the next synchronisation.
-std::int64_t CudaBackend::cross_entropy(const Array& logits, const Array& target, const Array& loss,
-                                        const Array& probabilities) {
-  const Rows all{logits.dim(0), logits.dim(1)};
+std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
+                                        const Array* weight, const Array& loss, const Array& log_sums,
+                                        const Array& total_weight) {
+  const Rows all(x);
   // A batch of a few classes is one block's work, and then the second kernel's start would cost more than it saves.
-  const bool is_small = all.rows * ((all.n + 31) / 32) <= 256;
-  const dim3 blocks = is_small ? dim3(1) : cuda::blocks_for(all.rows * 32, threads);
-  const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.rows, 1, 32)) * 32
-                            : threads);
+  const bool is_small = all.is_for_warps() && all.count() * ((all.n + 31) / 32) <= 256;
+  const dim3 blocks = is_small ? dim3(1) : all.blocks();
+  const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.count(), 1, 32)) * 32
+                            : cuda::row_threads);
   Array scratch;
   Losses* partial = nullptr;
   if (!is_small) {
-    scratch =
-        Array::empty({static_cast<std::int64_t>(blocks.x * sizeof(Losses))}, DType::u8, logits.device());
+    scratch = Array::empty({static_cast<std::int64_t>(blocks.x * sizeof(Losses))}, DType::u8, x.device());
     partial = static_cast<Losses*>(scratch.raw());
   }
-  const auto* wanted = static_cast<const std::int64_t*>(target.raw());
-  dispatch_floating(logits.dtype(), "cross_entropy", [&](auto type) {
+  const bool is_reduced = how.reduction != LossReduction::none;
+  dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    const WriteLoss<C> write{static_cast<C*>(loss.raw()), wanted, all, cuda::fault_of(index_)};
-    cuda::launch(cross_entropy_rows<C, T>, blocks, block, all, static_cast<const T*>(logits.raw()), wanted,
-                 static_cast<C*>(probabilities.raw()), partial, write);
+    const Classes<C> classes = classes_of<C>(how, target, weight);
+    const WriteLoss<C> write{
+        is_reduced ? pointer<C>(loss) : nullptr,
+        is_reduced ? pointer<C>(total_weight) : nullptr,
+        how.reduction == LossReduction::mean,
+        how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
+        classes.target,
+        all.n,
+        cuda::fault_of(index_)};
+    cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T> : cross_entropy_rows<cuda::ByThread, C, T>,
+                 blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(log_sums),
+                 is_reduced ? nullptr : pointer<C>(loss), partial, write);
     if (partial)
-      cuda::launch(merge_blocks<C>, dim3(1), dim3(threads), static_cast<int>(blocks.x), partial, write);
+      cuda::launch(merge_blocks<C>, dim3(1), dim3(cuda::row_threads), static_cast<int>(blocks.x), partial, write);
   });
   return -1;
 }
 
-void CudaBackend::cross_entropy_grad(const Array& probabilities, const Array& target, const Array& grad_loss,
-                                     const Array& grad_logits) {
-  const Rows all{probabilities.dim(0), probabilities.dim(1)};
-  const Array factor = grad_loss.to(probabilities.dtype());
-  dispatch_floating(grad_logits.dtype(), "cross_entropy", [&](auto type) {
+void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
+                                     const Array* weight, const Array& log_sums, const Array& total_weight,
+                                     const Array& grad_loss, const Array& grad_x) {
+  const Rows all(x);
+  dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    cuda::launch(cross_entropy_grad_rows<C, T>, cuda::blocks_for(all.rows * 32, threads), dim3(threads), all,
-                 static_cast<const C*>(probabilities.raw()), static_cast<const std::int64_t*>(target.raw()),
-                 static_cast<const C*>(factor.raw()), static_cast<T*>(grad_logits.raw()));
+    cuda::launch(all.is_for_warps() ? cross_entropy_grad_rows<cuda::ByWarp, C, T>
+                                    : cross_entropy_grad_rows<cuda::ByThread, C, T>,
+                 all.blocks(), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
+                 static_cast<const T*>(x.raw()), pointer<const C>(log_sums), pointer<const C>(total_weight),
+                 static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
   });
 }
 

@@ -1,0 +1,94 @@
+// Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after).
+#pragma once
+
+#include <tandem/core/array.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/vector_math.h>
+
+#include <algorithm>
+
+namespace tandem::cpu {
+
+struct Rows {
+  std::int64_t before, n, after;
+  explicit Rows(const Array& x) : before(x.dim(0)), n(x.dim(1)), after(x.dim(2)) {}
+  std::int64_t count() const { return before * after; }
+};
+
+// Calls row(r, offset) for each row where rows lie side by side, columns(r, offset, some) for `some` neighbouring rows, from
+// row r on, where `after` is more than 1. In pieces that are spread over threads.
+template <class C, class Row, class Columns>
+void for_each_rows(const Rows& all, Row row, Columns columns) {
+  const std::int64_t elements = all.count() * all.n;
+  if (all.after == 1) {
+    // Short rows in batches: a batch is worth a call.
+    const std::int64_t batch = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, all.n));
+    parallel_for((all.before + batch - 1) / batch, elements, [&](std::int64_t b) {
+      for (std::int64_t r = b * batch; r < std::min(all.before, (b + 1) * batch); ++r) row(r, r * all.n);
+    });
+    return;
+  }
+  constexpr int L = math_lanes<C>;
+  const std::int64_t blocks = (all.after + L - 1) / L;
+  parallel_for(all.before * blocks, elements, [&](std::int64_t b) {
+    const std::int64_t sample = b / blocks, first = b % blocks * L;
+    columns(sample * all.after + first, sample * all.n * all.after + first,
+            std::min<std::int64_t>(L, all.after - first));
+  });
+}
+
+template <class C, class T>
+C highest_of_row(const T* x, std::int64_t n) {
+  using M = RowMath<C>;
+  constexpr int L = math_lanes<C>;
+  constexpr C least = -std::numeric_limits<C>::infinity();
+  typename M::V highest = typename M::V{} + least;
+  for_each_lanes<L>(n, [&](std::int64_t i, std::int64_t some) {
+    const auto v = M::load_some(x + i, some, least);
+    highest = highest < v ? v : highest;
+  });
+  return M::highest(highest);
+}
+
+// The sum of exp(x - highest).
+template <class C, class T>
+C sum_of_exponentials(const T* x, std::int64_t n, C highest) {
+  using M = RowMath<C>;
+  constexpr int L = math_lanes<C>;
+  typename M::V sum{};
+  for_each_lanes<L>(n, [&](std::int64_t i, std::int64_t some) {
+    // What is not there counts nothing.
+    typename M::V e = M::exp(M::load_some(x + i, some, -std::numeric_limits<C>::infinity()) - highest);
+    sum += e;
+  });
+  return M::sum(sum);
+}
+
+// log(sum(exp(x))) of a row, without overflow.
+template <class C, class T>
+C log_sum_exp(const T* x, std::int64_t n) {
+  const C highest = highest_of_row<C>(x, n);
+  return highest + std::log(sum_of_exponentials<C>(x, n, highest));
+}
+
+// The same of `some` rows side by side, whose elements are `after` apart.
+template <class C, class T>
+typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some) {
+  using M = RowMath<C>;
+  typename M::V highest = M::load_some(x, some);
+  for (std::int64_t i = 1; i < n; ++i) {
+    const auto v = M::load_some(x + i * after, some);
+    highest = highest < v ? v : highest;
+  }
+  return highest;
+}
+template <class C, class T>
+typename RowMath<C>::V sum_of_exponentials_of_columns(const T* x, std::int64_t n, std::int64_t after,
+                                                      std::int64_t some, typename RowMath<C>::V highest) {
+  using M = RowMath<C>;
+  typename M::V sum{};
+  for (std::int64_t i = 0; i < n; ++i) sum += M::exp(M::load_some(x + i * after, some) - highest);
+  return sum;
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,154 @@
+// exp and log of several lanes at a time, and what is done with rows of them. Within 2 units in the last place for float;
+// other types go number by number through the standard library.
+//
+// Reductions of the argument and polynomials: S. Moshier, "Methods and Programs for Mathematical Functions", 1989.
+#pragma once
+
+#include <tandem/core/cpu/simd.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tandem::cpu {
+
+// Lanes that a loop computes side by side: 64 bytes of float; double, which is for checking, one by one.
+template <class C>
+inline constexpr int math_lanes = std::is_same_v<C, float> ? 16 : 1;
+
+template <class Number, int L>
+struct LaneMath {
+  using C = Number;
+  using V = std::conditional_t<L == 1, C, vec<C, L>>;
+
+  static V exp(V x) {
+    if constexpr (L == 1) return std::exp(x);
+    else {
+      using I = vec<std::int32_t, L>;
+      x = x > 89.0f ? V{} + 89.0f : x;
+      x = x < -104.0f ? V{} - 104.0f : x;
+      // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.
+      const V shifted = x * 1.44269504088896341f + 12582912.0f;
+      const V n = shifted - 12582912.0f;
+      const V r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+      V p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+      p = p * r + 8.3334519073e-3f;
+      p = p * r + 4.1665795894e-2f;
+      p = p * r + 1.6666665459e-1f;
+      p = p * r + 5.0000001201e-1f;
+      p = p * (r * r) + r + 1.0f;
+      // 2^n in two halves, so that results without an exponent of their own come out too.
+      const I whole = std::bit_cast<I>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
+      const I half = whole >> 1;
+      return p * std::bit_cast<V>((half + 127) << 23) * std::bit_cast<V>((whole - half + 127) << 23);
+    }
+  }
+
+  static V log(V x) {
+    if constexpr (L == 1) return std::log(x);
+    else {
+      using I = vec<std::int32_t, L>;
+      const I tiny = x < std::numeric_limits<float>::min();
+      const V scaled = tiny ? x * 0x1p23f : x;
+      // Mantissa in [sqrt(1/2), sqrt(2)).
+      const I bits = std::bit_cast<I>(scaled) - 0x3f3504f3;
+      const V e = __builtin_convertvector((bits >> 23) - (tiny & 23), V);
+      const V m = std::bit_cast<V>((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
+      const V square = m * m;
+      V p = m * 7.0376836292e-2f - 1.1514610310e-1f;
+      p = p * m + 1.1676998740e-1f;
+      p = p * m - 1.2420140846e-1f;
+      p = p * m + 1.4249322787e-1f;
+      p = p * m - 1.6668057665e-1f;
+      p = p * m + 2.0000714765e-1f;
+      p = p * m - 2.4999993993e-1f;
+      p = p * m + 3.3333331174e-1f;
+      const V y = m * square * p + e * -2.12194440e-4f - 0.5f * square;
+      V result = (m + y) + e * 0.693359375f;
+      constexpr float infinity = std::numeric_limits<float>::infinity();
+      result = x < infinity ? result : x;  // also NaN
+      result = x == 0.0f ? V{} - infinity : result;
+      return x < 0.0f ? V{} + std::numeric_limits<float>::quiet_NaN() : result;
+    }
+  }
+
+  // For x in [-1, 1]: corrects log(1 + x) for what the addition lost.
+  static V log1p(V x) {
+    if constexpr (L == 1) return std::log1p(x);
+    else {
+      const V sum = 1.0f + x;
+      const V corrected = log(sum) * (x / (sum - 1.0f));
+      return sum == 1.0f ? x : corrected;
+    }
+  }
+
+  static C sum(V v) {
+    if constexpr (L == 1) return v;
+    else {
+      C total[L];
+      std::memcpy(total, &v, sizeof v);
+      for (int half = L / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) total[i] += total[i + half];
+      return total[0];
+    }
+  }
+  static C highest(V v) {
+    if constexpr (L == 1) return v;
+    else {
+      C most[L];
+      std::memcpy(most, &v, sizeof v);
+      for (int half = L / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) most[i] = most[i] < most[i + half] ? most[i + half] : most[i];
+      return most[0];
+    }
+  }
+
+  template <class T>
+  static V load(const T* from) {
+    if constexpr (L == 1) return static_cast<C>(*from);
+    else return cpu::load<L>(from);
+  }
+  template <class T>
+  static void store(T* to, V v) {
+    if constexpr (L == 1) *to = static_cast<T>(v);
+    else cpu::store<L>(to, v);
+  }
+  // The first n lanes, 0 < n <= L; the others are `rest`.
+  template <class T>
+  static V load_some(const T* from, std::int64_t n, C rest = 0) {
+    if (n == L) return load(from);
+    if constexpr (L == 1) return load(from);
+    else {
+#ifdef __AVX512F__
+      if constexpr (std::is_same_v<T, float> && L == 16)
+        return _mm512_mask_loadu_ps(V{} + rest, static_cast<__mmask16>((1u << n) - 1), from);
+#endif
+      V v = V{} + rest;
+      for (std::int64_t i = 0; i < n; ++i) v[i] = static_cast<C>(from[i]);
+      return v;
+    }
+  }
+  template <class T>
+  static void store_some(T* to, V v, std::int64_t n) {
+    if (n == L) return store(to, v);
+    if constexpr (L > 1) {
+#ifdef __AVX512F__
+      if constexpr (std::is_same_v<T, float> && L == 16)
+        return _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << n) - 1), v);
+#endif
+      for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(v[i]);
+    }
+  }
+};
+
+template <class C>
+using RowMath = LaneMath<C, math_lanes<C>>;
+
+// Calls f(i, n) for the numbers from i on, n of them: as many as there are lanes, fewer at the end.
+template <int L, class F>
+inline void for_each_lanes(std::int64_t count, F f) {
+  std::int64_t i = 0;
+  for (; i + L <= count; i += L) f(i, std::int64_t{L});
+  if (i < count) f(i, count - i);
+}
+
+}  // namespace tandem::cpu

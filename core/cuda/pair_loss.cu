@@ -1,0 +1,102 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/reductions.h>
+#include <tandem/core/cuda/loops.cuh>
+#include <tandem/core/cuda/warp.cuh>
+
+namespace tandem {
+
+namespace {
+
+constexpr int threads = 256;
+
+template <class F, class T>
+struct PairValue {
+  using C = compute_t<T>;
+  F loss;
+  TANDEM_HOST_DEVICE T operator()(T x, T t) const {
+    return static_cast<T>(loss.template value<ScalarMath<C>>(static_cast<C>(x), static_cast<C>(t)));
+  }
+};
+
+template <class F, class T>
+struct PairGradient {
+  using C = compute_t<T>;
+  F loss;
+  int operand;
+  C scale;
+  const T* common;  // the gradient of the reduced loss
+  TANDEM_HOST_DEVICE T operator()(T a, T b, T grad) const {
+    const C x = static_cast<C>(a), t = static_cast<C>(b);
+    const C slope = operand == 0 ? loss.template derivative_a<ScalarMath<C>>(x, t)
+                                 : loss.template derivative_b<ScalarMath<C>>(x, t);
+    return static_cast<T>(slope * (static_cast<C>(grad) * scale));
+  }
+  TANDEM_HOST_DEVICE T operator()(T a, T b) const { return (*this)(a, b, *common); }
+};
+
+// partial: one for each block; null where there is one block only, which then writes y.
+template <class F, class T>
+__global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale, double* partial, T* y) {
+  using C = compute_t<T>;
+  Sum<double> sum;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
+    sum.add(loss.template value<ScalarMath<C>>(static_cast<C>(x[i]), static_cast<C>(t[i])), i);
+  cuda::merge_block(sum);
+  if (threadIdx.x != 0) return;
+  if (partial) partial[blockIdx.x] = sum.total;
+  else *y = static_cast<T>(static_cast<C>(sum.total * scale));
+}
+
+template <class T>
+__global__ void merge_sums(int blocks, const double* partial, double scale, T* y) {
+  Sum<double> sum;
+  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += blockDim.x) sum.add(partial[i], i);
+  cuda::merge_block(sum);
+  if (threadIdx.x == 0) *y = static_cast<T>(static_cast<compute_t<T>>(sum.total * scale));
+}
+
+}  // namespace
+
+void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
+                            const Array& y) {
+  const std::int64_t count = x.numel();
+  const bool is_reduced = y.shape() != x.shape() || x.rank() == 0;
+  dispatch_floating(x.dtype(), "loss", [&](auto type) {
+    using T = decltype(type);
+    std::visit(
+        [&](const auto& f) {
+          using F = std::decay_t<decltype(f)>;
+          if (!is_reduced) return cuda::Loops::transform<T, T>(x, target, y, PairValue<F, T>{f});
+          const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 132 * 8);
+          Array scratch;
+          if (blocks.x > 1) scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
+          double* partial = blocks.x > 1 ? static_cast<double*>(scratch.raw()) : nullptr;
+          T* out = static_cast<T*>(y.raw());
+          cuda::launch(sum_pairs<F, T>, blocks, dim3(threads), f, count, static_cast<const T*>(x.raw()),
+                       static_cast<const T*>(target.raw()), scale, partial, out);
+          if (partial)
+            cuda::launch(merge_sums<T>, dim3(1), dim3(threads), static_cast<int>(blocks.x), partial, scale, out);
+        },
+        loss);
+  });
+}
+
+void CudaBackend::pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
+                                 const Array& grad_y, double scale, const Array& grad) {
+  const bool is_reduced = grad_y.shape() != x.shape() || x.rank() == 0;
+  dispatch_floating(x.dtype(), "loss", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    std::visit(
+        [&](const auto& f) {
+          using F = std::decay_t<decltype(f)>;
+          const PairGradient<F, T> of{f, operand, static_cast<C>(scale), static_cast<const T*>(grad_y.raw())};
+          if (is_reduced) cuda::Loops::transform<T, T>(x, target, grad, of);
+          else cuda::Loops::transform<T, T>(x, target, grad_y, grad, of);
+        },
+        loss);
+  });
+}
+
+}  // namespace tandem
