@@ -73,7 +73,8 @@ struct Adam {
 
   struct Update {
     float decay, shrink, sign, weight1, beta2, weight2, step_size, correction, eps;
-    TANDEM_HOST_DEVICE float average(float& parameter, float& gradient, float& exp_avg, float& exp_avg_sq) const {
+    TANDEM_HOST_DEVICE float average(float& parameter, float& gradient, float& exp_avg,
+                                     float& exp_avg_sq) const {
       parameter *= shrink;
       gradient = sign * gradient + decay * parameter;
       exp_avg = lerp(exp_avg, gradient, weight1);
@@ -82,7 +83,8 @@ struct Adam {
     TANDEM_HOST_DEVICE void move(float& parameter, float exp_avg, float square) const {
       parameter -= step_size * exp_avg / (std::sqrt(square) / correction + eps);
     }
-    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq) const {
+    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg,
+                                       float& exp_avg_sq) const {
       move(parameter, exp_avg, average(parameter, gradient, exp_avg, exp_avg_sq));
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
@@ -127,7 +129,8 @@ struct RmsProp {
 
   TANDEM_HOST_DEVICE RmsProp at(float, bool) const { return *this; }
   template <class... More>
-  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg, More&... more) const {
+  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg,
+                                     More&... more) const {
     gradient = numbers.sign * gradient + numbers.decay * parameter;
     float square = square_avg = numbers.alpha * square_avg + numbers.weight * gradient * gradient;
     if constexpr (centered) square -= center(gradient, more...);
@@ -146,7 +149,9 @@ struct RmsProp {
   TANDEM_HOST_DEVICE float velocity(float update, float& buffer) const {
     return buffer = numbers.momentum * buffer + update;
   }
-  TANDEM_HOST_DEVICE float velocity(float update, float&, float& buffer) const { return velocity(update, buffer); }
+  TANDEM_HOST_DEVICE float velocity(float update, float&, float& buffer) const {
+    return velocity(update, buffer);
+  }
 };
 
 // Duchi, Hazan, Singer, "Adaptive Subgradient Methods", JMLR 12, 2011.
@@ -176,7 +181,9 @@ struct Average {
   float weight;  // of what is new
 
   TANDEM_HOST_DEVICE Average at(float, bool) const { return *this; }
-  TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
+  TANDEM_HOST_DEVICE void operator()(float& average, float now) const {
+    average = lerp(average, now, weight);
+  }
 };
 
 // Clipping: `parameter` and `gradient` are both the gradient.

@@ -13,10 +13,11 @@ const std::string prefix = "module.";
 }
 
 ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> parameters,
-                                                   std::vector<NamedTensor> buffers, const EmaOptions& options)
+                                                   std::vector<NamedTensor> buffers,
+                                                   const EmaOptions& options)
     : options_(options) {
-  TANDEM_CHECK(options.decay >= 0 && options.decay <= 1, "ExponentialMovingAverage: decay must be from 0 to 1, got ",
-               options.decay);
+  TANDEM_CHECK(options.decay >= 0 && options.decay <= 1,
+               "ExponentialMovingAverage: decay must be from 0 to 1, got ", options.decay);
   TANDEM_CHECK(!parameters.empty(), "ExponentialMovingAverage: no parameters");
   for (auto& parameter : parameters) entries_.push_back({std::move(parameter), {}, true});
   for (auto& buffer : buffers) entries_.push_back({std::move(buffer), {}, options.use_buffers});
@@ -31,7 +32,8 @@ ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> para
 
 void ExponentialMovingAverage::update() {
   const ProfileRange range("ExponentialMovingAverage::update");
-  TANDEM_CHECK(!is_swapped_, "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
+  TANDEM_CHECK(!is_swapped_,
+               "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
   std::vector<UpdateSegment> segments;
   std::vector<Array> values;  // keeps dense copies of odd layouts alive
   const auto weight = static_cast<float>(1 - options_.decay);
@@ -41,16 +43,24 @@ void ExponentialMovingAverage::update() {
       e.average.copy_from(value);
     } else if (value.dtype() == DType::f32) {
       values.push_back(value.contiguous());
-      segments.push_back({static_cast<float*>(e.average.raw()), static_cast<const float*>(values.back().raw()), {},
-                          nullptr, value.numel(), false});
+      segments.push_back({static_cast<float*>(e.average.raw()),
+                          static_cast<const float*>(values.back().raw()),
+                          {},
+                          nullptr,
+                          value.numel(),
+                          false});
       e.average.storage()->written_by("ExponentialMovingAverage::update");
     } else {
       // Counters and the like: in f32, and what isn't whole is cut off.
       Array average = e.average.to(DType::f32).clone();
       const Array now = value.to(DType::f32).contiguous();
       backend(value.device())
-          .update(std::vector<UpdateSegment>{{static_cast<float*>(average.raw()), static_cast<const float*>(now.raw()),
-                                              {}, nullptr, value.numel(), false}},
+          .update(std::vector<UpdateSegment>{{static_cast<float*>(average.raw()),
+                                              static_cast<const float*>(now.raw()),
+                                              {},
+                                              nullptr,
+                                              value.numel(),
+                                              false}},
                   rules::Average{weight});
       e.average.copy_from(average);
     }
@@ -85,7 +95,8 @@ std::vector<NamedArray> ExponentialMovingAverage::state_dict() const {
 
 void ExponentialMovingAverage::load_state_dict(const std::vector<NamedArray>& state) {
   const auto find = [&](const std::string& name) -> const Array& {
-    const auto found = std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
+    const auto found =
+        std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
     TANDEM_CHECK(found != state.end(), "ExponentialMovingAverage: the saved state has no ", name);
     return found->array;
   };
@@ -96,8 +107,8 @@ void ExponentialMovingAverage::load_state_dict(const std::vector<NamedArray>& st
     TANDEM_CHECK(saved.shape() == e.average.shape(), "ExponentialMovingAverage: ", prefix, e.followed.name,
                  " has shape ", saved.shape(), ", expected ", e.average.shape());
   }
-  TANDEM_CHECK(state.size() == entries_.size() + 1, "ExponentialMovingAverage: the saved state has ", state.size(),
-               " entries, expected ", entries_.size() + 1);
+  TANDEM_CHECK(state.size() == entries_.size() + 1, "ExponentialMovingAverage: the saved state has ",
+               state.size(), " entries, expected ", entries_.size() + 1);
   for (Entry& e : entries_) e.average.copy_from(find(prefix + e.followed.name));
   updates_ = updates;
 }

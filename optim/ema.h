@@ -24,8 +24,8 @@ struct EmaOptions {
 // lie where the parameters do, in memory of their own. It shares the model's parameters, not its memory for them.
 class ExponentialMovingAverage {
  public:
-  explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},
-                                    const EmaOptions& options = {});
+  explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters,
+                                    std::vector<NamedTensor> buffers = {}, const EmaOptions& options = {});
 
   void update();
   std::int64_t updates() const { return updates_; }

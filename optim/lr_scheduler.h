@@ -48,9 +48,9 @@ struct ReduceLROnPlateauOptions {
   std::int64_t patience = 10;  // steps without a better metric that are let pass
   double threshold = 1e-4;     // by how much it must be better: of the best one, or absolute
   ThresholdMode threshold_mode = ThresholdMode::rel;
-  std::int64_t cooldown = 0;          // steps after a reduction that don't count
-  std::vector<double> min_lr = {0};   // one for all groups, or one for each
-  double eps = 1e-8;                  // no smaller change is made
+  std::int64_t cooldown = 0;         // steps after a reduction that don't count
+  std::vector<double> min_lr = {0};  // one for all groups, or one for each
+  double eps = 1e-8;                 // no smaller change is made
 };
 
 // Multiplies the learning rates by `factor` when a metric has stopped to become better, as PyTorch does.

@@ -27,7 +27,8 @@ struct Optimizer::Needs {
   }
 };
 
-Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups) : step_name_(step_name) {
+Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups)
+    : step_name_(step_name) {
   std::set<const autograd::TensorState*> seen;
   for (const auto& parameters : groups) {
     TANDEM_CHECK(!parameters.empty(), name(), ": a group without parameters");
@@ -67,7 +68,8 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
     return values;
   };
   for (const char* name : needs.slots) {
-    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; })) continue;
+    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }))
+      continue;
     group.slots.push_back({name, arena_like(like())});
     for (Array& array : group.slots.back().arrays) array.fill(initial_state(index));
     for (Entry& e : group.entries) e.is_started = false;
@@ -80,7 +82,8 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
   }
   std::vector<Slot*> slots;
   for (const char* name : needs.slots)
-    slots.push_back(&*std::find_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }));
+    slots.push_back(&*std::find_if(group.slots.begin(), group.slots.end(),
+                                   [&](const Slot& s) { return s.name == name; }));
   return slots;
 }
 
@@ -156,7 +159,8 @@ std::vector<NamedArray> Optimizer::state_dict() const {
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       const Entry& e = group.entries[i];
       if (!e.is_started) continue;
-      for (const Slot& slot : group.slots) state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
+      for (const Slot& slot : group.slots)
+        state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
       if (e.count.defined()) state.push_back({e.parameter.name + "/step", e.count});
     }
   }
@@ -187,9 +191,11 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
       const std::string parameter = name.substr(0, name.rfind('/'));
       for (const Group& group : groups_)
         for (const Entry& e : group.entries)
-          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(), ": the saved state has ", name,
+          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(),
+                       ": the saved state has ", name,
                        ", which is not kept with the options given here: give those that it was saved with");
-      detail::fail(this->name(), ": the saved state has ", name, ", but no such parameter is being optimised");
+      detail::fail(this->name(), ": the saved state has ", name,
+                   ", but no such parameter is being optimised");
     }
     Home& home = found->second;
     TANDEM_CHECK(home.array.shape() == array.shape(), this->name(), ": ", name, " has shape ", array.shape(),
@@ -211,11 +217,13 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
 }
 
 void check_option(const char* optimizer, const char* name, double value) {
-  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be a number of at least 0, got ", value);
+  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name,
+               " must be a number of at least 0, got ", value);
 }
 
 void check_fraction(const char* optimizer, const char* name, double value) {
-  TANDEM_CHECK(value >= 0 && value < 1, optimizer, ": ", name, " must be at least 0 and below 1, got ", value);
+  TANDEM_CHECK(value >= 0 && value < 1, optimizer, ": ", name, " must be at least 0 and below 1, got ",
+               value);
 }
 
 }  // namespace tandem::optim

@@ -118,7 +118,8 @@ class OptimizerOf : public Optimizer {
 
   std::vector<NamedOption> group_options(int group) const final {
     std::vector<NamedOption> named;
-    Options::visit(options(group), [&](const char* key, const auto& value) { named.emplace_back(key, value); });
+    Options::visit(options(group),
+                   [&](const char* key, const auto& value) { named.emplace_back(key, value); });
     return named;
   }
   void set_group_options(int group, const std::vector<NamedOption>& named) final {
@@ -148,8 +149,8 @@ class OptimizerOf : public Optimizer {
   static constexpr bool has_momentum = requires(Options o) { o.momentum; };
   static constexpr bool has_betas = requires(Options o) { o.betas; };
 
-  static std::vector<std::vector<NamedTensor>> parameters_of(const std::vector<ParameterGroup<Options>>& groups,
-                                                             const char* name) {
+  static std::vector<std::vector<NamedTensor>> parameters_of(
+      const std::vector<ParameterGroup<Options>>& groups, const char* name) {
     std::vector<std::vector<NamedTensor>> parameters;
     for (const auto& group : groups) {
       group.options.check(name);
@@ -162,7 +163,7 @@ class OptimizerOf : public Optimizer {
 };
 
 // For the checks of options.
-void check_option(const char* optimizer, const char* name, double value);        // a number of at least 0
-void check_fraction(const char* optimizer, const char* name, double value);      // and below 1
+void check_option(const char* optimizer, const char* name, double value);    // a number of at least 0
+void check_fraction(const char* optimizer, const char* name, double value);  // and below 1
 
 }  // namespace tandem::optim

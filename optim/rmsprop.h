@@ -38,7 +38,8 @@ class RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
   RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options)
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
-  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
+  explicit RMSprop(const std::vector<RMSpropGroup>& groups)
+      : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

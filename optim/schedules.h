@@ -109,11 +109,13 @@ struct OneCycleLR {
 class Schedule {
  public:
   template <class F>
-    requires(!std::is_same_v<std::decay_t<F>, Schedule> && std::is_invocable_r_v<double, F, double, std::int64_t>)
-  Schedule(F function) {  // NOLINT: StepLR{.step_size = 30} is a schedule
+  requires(!std::is_same_v<std::decay_t<F>, Schedule> &&
+           std::is_invocable_r_v<double, F, double, std::int64_t>)
+      Schedule(F function) {  // NOLINT: StepLR{.step_size = 30} is a schedule
     if constexpr (requires { function.check(); }) function.check();
     if constexpr (requires { function.has_momentum(); }) {
-      if (function.has_momentum()) momentum_ = [function](std::int64_t step) { return function.momentum(step); };
+      if (function.has_momentum())
+        momentum_ = [function](std::int64_t step) { return function.momentum(step); };
     }
     lr_ = std::move(function);
   }

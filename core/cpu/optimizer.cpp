@@ -22,8 +22,9 @@ void for_each_piece(std::int64_t numel, F f) {
 template <class Rule, std::size_t... slot>
 void update_segment(const UpdateSegment& s, const Rule& rule, std::index_sequence<slot...>) {
   if constexpr (Rule::counts) ++*s.count;
-  const auto update = rule.at(s.count ? *s.count : 0, s.is_first);
+  const auto update_of_segment = rule.at(s.count ? *s.count : 0, s.is_first);
   for_each_piece(s.numel, [&](std::int64_t begin, std::int64_t end) {
+    const auto update = update_of_segment;  // of this thread: nothing that the loop writes can change it
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[slot][i]...);
   });

@@ -62,8 +62,8 @@ __global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segme
 }
 
 template <class Update, int slots, std::size_t... slot>
-__device__ void call(const Update& update, float& parameter, float gradient, [[maybe_unused]] float (&state)[slots],
-                     std::index_sequence<slot...>) {
+__device__ void call(const Update& update, float& parameter, float gradient,
+                     [[maybe_unused]] float (&state)[slots], std::index_sequence<slot...>) {
   update(parameter, gradient, state[slot]...);
 }
 
@@ -160,8 +160,7 @@ void CudaBackend::segments_norm(std::span<const Segment> segments, double p, con
     auto* next = static_cast<NormSum<kind>*>(sums.raw());
     NormSegments some{};
     const auto launch = [&] {
-      if (some.blocks > 0)
-        cuda::launch(norm_chunks<kind>, dim3(some.blocks), dim3(threads), some, p, next);
+      if (some.blocks > 0) cuda::launch(norm_chunks<kind>, dim3(some.blocks), dim3(threads), some, p, next);
       next += some.blocks;
       some = {};
     };

@@ -42,7 +42,7 @@ def make_optimizers():
         # The second parameter has no gradient in some steps.
         parameters = [nn.Parameter(torch.rand(SIZE, generator=generator) - 0.5) for _ in range(2)]
         for number, parameter in enumerate(parameters):
-            tensors[f"{name}/initial{number}"] = parameter
+            tensors[f"{name}/initial{number}"] = parameter.detach().clone()
         optimizer = getattr(torch.optim, kind)(parameters, **options)
         gradients = torch.rand(STEPS, 2, SIZE, generator=generator) - 0.4
         rows = [[], []]
@@ -72,10 +72,10 @@ def make_optimizers():
                         value.copy_(torch.rand(value.shape, generator=generator))
                     else:
                         value.fill_(10 * step + 3)
-                tensors[f"{prefix}/{step}/model/{key}"] = value
+                tensors[f"{prefix}/{step}/model/{key}"] = value.clone()
             averaged.update_parameters(model)
             for key, value in averaged.module.state_dict().items():
-                tensors[f"{prefix}/{step}/average/{key}"] = value
+                tensors[f"{prefix}/{step}/average/{key}"] = value.clone()
 
     # Clipping.
     for name, (clip, shapes, scale) in {

@@ -35,7 +35,9 @@ TEST(ClipGradNorm, EqualsPyTorch) {
     const int tensors = options.at("count");
     for (int i = 0; i < tensors; ++i)
       parameters.push_back(with_gradient(golden[name + "/before" + std::to_string(i)].clone()));
-    const auto number = [&](const char* key, const char* otherwise) { return std::stod(options.value(key, otherwise)); };
+    const auto number = [&](const char* key, const char* otherwise) {
+      return std::stod(options.value(key, otherwise));
+    };
     const double norm = clip_grad_norm_(parameters, number("max_norm", ""), number("norm_type", "2")).item();
     const double expected = golden[name + "/norm"].item();
     EXPECT_NEAR(norm, expected, 1e-6 * expected) << name;
@@ -52,7 +54,9 @@ TEST(ClipGradNorm, TakesAnyLayoutAndLeavesWhatHasNone) {
   images.set_grad_buffer(Array::empty_channels_last({1, 3, 2, 2}));
   images.set_grad(ops::full({1, 3, 2, 2}, 2));
   const auto version = images.grad().storage()->version();
-  EXPECT_NEAR(clip_grad_norm_(std::vector<NamedTensor>{{"a", a}, {"none", none}, {"images", images}}, 4).item(), 8, 1e-6);
+  EXPECT_NEAR(
+      clip_grad_norm_(std::vector<NamedTensor>{{"a", a}, {"none", none}, {"images", images}}, 4).item(), 8,
+      1e-6);
   for (const float v : gradient_of(a)) EXPECT_NEAR(v, 1, 1e-6);
   for (const float v : gradient_of(images)) EXPECT_NEAR(v, 1, 1e-6);
   EXPECT_FALSE(none.grad().defined());
