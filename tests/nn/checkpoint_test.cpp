@@ -117,7 +117,10 @@ TEST(Checkpoint, NestsAndBranches) {
       for (int i : {0, 2}) add_child("b" + std::to_string(i), b.children()[i].second);
     }
   } both(a, b);
-  const auto plain = [&](const Tensor& x) { return a(b(a(x))) * b(x); };
+  const auto plain = [&](const Tensor& x) {
+    const Tensor left = a(b(a(x)));
+    return left * b(x);
+  };
   const auto checked = [&](const Tensor& x) {
     const Tensor left = nn::checkpoint(
         [&](const Tensor& y) {

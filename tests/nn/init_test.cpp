@@ -10,6 +10,7 @@
 
 #include "support/arrays.h"
 #include "support/golden.h"
+#include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
