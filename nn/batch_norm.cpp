@@ -29,8 +29,6 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
   return batch_norm(x, weight, bias, state, fusion);
 }
 
-std::string BatchNorm2d::describe() const {
-  return class_name() + '(' + std::to_string(weight.dim(0)) + ')';
-}
+std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(weight.dim(0)) + ')'; }
 
 }  // namespace tandem::nn

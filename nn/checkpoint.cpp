@@ -119,11 +119,12 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
     const Restored second_run(recomputing, true);
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
-    TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),
-                 "checkpoint: the function computed something else when it ran again for the backward pass (first ", shape,
-                 " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
-                 boundary(same, begin).size(),
-                 "): it must not depend on anything that changes between the forward and the backward pass");
+    TANDEM_CHECK(
+        same.shape() == shape && same_places(boundary(same, begin), places),
+        "checkpoint: the function computed something else when it ran again for the backward pass (first ",
+        shape, " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
+        boundary(same, begin).size(),
+        "): it must not depend on anything that changes between the forward and the backward pass");
     autograd::extend_backward(same, gradient);
     return Gradients(places.size());
   };

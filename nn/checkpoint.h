@@ -38,8 +38,8 @@ Tensor checkpoint(F&& function, const Inputs&... inputs) {
     return detail::checkpoint([&function, call](std::span<const Tensor> x) { return call(function, x, all); },
                               {Tensor(inputs)...});
   } else {
-    return detail::checkpoint([function = std::forward<F>(function), call](
-                                  std::span<const Tensor> x) mutable { return call(function, x, all); },
+    return detail::checkpoint([function = std::forward<F>(function),
+                               call](std::span<const Tensor> x) mutable { return call(function, x, all); },
                               {Tensor(inputs)...});
   }
 }

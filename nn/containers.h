@@ -36,9 +36,7 @@ class Container : public Module {
  protected:
   // By position, negative from the end. Error when there are not so many.
   Module& child_at(std::int64_t index) const;
-  void push_child(std::shared_ptr<Module> module) {
-    add_child(std::to_string(size()), std::move(module));
-  }
+  void push_child(std::shared_ptr<Module> module) { add_child(std::to_string(size()), std::move(module)); }
   template <class M>
   M& as(Module& module, const std::string& name) const {
     auto* const found = dynamic_cast<M*>(&module);

@@ -107,8 +107,8 @@ void eye_(const Tensor& tensor) {
 
 void dirac_(const Tensor& tensor, std::int64_t groups) {
   const Shape& shape = tensor.shape();
-  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5, "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ",
-               shape);
+  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5,
+               "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ", shape);
   TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ",
                groups, " groups");
   const Strides strides = contiguous_strides(shape);
@@ -177,7 +177,9 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
     // the Q of a QR decomposition with a positive diagonal of R, which makes it unique.
     const bool by_row = rows < columns;
     const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
-    const auto place = [&](std::size_t i, std::size_t k) { return by_row ? i * columns + k : k * columns + i; };
+    const auto place = [&](std::size_t i, std::size_t k) {
+      return by_row ? i * columns + k : k * columns + i;
+    };
     std::vector<std::vector<double>> basis(count, std::vector<double>(length));
     for (std::size_t i = 0; i < count; ++i) {
       auto& v = basis[i];
@@ -200,7 +202,8 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
 
 void sparse_(const Tensor& tensor, double sparsity, double std, Generator& generator) {
   TANDEM_CHECK(tensor.shape().rank() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
-  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ", sparsity);
+  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ",
+               sparsity);
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
   dispatch_draw(tensor, "sparse_", [&]<class T>(T) {

@@ -9,8 +9,8 @@ Sequential::Sequential(std::initializer_list<Step> steps) {
 }
 
 Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end) {
-  TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin, " to ",
-               end, ", it holds ", size());
+  TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin,
+               " to ", end, ", it holds ", size());
   const auto& steps = children();
   // The module at i, if its own call would do nothing but forward().
   const auto plain = [&](std::int64_t i) {

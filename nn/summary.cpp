@@ -74,7 +74,8 @@ struct Builder {
       row.output = found->second.output;
     }
     rows.push_back(std::move(row));
-    std::stable_sort(below.begin(), below.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(below.begin(), below.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [first, child] : below) add(child->first, *child->second, depth + 1);
   }
 };
