@@ -81,8 +81,10 @@ void Tensor::move_to(Device device) {
 void Tensor::move_to(DType dtype) {
   TANDEM_CHECK(is_leaf(), "move_to: only a leaf can change its dtype; cast() gives a copy of any tensor");
   if (dtype == this->dtype()) return;
-  TANDEM_CHECK(is_floating(dtype) || !requires_grad(), "move_to: a tensor that requires a gradient can't become ", dtype);
-  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't become ", dtype,
+  TANDEM_CHECK(is_floating(dtype) || !requires_grad(),
+               "move_to: a tensor that requires a gradient can't become ", dtype);
+  TANDEM_CHECK(!state_->grad_is_fixed,
+               "a tensor whose gradients gather in a communication bucket can't become ", dtype,
                ": convert the model before DistributedDataParallel is made");
   state_->value = state_->value.to(dtype);
   state_->grad = state_->has_grad ? state_->grad.to(dtype) : Array();

@@ -75,7 +75,8 @@ class Printer {
     const bool powers = largest >= 1e8 || (!whole && (smallest < 1e-4 || largest / smallest > 1e6));
     for (const double v : floats_) {
       char text[64];
-      if (!std::isfinite(v)) std::snprintf(text, sizeof text, "%s", std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+      if (!std::isfinite(v))
+        std::snprintf(text, sizeof text, "%s", std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
       else std::snprintf(text, sizeof text, powers ? "%.4e" : whole ? "%.0f." : "%.4f", v);
       texts_.push_back(text);
     }

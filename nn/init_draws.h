@@ -36,7 +36,7 @@ std::vector<T> normal_values(std::int64_t count, double mean, double std, Genera
   const auto transform = [&](T* block) {
     for (int i = 0; i < 8; ++i) {
       const T radius = std::sqrt(-2 * std::log(1 - block[i]));
-      const T angle = static_cast<T>(2 * std::numbers::pi * block[i + 8]);
+      const T angle = static_cast<T>(2 * std::numbers::pi) * block[i + 8];
       block[i] = std::fma(radius * std::cos(angle), s, m);
       block[i + 8] = std::fma(radius * std::sin(angle), s, m);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace tandem::nn {
 
@@ -30,32 +31,40 @@ bool ends_with_part(const std::string& name, const std::string& end) {
 
 using Names = std::vector<std::string>;
 
-// "module." where each of `longer` is that, and then one of `shorter`.
-std::optional<std::string> common_prefix(const Names& longer, const Names& shorter) {
-  if (longer.empty() || shorter.empty()) return std::nullopt;
-  for (const auto& end : shorter) {
-    if (!ends_with_part(longer[0], end)) continue;
-    const auto prefix = longer[0].substr(0, longer[0].size() - end.size());
-    const bool explains_all = std::all_of(longer.begin(), longer.end(), [&](const auto& name) {
-      return name.starts_with(prefix) &&
-             std::find(shorter.begin(), shorter.end(), name.substr(prefix.size())) != shorter.end();
-    });
-    if (explains_all) return prefix;
+// The `prefix` for which `explains(prefix)` holds, of all that put before `end` make one of `names`.
+template <class F>
+std::optional<std::string> find_prefix(const Names& names, const std::string& end, const F& explains) {
+  for (const auto& name : names) {
+    if (!ends_with_part(name, end)) continue;
+    const auto prefix = name.substr(0, name.size() - end.size());
+    if (explains(prefix)) return prefix;
   }
   return std::nullopt;
 }
 
-// What the caller may have meant, where the names tell.
+// What the caller may have meant, where the names (and shapes) tell.
 std::string guess(const Names& missing, const Names& unexpected) {
-  if (const auto prefix = common_prefix(unexpected, missing)) {
-    std::string text = "every unexpected name is a missing one behind \"" + *prefix + "\"";
-    if (*prefix == "module.") text += ", which PyTorch's DistributedDataParallel puts there";
-    return text + ": take it off, or load into the module that has these names";
+  if (unexpected.empty()) return {};
+  const std::set<std::string> lookup(missing.begin(), missing.end());
+  const auto is_missing = [&](const std::string& name) { return lookup.count(name) > 0; };
+  for (const auto& name : missing) {
+    const auto prefix = find_prefix(unexpected, name, [&](const std::string& p) {
+      return std::all_of(unexpected.begin(), unexpected.end(), [&](const auto& other) {
+        return other.starts_with(p) && is_missing(other.substr(p.size()));
+      });
+    });
+    if (!prefix) continue;
+    return "every unexpected name is a missing one behind \"" + *prefix + '"' +
+           (*prefix == "module." ? ", which PyTorch's DistributedDataParallel puts there" : "") +
+           ": take it off, or load into the module that has these names";
   }
-  if (const auto prefix = common_prefix(missing, unexpected))
-    return "the names given are those of \"" + prefix->substr(0, prefix->size() - 1) +
-           "\" here: load them into that module, or put \"" + *prefix + "\" before each";
-  return {};
+  const auto prefix = find_prefix(missing, unexpected[0], [&](const std::string& p) {
+    return std::all_of(unexpected.begin(), unexpected.end(),
+                       [&](const auto& other) { return is_missing(p + other); });
+  });
+  if (!prefix) return {};
+  return "the unexpected names are those of \"" + prefix->substr(0, prefix->size() - 1) +
+         "\" here: load them into that module, or put \"" + *prefix + "\" before each";
 }
 
 }  // namespace
@@ -65,12 +74,11 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
   for (const auto& [name, array] : state) given[name] = &array;
   auto mine = state_dict();
   StateMismatch mismatch;
-  Names missing, unexpected, other_shapes;
+  Names other_shapes;
   auto left = given;
   for (const auto& [name, array] : mine) {
     const auto found = given.find(name);
     if (found == given.end()) {
-      missing.push_back(name);
       mismatch.missing.push_back(with_shape(name, array));
       continue;
     }
@@ -82,16 +90,15 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
     left.erase(name);
   }
   for (const auto& [name, array] : left) {
-    unexpected.push_back(name);
     mismatch.unexpected.push_back(with_shape(name, *array));
   }
-  if (!other_shapes.empty() || (strict && !(missing.empty() && unexpected.empty()))) {
+  if (!other_shapes.empty() || (strict && !(mismatch.missing.empty() && mismatch.unexpected.empty()))) {
     std::ostringstream text;
     text << "load_state_dict: this is the state of another model than " << class_name() << ":";
     list(text, "of another shape", other_shapes);
     list(text, "missing", mismatch.missing);
     list(text, "unexpected", mismatch.unexpected);
-    const std::string hint = guess(missing, unexpected);
+    const std::string hint = guess(mismatch.missing, mismatch.unexpected);
     if (!hint.empty()) text << "\n  " << hint;
     else if (other_shapes.empty()) text << "\n  strict = false loads the rest";
     throw Error(text.str());

@@ -133,8 +133,10 @@ std::ostream& operator<<(std::ostream& out, const Summary& summary) {
   for (const auto& line : lines)
     for (std::size_t i = 0; i < 3; ++i) widths[i] = std::max(widths[i], line[i].size());
   for (const auto& line : lines) {
-    out << line[0] << std::string(widths[0] - line[0].size() + 2, ' ') << line[1]
-        << std::string(widths[1] - line[1].size() + 2 + widths[2] - line[2].size(), ' ') << line[2] << '\n';
+    std::string text = line[0] + std::string(widths[0] - line[0].size() + 2, ' ') + line[1];
+    if (!line[2].empty())
+      text += std::string(widths[1] - line[1].size() + 2 + widths[2] - line[2].size(), ' ') + line[2];
+    out << text.substr(0, text.find_last_not_of(' ') + 1) << '\n';
   }
   out << with_commas(summary.parameters) << " parameters (" << bytes_text(summary.parameter_bytes) << "), "
       << with_commas(summary.trainable_parameters) << " of them trained; buffers "

@@ -85,17 +85,18 @@ TEST(Checkpoint, GivesTheSameGradientsAndHooks) {
   EXPECT_EQ(plain.order.size(), 12u);
   expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint(net, x); }));
   for (const int segments : {1, 2, 5, 12})
-    expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) {
-                   return nn::checkpoint_sequential(net, segments, x);
-                 }));
+    expect_equal(plain, run(net, {5, 8},
+                            [&](const Tensor& x) { return nn::checkpoint_sequential(net, segments, x); }));
   EXPECT_ERROR(nn::checkpoint_sequential(net, 13, ramp({5, 8})), "13 segments", "12 modules");
   EXPECT_ERROR(nn::checkpoint_sequential(net, 0, ramp({5, 8})), "0 segments");
 }
 
 TEST(Checkpoint, AddsUpOverPasses) {
   nn::Sequential net = deep(3, 8);
-  expect_equal(run(net, {5, 8}, [&](const Tensor& x) { return net(x); }, 3),
-               run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint_sequential(net, 2, x); }, 3));
+  expect_equal(run(
+                   net, {5, 8}, [&](const Tensor& x) { return net(x); }, 3),
+               run(
+                   net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint_sequential(net, 2, x); }, 3));
 }
 
 TEST(Checkpoint, SharesParametersWithTheRest) {
@@ -117,11 +118,15 @@ TEST(Checkpoint, NestsAndBranches) {
       for (int i : {0, 2}) add_child("b" + std::to_string(i), b.children()[i].second);
     }
   } both(a, b);
-  const auto plain = [&](const Tensor& x) { return a(b(a(x))) * b(x); };
+  const auto plain = [&](const Tensor& x) {
+    const Tensor left = a(b(a(x)));
+    return left * b(x);
+  };
   const auto checked = [&](const Tensor& x) {
     const Tensor left = nn::checkpoint(
         [&](const Tensor& y) {
-          return nn::checkpoint(a, nn::checkpoint([&](const Tensor& z) { return b(nn::checkpoint(a, z)); }, y));
+          return nn::checkpoint(a,
+                                nn::checkpoint([&](const Tensor& z) { return b(nn::checkpoint(a, z)); }, y));
         },
         x);
     return left * nn::checkpoint(b, x);
@@ -192,11 +197,13 @@ TEST(Checkpoint, ComputesInTheSameDtypeAgain) {
   Tensor y;
   {
     const Autocast autocast(DType::bf16);
-    y = nn::checkpoint([&](const Tensor& t) {
-      const Tensor z = linear(t);
-      dtypes.push_back(z.dtype());
-      return z;
-    }, x);
+    y = nn::checkpoint(
+        [&](const Tensor& t) {
+          const Tensor z = linear(t);
+          dtypes.push_back(z.dtype());
+          return z;
+        },
+        x);
   }
   y.backward({.gradient = ops::ones({4, 8}, DType::bf16)});
   EXPECT_EQ(dtypes, (std::vector<DType>{DType::bf16, DType::bf16}));

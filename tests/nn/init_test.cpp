@@ -10,6 +10,7 @@
 
 #include "support/arrays.h"
 #include "support/golden.h"
+#include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
@@ -41,8 +42,7 @@ const std::map<std::string, Case>& cases() {
       {"xavier_normal", {[](auto& t) { init::xavier_normal_(t); }, 1e-6}},
       {"kaiming_uniform", {[](auto& t) { init::kaiming_uniform_(t); }}},
       {"kaiming_uniform_linear", {[a](auto& t) { init::kaiming_uniform_(t, {.a = a}); }}},
-      {"kaiming_uniform_fan_out",
-       {[](auto& t) {
+      {"kaiming_uniform_fan_out", {[](auto& t) {
          init::kaiming_uniform_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu});
        }}},
       {"kaiming_uniform_tanh",
@@ -133,7 +133,8 @@ TEST(Init, OrthogonalVectorsAreOrthonormal) {
 
 TEST(Init, TruncatedNormalStaysInside) {
   const Tensor tensor(ops::zeros({1000}));
-  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{-2, 2}, {-0.1, 0.1}, {3, 8}, {-9, -2.5}}) {
+  for (const auto& [low, high] :
+       std::vector<std::pair<double, double>>{{-2, 2}, {-0.1, 0.1}, {3, 8}, {-9, -2.5}}) {
     init::trunc_normal_(tensor, 0, 1, low, high);
     for (const float v : tensor.value().to_vector<float>()) {
       EXPECT_GE(v, static_cast<float>(low));

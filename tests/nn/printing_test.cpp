@@ -64,19 +64,19 @@ TEST(Printing, Summary) {
   net.layer1[1].eval();
   net.layer1.requires_grad_(false);
   const auto summary = nn::summary(net, Tensor(ops::zeros({4, 1, 28, 28})));
-  EXPECT_EQ(text(summary), R"(module                                           output           parameters
-MnistNet                                         (4, 10)                    
-  layer1: Sequential                             (4, 16, 14, 14)            
-    0: Conv2d(1, 16, kernel 5x5, padding 2x2)    (4, 16, 28, 28)         416
-    1: BatchNorm2d(16)                           (4, 16, 28, 28)          32
-    2: ReLU                                      (4, 16, 28, 28)            
-    3: MaxPool2d(kernel 2x2, stride 2x2)         (4, 16, 14, 14)            
-  layer2: Sequential                             (4, 32, 7, 7)              
-    0: Conv2d(16, 32, kernel 5x5, padding 2x2)   (4, 32, 14, 14)      12,832
-    1: BatchNorm2d(32)                           (4, 32, 14, 14)          64
-    2: ReLU                                      (4, 32, 14, 14)            
-    3: MaxPool2d(kernel 2x2, stride 2x2)         (4, 32, 7, 7)              
-  fc: Linear(in=1568, out=10)                    (4, 10)              15,690
+  EXPECT_EQ(text(summary), R"(module                                          output           parameters
+MnistNet                                        (4, 10)
+  layer1: Sequential                            (4, 16, 14, 14)
+    0: Conv2d(1, 16, kernel 5x5, padding 2x2)   (4, 16, 28, 28)         416
+    1: BatchNorm2d(16)                          (4, 16, 28, 28)          32
+    2: ReLU                                     (4, 16, 28, 28)
+    3: MaxPool2d(kernel 2x2, stride 2x2)        (4, 16, 14, 14)
+  layer2: Sequential                            (4, 32, 7, 7)
+    0: Conv2d(16, 32, kernel 5x5, padding 2x2)  (4, 32, 14, 14)      12,832
+    1: BatchNorm2d(32)                          (4, 32, 14, 14)          64
+    2: ReLU                                     (4, 32, 14, 14)
+    3: MaxPool2d(kernel 2x2, stride 2x2)        (4, 32, 7, 7)
+  fc: Linear(in=1568, out=10)                   (4, 10)              15,690
 29,034 parameters (113 KiB), 28,586 of them trained; buffers 400 bytes
 )");
   // The model is as it was.
