@@ -29,6 +29,7 @@
 #include <tandem/distributed/training_run.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/embedding.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>

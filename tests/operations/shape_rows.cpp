@@ -63,8 +63,8 @@ std::vector<Row> shape_rows() {
        }},
       {"chunk", [](Call& c) { return weighted(c, chunk(c.in[0], number(c, "count"), number(c, "dim"))); }},
       {"unbind", [](Call& c) { return weighted(c, unbind(c.in[0], number(c, "dim"))); }},
-      {"cat", [](Call& c) { return cat(c.in, number(c, "dim")); }, .low_inputs = 100},
-      {"stack", [](Call& c) { return stack(c.in, number(c, "dim")); }, .low_inputs = 100},
+      {.op = "cat", .function = [](Call& c) { return cat(c.in, number(c, "dim")); }, .low_inputs = 100},
+      {.op = "stack", .function = [](Call& c) { return stack(c.in, number(c, "dim")); }, .low_inputs = 100},
       {"pad",
        [](Call& c) {
          return pad(c.in[0], c.get<ops::Padding>("padding"), pad_mode(c.get<std::string>("mode")),
