@@ -3,6 +3,7 @@
 
 #include <tandem/autograd/ops_dropout.h>
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/ops_index.h>
 #include <tandem/autograd/ops_linear.h>
 #include <tandem/autograd/ops_loss.h>
 #include <tandem/autograd/ops_norm.h>

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 namespace tandem {
@@ -30,33 +29,6 @@ bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense)
   return true;
 }
 
-// The strides that show the same elements under `wanted`, where they exist: each group of adjacent old dimensions that
-// is itself contiguous may be split and joined freely.
-std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
-  Shape sizes;
-  Strides steps;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == 1) continue;  // its stride says nothing
-    sizes.push_back(shape[i]);
-    steps.push_back(strides[i]);
-  }
-  Strides result = Dims::filled(wanted.rank(), 1);
-  int w = wanted.rank() - 1;
-  for (int i = sizes.rank() - 1; i >= 0;) {
-    const std::int64_t group_stride = steps[i];
-    std::int64_t group_size = sizes[i--];
-    while (i >= 0 && steps[i] == group_stride * group_size) group_size *= sizes[i--];
-    std::int64_t used = 1;
-    while (w >= 0 && (used < group_size || wanted[w] == 1)) {
-      if (group_size % (used * wanted[w]) != 0) return std::nullopt;
-      result[w] = group_stride * used;
-      used *= wanted[w--];
-    }
-    if (used != group_size) return std::nullopt;
-  }
-  return result;
-}
-
 }  // namespace
 
 Array Array::empty(const Shape& shape, DType dtype, Device device) {
@@ -80,118 +52,6 @@ bool Array::is_contiguous() const { return same_walk(shape_, strides_, contiguou
 
 bool Array::is_channels_last() const {
   return rank() == 4 && same_walk(shape_, strides_, channels_last_strides(shape_));
-}
-
-Array Array::reshape(const Shape& wanted) const {
-  Shape shape = wanted;
-  int unknown = -1;
-  for (int i = 0; i < shape.rank(); ++i) {
-    TANDEM_CHECK(shape[i] >= -1, "reshape: ", wanted, " has a negative size");
-    if (shape[i] >= 0) continue;
-    TANDEM_CHECK(unknown < 0, "reshape: only one size can be -1, got ", wanted);
-    unknown = i;
-    shape[i] = 1;
-  }
-  if (unknown >= 0) {
-    const std::int64_t known = shape.product();
-    TANDEM_CHECK(known > 0, "reshape: ", shape_, " to ", wanted, " leaves the size at -1 open");
-    shape[unknown] = numel() / known;
-  }
-  TANDEM_CHECK(shape.product() == numel(), "reshape: ", shape_, " has ", numel(),
-               " elements, which do not fill ", wanted);
-  if (numel() == 0 || is_contiguous())
-    return Array(storage_, shape, contiguous_strides(shape), offset_, dtype_);
-  if (const auto strides = view_strides(shape_, strides_, shape))
-    return Array(storage_, shape, *strides, offset_, dtype_);
-  return contiguous().reshape(shape);
-}
-
-Array Array::flatten(std::int64_t from_dim) const {
-  if (rank() == 0) return reshape({1});
-  Shape shape;
-  const int first = normalize_dim(from_dim, rank());
-  for (int i = 0; i < first; ++i) shape.push_back(shape_[i]);
-  std::int64_t rest = 1;
-  for (int i = first; i < rank(); ++i) rest *= shape_[i];
-  shape.push_back(rest);
-  return reshape(shape);
-}
-
-Array Array::permute(const Dims& order) const {
-  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(),
-               " dimensions once");
-  Shape shape = shape_;
-  Strides strides = strides_;
-  unsigned seen = 0;
-  for (int i = 0; i < rank(); ++i) {
-    const int from = normalize_dim(order[i], rank());
-    TANDEM_CHECK(!(seen >> from & 1u), "permute: order ", order, " names dimension ", from, " twice");
-    seen |= 1u << from;
-    shape[i] = shape_[from];
-    strides[i] = strides_[from];
-  }
-  return Array(storage_, shape, strides, offset_, dtype_);
-}
-
-Array Array::transpose(std::int64_t a, std::int64_t b) const {
-  Dims order;
-  for (int i = 0; i < rank(); ++i) order.push_back(i);
-  std::swap(order[normalize_dim(a, rank())], order[normalize_dim(b, rank())]);
-  return permute(order);
-}
-
-Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end) const {
-  const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(0 <= begin && begin <= end && end <= shape_[d], "slice: [", begin, ", ", end,
-               ") is outside of dimension ", d, " of ", shape_);
-  Shape shape = shape_;
-  shape[d] = end - begin;
-  return Array(storage_, shape, strides_, offset_ + begin * strides_[d], dtype_);
-}
-
-Array Array::select(std::int64_t dim, std::int64_t index) const {
-  return slice(dim, index, index + 1).squeeze(dim);
-}
-
-Array Array::expand(const Shape& wanted) const {
-  const int lead = wanted.rank() - rank();
-  TANDEM_CHECK(lead >= 0, "expand: ", shape_, " has more dimensions than ", wanted);
-  Strides strides = Dims::filled(wanted.rank(), 0);
-  for (int i = 0; i < rank(); ++i) {
-    if (shape_[i] == wanted[lead + i]) strides[lead + i] = strides_[i];
-    else TANDEM_CHECK(shape_[i] == 1, "expand: ", shape_, " does not broadcast to ", wanted);
-  }
-  return Array(storage_, wanted, strides, offset_, dtype_);
-}
-
-Array Array::squeeze(std::int64_t dim) const {
-  const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(shape_[d] == 1, "squeeze: dimension ", d, " of ", shape_, " is not 1");
-  Shape shape;
-  Strides strides;
-  for (int i = 0; i < rank(); ++i) {
-    if (i == d) continue;
-    shape.push_back(shape_[i]);
-    strides.push_back(strides_[i]);
-  }
-  return Array(storage_, shape, strides, offset_, dtype_);
-}
-
-Array Array::unsqueeze(std::int64_t dim) const {
-  const int d = normalize_dim(dim, rank() + 1);
-  Shape shape;
-  Strides strides;
-  for (int i = 0; i <= rank(); ++i) {
-    if (i == d) {
-      shape.push_back(1);
-      strides.push_back(i < rank() ? strides_[i] * shape_[i] : 1);
-    }
-    if (i < rank()) {
-      shape.push_back(shape_[i]);
-      strides.push_back(strides_[i]);
-    }
-  }
-  return Array(storage_, shape, strides, offset_, dtype_);
 }
 
 Array Array::contiguous() const { return is_contiguous() ? *this : clone(); }

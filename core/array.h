@@ -5,6 +5,7 @@
 #include <tandem/core/shape.h>
 #include <tandem/core/storage.h>
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ namespace tandem {
 // Several threads may read one Array; writing needs the caller's own order.
 class Array {
  public:
+  static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();  // of a slice
+
   Array() = default;  // undefined: no storage; only defined() and assignment are meaningful
   Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
 
@@ -58,16 +61,26 @@ class Array {
     return static_cast<T*>(raw());
   }
 
-  // Views: no number moves. reshape copies only where no view can express the new shape; one entry may be -1.
-  Array reshape(const Shape& shape) const;
-  Array flatten(std::int64_t from_dim = 0) const;
+  // Views: no number moves. Dimensions count from the end where they are negative. In view, reshape and unflatten one size may
+  // be -1. Names and meanings are PyTorch's.
+  Array view(const Shape& shape) const;     // Error where no view can express the new shape
+  Array reshape(const Shape& shape) const;  // copies there
+  Array flatten(std::int64_t from_dim = 0, std::int64_t to_dim = -1) const;
+  Array unflatten(std::int64_t dim, const Shape& sizes) const;
   Array permute(const Dims& order) const;
   Array transpose(std::int64_t a, std::int64_t b) const;
-  Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end) const;
-  Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
-  Array expand(const Shape& shape) const;                    // repeats size-1 dimensions by stride 0
-  Array squeeze(std::int64_t dim) const;
+  Array movedim(std::int64_t from, std::int64_t to) const;
+  // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the nearest.
+  Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
+  Array narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;  // Error where that is outside
+  Array select(std::int64_t dim, std::int64_t index) const;                       // drops `dim`
+  Array expand(const Shape& shape) const;  // repeats size-1 dimensions by stride 0; -1 keeps a size
+  Array squeeze() const;                   // drops all dimensions of size 1
+  Array squeeze(std::int64_t dim) const;   // drops `dim` where its size is 1
+  Array squeeze(const Dims& dims) const;
   Array unsqueeze(std::int64_t dim) const;
+  // The elements (i, i + offset) of `dim1` and `dim2`, as the last dimension.
+  Array diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
 
   // Copies, each of them only where it is needed (clone: always).
   Array contiguous() const;

@@ -7,6 +7,7 @@
 
 #include <tandem/core/array.h>
 #include <tandem/core/functors.h>
+#include <tandem/core/index_fault.h>
 #include <tandem/core/memory_stats.h>
 #include <tandem/core/pair_losses.h>
 #include <tandem/core/pooling.h>
@@ -207,6 +208,27 @@ class Backend {
   // The same from bytes (u8) to f32: (byte / 255 - mean) / std.
   virtual std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
                                          const Array& out) = 0;
+
+  // y[.., i, ..] = x[.., index[.., i, ..], ..] and, the other way, y[.., index[.., i, ..], ..] = or += source[.., i, ..], where i
+  // is the place in `dim`. All but the one that is indexed have the shape of `index` (i64), and that one has it except in `dim`.
+  // `index` is contiguous, or a contiguous (N) along `dim` that is repeated over the other dimensions by stride 0. Adding
+  // takes f32, f64, i64 and i32. Returns a position in memory of an index that is outside of x's (y's) `dim`, the first on the
+  // CPU, or -1, as cross_entropy does; `of` names the caller in the error of a device that finds it later.
+  virtual std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                              const Array& y) = 0;
+  virtual std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
+                               const Array& y) = 0;
+
+  // y = mask ? value : x; mask is bool.
+  virtual void masked_fill(const Array& x, const Array& mask, double value, const Array& y) = 0;
+  // y (B, M, N) = x where column - row is at least `diagonal` (keep_upper) or at most that (otherwise), and 0 elsewhere.
+  virtual void triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) = 0;
+  // Where `mask` (n) bool, dense, is true, in two steps because the caller does not know how often that is. `before` (chunks + 1)
+  // i64: how many are true before each chunk of mask_chunk elements, and in all of them. `y` (count, shape.rank()) i64: their
+  // places, where n elements fill `shape` in row-major order.
+  static constexpr std::int64_t mask_chunk = 4096;
+  virtual void count_true(const Array& mask, const Array& before) = 0;
+  virtual void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) = 0;
 
   // One pass over all segments, by one rule.
   virtual void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) = 0;

@@ -37,6 +37,7 @@
 #include <tandem/nn/checkpoint.h>
 #include <tandem/nn/containers.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/embedding.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>

@@ -11,10 +11,28 @@ class ReLU : public Module {
   Tensor forward(const Tensor& x) override { return relu(x); }
 };
 
-// (N, ...) -> (N, everything else)
+// The dimensions from start_dim to end_dim become one; by default (N, ...) -> (N, everything else).
 class Flatten : public Module {
  public:
-  Tensor forward(const Tensor& x) override { return flatten(x, 1); }
+  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
+  Tensor forward(const Tensor& x) override { return flatten(x, start_dim, end_dim); }
+
+  const std::int64_t start_dim, end_dim;
+};
+
+// The dimension `dim` becomes several of the sizes `sizes`, one of which may be -1.
+class Unflatten : public Module {
+ public:
+  Unflatten(std::int64_t dim, const Shape& sizes) : dim(dim), sizes(sizes) {}
+  Tensor forward(const Tensor& x) override { return unflatten(x, dim, sizes); }
+
+  const std::int64_t dim;
+  const Shape sizes;
+};
+
+class Identity : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return x; }
 };
 
 }  // namespace tandem::nn

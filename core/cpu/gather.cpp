@@ -1,5 +1,5 @@
-#include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/index_fault.h>
+#include <tandem/core/cpu/index_positions.h>
+#include <tandem/core/cpu/loops.h>
 #include <tandem/core/normalize.h>
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-// On the caller's thread alone: a loader has as many workers as it wants, and copying soon waits for memory, not for cores.
+// gather_rows and gather_normalized run on the caller's thread alone: a loader has as many workers as it wants, and copying
+// soon waits for memory, not for cores. gather, which models use, takes all threads.
 
 std::int64_t CpuBackend::gather_rows(const Array& rows, const Array& index, const Array& out) {
   const std::int64_t n = index.numel(), count = rows.dim(0);
@@ -37,6 +38,56 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
   if (mean == 0 && std == 1) gather([](std::uint8_t byte) { return Normalize{}(byte); });
   else gather(Normalize{mean, std});
   return -1;
+}
+
+namespace {
+
+template <class Bits>
+std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Array& y) {
+  const std::int64_t count = x.shape()[dim], step = x.strides()[dim];
+  const Array base = repeated_along(x, dim, y.shape());
+  const auto* from = static_cast<const Bits*>(x.raw());
+  const auto* wanted = static_cast<const std::int64_t*>(index.raw());
+  auto* to = static_cast<Bits*>(y.raw());
+  cpu::LowestPosition bad;
+  cpu::for_each_row<3>({&base, &index, &y}, [&](const auto& offset, const auto& stride, std::int64_t n) {
+    const Bits* a = from + offset[0];
+    const std::int64_t* i = wanted + offset[1];
+    Bits* b = to + offset[2];
+    if (stride[1] == 0) {  // one index for the row
+      if (!cpu::is_inside(*i, count)) return bad.add(offset[1]);
+      a += *i * step;
+      if (stride[0] == 1 && stride[2] == 1) {
+        std::memcpy(b, a, static_cast<std::size_t>(n) * sizeof(Bits));
+      } else {
+        for (std::int64_t k = 0; k < n; ++k) b[k * stride[2]] = a[k * stride[0]];
+      }
+      return;
+    }
+    bool inside = true;
+    for (std::int64_t k = 0; k < n; ++k) inside &= cpu::is_inside(i[k * stride[1]], count);
+    if (!inside) {
+      for (std::int64_t k = 0; k < n; ++k)
+        if (!cpu::is_inside(i[k * stride[1]], count)) return bad.add(offset[1] + k * stride[1]);
+    }
+    if (stride[1] == 1 && stride[2] == 1) {
+      for (std::int64_t k = 0; k < n; ++k) b[k] = a[k * stride[0] + i[k] * step];
+    } else {
+      for (std::int64_t k = 0; k < n; ++k) b[k * stride[2]] = a[k * stride[0] + i[k * stride[1]] * step];
+    }
+  });
+  return bad.position();
+}
+
+}  // namespace
+
+std::int64_t CpuBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of, const Array& y) {
+  switch (size_of(x.dtype())) {
+    case 1: return gather_bits<std::uint8_t>(x, dim, index, y);
+    case 2: return gather_bits<std::uint16_t>(x, dim, index, y);
+    case 4: return gather_bits<std::uint32_t>(x, dim, index, y);
+    default: return gather_bits<std::uint64_t>(x, dim, index, y);
+  }
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/element_functions.h>
+#include <tandem/core/index_walk.h>
 #include <tandem/core/normalize.h>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/loops.cuh>
@@ -27,7 +28,7 @@ __global__ void gather_packs(GatherPlan plan, const cuda::Pack<In, width>* rows,
     for (std::int64_t i = threadIdx.x; i < plan.n; i += blockDim.x)
       if (plan.index[i] < 0 || plan.index[i] >= plan.count) bad.add(i);
     cuda::merge_block(bad);
-    if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather, bad, plan.index, plan.count);
+    if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather_rows, bad, plan.index, plan.count);
   }
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -83,6 +84,87 @@ std::int64_t CudaBackend::gather_normalized(const Array& rows, const Array& inde
   if (fits<std::uint8_t, float>(size, rows.raw(), out.raw(), 4))
     gather<std::uint8_t, float, 4>(size, rows, index, out, normalize, fault);
   else gather<std::uint8_t, float, 1>(size, rows, index, out, normalize, fault);
+  return -1;
+}
+
+namespace {
+
+// How x (outer, count, size), index (n) and y (outer, n, size) lie; the size of a row in packs.
+struct RowsPlan {
+  std::int64_t outer, n, size, count;
+  IndexFault::Of of;
+};
+
+// One index for each row of packs.
+template <class Bits, int width>
+__global__ void gather_whole_rows(RowsPlan plan, const cuda::Pack<Bits, width>* x, const std::int64_t* index,
+                                  cuda::Pack<Bits, width>* y, IndexFault* fault) {
+  const std::int64_t total = plan.outer * plan.n * plan.size;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+    const std::int64_t row = i / plan.size, position = row % plan.n, wanted = index[position];
+    if (cuda::is_inside(wanted, plan.count))
+      y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
+    else cuda::note_any(fault, plan.of, position, wanted, plan.count);
+  }
+}
+
+// One index for each element: `plan` walks x's first slice along the dimension, index and y.
+template <class Bits>
+__global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count, std::int64_t stride,
+                                IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
+                                IndexFault* fault) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+    const auto offset = plan.offsets(i);
+    const std::int64_t wanted = index[offset[1]];
+    if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
+    else cuda::note_any(fault, of, offset[1], wanted, count);
+  }
+}
+
+bool has_one_index_for_each_row(const Array& index, int dim) {
+  for (int d = 0; d < index.rank(); ++d)
+    if (d != dim && index.shape()[d] != 1 && index.strides()[d] != 0) return false;
+  return true;
+}
+
+template <class Bits>
+void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y,
+                 IndexFault* fault) {
+  const auto* wanted = static_cast<const std::int64_t*>(index.raw());
+  if (x.is_contiguous() && y.is_contiguous() && has_one_index_for_each_row(index, dim)) {
+    RowsPlan plan{1, index.shape()[dim], 1, x.shape()[dim], of};
+    for (int d = 0; d < dim; ++d) plan.outer *= x.shape()[d];
+    for (int d = dim + 1; d < x.rank(); ++d) plan.size *= x.shape()[d];
+    const auto as = [&]<int width>() {
+      if (!fits<Bits, Bits>(plan.size, x.raw(), y.raw(), width)) return false;
+      plan.size /= width;
+      cuda::launch(gather_whole_rows<Bits, width>, cuda::blocks_for(plan.outer * plan.n * plan.size, threads),
+                   dim3(threads), plan, static_cast<const cuda::Pack<Bits, width>*>(x.raw()), wanted,
+                   static_cast<cuda::Pack<Bits, width>*>(y.raw()), fault);
+      return true;
+    };
+    constexpr int most = static_cast<int>(16 / sizeof(Bits));
+    as.template operator()<most>() || as.template operator()<1>();
+    return;
+  }
+  const Array base = repeated_along(x, dim, y.shape());
+  cuda::launch(gather_elements<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads),
+               LoopPlan<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], of,
+               static_cast<const Bits*>(x.raw()), wanted, static_cast<Bits*>(y.raw()), fault);
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) {
+  IndexFault* fault = cuda::fault_of(index_);
+  switch (size_of(x.dtype())) {
+    case 1: gather_bits<std::uint8_t>(x, dim, index, of, y, fault); break;
+    case 2: gather_bits<std::uint16_t>(x, dim, index, of, y, fault); break;
+    case 4: gather_bits<std::uint32_t>(x, dim, index, of, y, fault); break;
+    default: gather_bits<std::uint64_t>(x, dim, index, of, y, fault);
+  }
   return -1;
 }
 

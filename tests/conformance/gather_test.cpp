@@ -97,7 +97,7 @@ TEST(Gather, NothingFromNothing) {
 TEST(Gather, AnIndexThatIsNoRow) {
   for (const std::int64_t wrong : {-1, 7, 1 << 30}) {
     const std::string words =
-        "gather: index " + std::to_string(wrong) + " at position 2 is not a row: expected 0 to 6";
+        "gather_rows: index " + std::to_string(wrong) + " at position 2 is not a row: expected 0 to 6";
     const Array rows = bytes({7, 40}), index = indices({6, 0, wrong, wrong + 100, 1});
     EXPECT_ERROR(ops::gather_rows(rows, index), words);
     EXPECT_ERROR(ops::gather_normalized(rows, index), words);

@@ -206,18 +206,57 @@ TEST(Array, Views) {
   EXPECT_EQ(ops::scalar(3).expand({2}).to_vector<float>(), (Floats{3, 3}));
 }
 
+TEST(Array, SlicesAsPythonDoes) {
+  const Array a = counting({5});
+  constexpr auto most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+  const auto is = [&](const Array& view, const Floats& values) { EXPECT_EQ(view.to_vector<float>(), values); };
+  is(a.slice(0, 1), {1, 2, 3, 4});
+  is(a.slice(0, -2), {3, 4});
+  is(a.slice(0, -99, 2), {0, 1});
+  is(a.slice(0, 3, 99), {3, 4});
+  is(a.slice(0, 3, 1), {});
+  is(a.slice(0, 9), {});
+  is(a.slice(0, least, -1), {0, 1, 2, 3});
+  is(a.slice(0, 0, most, 2), {0, 2, 4});
+  is(a.slice(0, 1, -1, 3), {1});
+  is(a.slice(0, 1, most, most), {1});
+  is(counting({0}).slice(0, 0, 3), {});
+}
+
+TEST(Array, ViewsOfOneElementAndNone) {
+  const Array scalar = ops::scalar(3);
+  EXPECT_EQ(scalar.squeeze(0).shape(), Shape{});
+  EXPECT_EQ(scalar.transpose(0, -1).shape(), Shape{});
+  EXPECT_EQ(scalar.squeeze().shape(), Shape{});
+  const Array a = counting({2, 0, 1});
+  EXPECT_EQ(a.squeeze().shape(), (Shape{2, 0}));
+  EXPECT_EQ(a.squeeze(0).shape(), (Shape{2, 0, 1}));
+  EXPECT_EQ(a.flatten(1).shape(), (Shape{2, 0}));
+  EXPECT_EQ(a.unflatten(1, {0, 5}).shape(), (Shape{2, 0, 5, 1}));
+  EXPECT_EQ(a.diagonal(7, 0, 1).shape(), (Shape{1, 0}));
+  EXPECT_EQ(a.view({0, 7}).shape(), (Shape{0, 7}));
+}
+
 TEST(Array, ViewsSayWhatDoesNotFit) {
   const Array a = counting({2, 3, 4});
   EXPECT_ERROR(a.permute({0, 1}), "permute", "(0, 1)", "3");
   EXPECT_ERROR(a.permute({0, 1, 1}), "permute", "(0, 1, 1)", "twice");
   EXPECT_ERROR(a.permute({0, 1, 3}), "3");
-  EXPECT_ERROR(a.slice(1, 2, 4), "slice", "[2, 4)", "(2, 3, 4)");
-  EXPECT_ERROR(a.slice(1, 2, 1), "slice", "[2, 1)");
-  EXPECT_ERROR(a.slice(1, -1, 1), "slice", "[-1, 1)");
+  EXPECT_ERROR(a.slice(1, 0, 2, 0), "slice", "step", "0");
+  EXPECT_ERROR(a.narrow(1, 2, 2), "narrow", "2 from 2", "(2, 3, 4)");
+  EXPECT_ERROR(a.narrow(1, -4, 1), "narrow", "-4", "(2, 3, 4)");
+  EXPECT_ERROR(a.narrow(1, 0, -1), "narrow", "-1");
+  EXPECT_ERROR(a.select(0, -3), "select", "-3", "(2, 3, 4)");
   EXPECT_ERROR(a.select(0, 2), "2", "(2, 3, 4)");
   EXPECT_ERROR(a.expand({2, 3, 5}), "expand", "(2, 3, 4)", "(2, 3, 5)");
   EXPECT_ERROR(a.expand({3, 4}), "expand", "(2, 3, 4)", "(3, 4)");
-  EXPECT_ERROR(a.squeeze(0), "squeeze", "(2, 3, 4)");
+  EXPECT_ERROR(a.expand({-1, 2, 3, 4}), "expand", "new dimension");
+  EXPECT_ERROR(a.squeeze({0, -3}), "squeeze", "twice");
+  EXPECT_ERROR(a.transpose(0, 1).view({6, 4}), "view", "(3, 2, 4)", "(6, 4)", "reshape");
+  EXPECT_ERROR(a.unflatten(2, {3, -1}), "unflatten", "(3, -1)", "(2, 3, 4)");
+  EXPECT_ERROR(a.unflatten(2, {}), "unflatten");
+  EXPECT_ERROR(a.flatten(2, 1), "flatten", "(2, 3, 4)");
+  EXPECT_ERROR(a.diagonal(0, 1, -2), "diagonal", "same");
   EXPECT_ERROR(a.transpose(0, 3), "3");
   EXPECT_ERROR(counting({1, 1, 1, 1, 1, 1}).unsqueeze(0), "at most 6");
 }

@@ -1,0 +1,29 @@
+// What gather and scatter share on the CPU: finding indices that are none.
+#pragma once
+
+#include <tandem/core/index_walk.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace tandem::cpu {
+
+inline bool is_inside(std::int64_t index, std::int64_t count) {
+  return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(count);
+}
+
+// The lowest of the positions that any thread adds, or -1.
+class LowestPosition {
+ public:
+  void add(std::int64_t position) {
+    std::int64_t lowest = lowest_.load(std::memory_order_relaxed);
+    while ((lowest < 0 || position < lowest) && !lowest_.compare_exchange_weak(lowest, position)) {
+    }
+  }
+  std::int64_t position() const { return lowest_; }
+
+ private:
+  std::atomic<std::int64_t> lowest_ = -1;
+};
+
+}  // namespace tandem::cpu

@@ -1,0 +1,112 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/index_positions.h>
+#include <tandem/core/cpu/parallel.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tandem {
+
+namespace {
+
+struct Put {
+  template <class T>
+  void operator()(T& y, T source) const {
+    y = source;
+  }
+};
+struct Add {
+  template <class T>
+  void operator()(T& y, T source) const {
+    y += source;
+  }
+};
+
+// Strides of y, index and source in one dimension.
+struct Step {
+  std::int64_t size = 1, y = 0, index = 0, source = 0;
+};
+
+// Whatever the number of threads, one thread alone writes a given element of y, in the order of the indices: a sum is the same
+// each time. So the work is cut along the dimensions that are not indexed; `line`, the innermost of them, into chunks.
+template <class T, class F>
+std::int64_t scatter_with(const Array& source, int dim, const Array& index, const Array& y, F f) {
+  const Shape& shape = index.shape();
+  const auto step = [&](int d) { return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]}; };
+  const Step along = step(dim);
+  Step line;
+  std::array<Step, Dims::max_rank> others;
+  int other_count = 0;
+  for (int d = shape.rank() - 1, found = 0; d >= 0; --d) {
+    if (d == dim || shape[d] == 1) continue;
+    if (!found++) line = step(d);
+    else others[static_cast<std::size_t>(other_count++)] = step(d);
+  }
+  std::int64_t lines = 1;
+  for (int i = 0; i < other_count; ++i) lines *= others[static_cast<std::size_t>(i)].size;
+  constexpr std::int64_t least = 64 / sizeof(T);
+  const std::int64_t threads = omp_get_max_threads();
+  const std::int64_t chunks = lines >= threads ? 1 : std::clamp<std::int64_t>(line.size / least, 1, threads);
+  const std::int64_t chunk = (line.size + chunks - 1) / chunks;
+  const std::int64_t count = y.shape()[dim], stride = y.strides()[dim];
+  T* to = static_cast<T*>(y.raw());
+  const T* from = static_cast<const T*>(source.raw());
+  const auto* wanted = static_cast<const std::int64_t*>(index.raw());
+  cpu::LowestPosition bad;
+  cpu::parallel_for(lines * chunks, index.numel(), [&](std::int64_t unit) {
+    const std::int64_t first = unit % chunks * chunk, n = std::min(chunk, line.size - first);
+    std::int64_t a = first * line.y, i = first * line.index, b = first * line.source;
+    for (std::int64_t rest = unit / chunks, d = 0; d < other_count; ++d) {
+      const Step& other = others[static_cast<std::size_t>(d)];
+      const std::int64_t at = rest % other.size;
+      rest /= other.size;
+      a += at * other.y;
+      i += at * other.index;
+      b += at * other.source;
+    }
+    for (std::int64_t j = 0; j < along.size; ++j, i += along.index, b += along.source) {
+      if (line.index == 0) {  // one index for the line
+        if (!cpu::is_inside(wanted[i], count)) return bad.add(i);
+        T* row = to + a + wanted[i] * stride;
+        const T* add = from + b;
+        if (line.y == 1 && line.source == 1) {
+#pragma omp simd
+          for (std::int64_t k = 0; k < n; ++k) f(row[k], add[k]);
+        } else {
+          for (std::int64_t k = 0; k < n; ++k) f(row[k * line.y], add[k * line.source]);
+        }
+      } else {
+        for (std::int64_t k = 0; k < n; ++k) {
+          const std::int64_t at = wanted[i + k * line.index];
+          if (!cpu::is_inside(at, count)) return bad.add(i + k * line.index);
+          f(to[a + k * line.y + at * stride], from[b + k * line.source]);
+        }
+      }
+    }
+  });
+  return bad.position();
+}
+
+}  // namespace
+
+std::int64_t CpuBackend::scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of,
+                                 const Array& y) {
+  if (!add) {
+    switch (size_of(y.dtype())) {
+      case 1: return scatter_with<std::uint8_t>(source, dim, index, y, Put{});
+      case 2: return scatter_with<std::uint16_t>(source, dim, index, y, Put{});
+      case 4: return scatter_with<std::uint32_t>(source, dim, index, y, Put{});
+      default: return scatter_with<std::uint64_t>(source, dim, index, y, Put{});
+    }
+  }
+  switch (y.dtype()) {
+    case DType::f32: return scatter_with<float>(source, dim, index, y, Add{});
+    case DType::f64: return scatter_with<double>(source, dim, index, y, Add{});
+    // Unsigned: a sum that does not fit wraps.
+    case DType::i64: return scatter_with<std::uint64_t>(source, dim, index, y, Add{});
+    case DType::i32: return scatter_with<std::uint32_t>(source, dim, index, y, Add{});
+    default: detail::fail("scatter: no sums of ", y.dtype());
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/faults.h>
+#include <tandem/core/index_walk.h>
+#include <tandem/core/cuda/index_check.cuh>
+
+namespace tandem {
+
+namespace {
+
+constexpr int threads = 256;
+
+struct Put {
+  template <class T>
+  __device__ void operator()(T* y, T source) const {
+    *y = source;
+  }
+};
+// Sums of floats depend on the order, in the last places; integers wrap.
+struct Add {
+  template <class T>
+  __device__ void operator()(T* y, T source) const {
+    atomicAdd(y, source);
+  }
+};
+
+// `plan` walks y's first slice along the dimension, index and source.
+template <class T, class F>
+__global__ void scatter_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count, std::int64_t stride,
+                                 IndexFault::Of of, F f, T* y, const std::int64_t* index, const T* source,
+                                 IndexFault* fault) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+    const auto offset = plan.offsets(i);
+    const std::int64_t wanted = index[offset[1]];
+    if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * stride, source[offset[2]]);
+    else cuda::note_any(fault, of, offset[1], wanted, count);
+  }
+}
+
+template <class T, class F>
+void scatter_with(const Array& source, int dim, const Array& index, IndexFault::Of of, const Array& y, F f,
+                  IndexFault* fault) {
+  const Array base = repeated_along(y, dim, index.shape());
+  cuda::launch(scatter_elements<T, F>, cuda::blocks_for(index.numel(), threads), dim3(threads),
+               LoopPlan<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim], of, f,
+               static_cast<T*>(y.raw()), static_cast<const std::int64_t*>(index.raw()),
+               static_cast<const T*>(source.raw()), fault);
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
+                                  const Array& y) {
+  IndexFault* fault = cuda::fault_of(index_);
+  const auto run = [&]<class T>(T, auto f) { scatter_with<T>(source, dim, index, of, y, f, fault); };
+  if (!add) {
+    switch (size_of(y.dtype())) {
+      case 1: run(std::uint8_t{}, Put{}); break;
+      case 2: run(std::uint16_t{}, Put{}); break;
+      case 4: run(std::uint32_t{}, Put{}); break;
+      default: run(std::uint64_t{}, Put{});
+    }
+    return -1;
+  }
+  switch (y.dtype()) {
+    case DType::f32: run(float{}, Add{}); break;
+    case DType::f64: run(double{}, Add{}); break;
+    case DType::i64: run(0ULL, Add{}); break;
+    case DType::i32: run(0U, Add{}); break;
+    default: detail::fail("scatter: no sums of ", y.dtype());
+  }
+  return -1;
+}
+
+}  // namespace tandem
