@@ -99,7 +99,8 @@ class Backend {
   // y has size 1 in the dimensions that are reduced. argmax: one dimension, y is i64.
   virtual void reduce(Reduction op, const Array& x, const Array& y) = 0;
 
-  // y (M, N) = a (M, K) b (K, N) [+ bias (N)]; any strides of a and b; bias is f32 where y is 16-bit.
+  // y (M, N) = a (M, K) b (K, N) [+ bias (N)], or the same for a batch: y (B, M, N), a (B, M, K), b (B, K, N). Nothing is
+  // empty; any strides of a and b (0: one matrix for all); y's matrices are row-major; bias is f32 where y is 16-bit.
   virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
 
   // x (N, C, H, W), weight (O, C, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
