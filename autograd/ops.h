@@ -1,7 +1,9 @@
 // The differentiable operations. Names and meanings are PyTorch's.
 #pragma once
 
+#include <tandem/autograd/ops_attention.h>
 #include <tandem/autograd/ops_dropout.h>
+#include <tandem/autograd/ops_einsum.h>
 #include <tandem/autograd/ops_elementwise.h>
 #include <tandem/autograd/ops_index.h>
 #include <tandem/autograd/ops_linear.h>

@@ -1,6 +1,8 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/autograd/ops_elementwise.h>
 #include <tandem/autograd/ops_linear.h>
+#include <tandem/autograd/ops_shape.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 
@@ -11,34 +13,99 @@ using autograd::Needs;
 using autograd::record;
 using autograd::Saved;
 
+namespace {
+
+void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tensor& b, int rank_b,
+                 const char* rule) {
+  TANDEM_CHECK(a.shape().rank() == rank_a && b.shape().rank() == rank_b, operation, ": shapes ", a.shape(),
+               " and ", b.shape(), " do not fit: needs ", rule);
+}
+
+}  // namespace
+
 Tensor matmul(const Tensor& left, const Tensor& right) {
   const ProfileRange range("matmul");
   const Tensor a = autocast_low(left), b = autocast_low(right);
+  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ",
+               b.dtype(), "; cast one of them");
   return record("matmul", {a, b}, ops::matmul(a.value(), b.value()),
                 [x = Saved("matmul", a.value()), y = Saved("matmul", b.value())](const Array& grad,
                                                                                  Needs needs) -> Gradients {
                   Gradients gradients(2);
-                  if (needs[0]) gradients[0] = ops::matmul(grad, y.get().transpose(0, 1));
-                  if (needs[1]) gradients[1] = ops::matmul(x.get().transpose(0, 1), grad);
+                  if (needs[0]) gradients[0] = ops::matmul_grad_a(grad, y, x.get().shape());
+                  if (needs[1]) gradients[1] = ops::matmul_grad_b(x, grad, y.get().shape());
                   return gradients;
                 });
+}
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  check_ranks("mm", a, 2, b, 2, "(M, K) and (K, N)");
+  return matmul(a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  check_ranks("bmm", a, 3, b, 3, "(B, M, K) and (B, K, N)");
+  TANDEM_CHECK(a.dim(0) == b.dim(0), "bmm: batches of shapes ", a.shape(), " and ", b.shape(),
+               " differ: needs (B, M, K) and (B, K, N); matmul broadcasts");
+  return matmul(a, b);
+}
+
+Tensor mv(const Tensor& a, const Tensor& b) {
+  check_ranks("mv", a, 2, b, 1, "(M, K) and (K)");
+  return matmul(a, b);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  check_ranks("dot", a, 1, b, 1, "(K) and (K)");
+  return matmul(a, b);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check_ranks("outer", a, 1, b, 1, "(M) and (N)");
+  return mul(reshape(a, {a.dim(0), 1}), b);
+}
+
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  check_ranks("addmm", a, 2, b, 2, "(M, K) and (K, N)");
+  const Tensor product = matmul(a, b);
+  TANDEM_CHECK(broadcast_shape(input.shape(), product.shape(), "addmm") == product.shape(), "addmm: input ",
+               input.shape(), " does not broadcast to ", product.shape());
+  const Tensor scaled = alpha == 1 ? product : affine(product, alpha, 0);
+  if (beta == 0) return scaled;
+  return add(beta == 1 ? input : affine(input, beta, 0), scaled);
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const ProfileRange range("linear");
   const Tensor x = autocast_low(input);
-  TANDEM_CHECK(x.shape().rank() == 2 && weight.shape().rank() == 2 && x.dim(1) == weight.dim(1),
-               "linear: input ", x.shape(), " does not fit weight ", weight.shape(), ": needs (N, ",
-               weight.shape().rank() == 2 ? weight.dim(1) : 0, ")");
+  TANDEM_CHECK(x.shape().rank() > 0 && weight.shape().rank() == 2 && x.dim(-1) == weight.dim(1),
+               "linear: input ", x.shape(), " does not fit weight ", weight.shape(),
+               ": needs (..., in) and (out, in)");
+  TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias has shape ",
+               bias.defined() ? bias.shape() : Shape{}, ", expected (", weight.dim(0), ")");
+  TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()), "linear: needs floating dtypes, got ",
+               x.dtype(), " and ", weight.dtype());
+  const std::int64_t in = weight.dim(1), out = weight.dim(0);
+  // All rows of one product.
+  std::int64_t rows = 1;
+  Shape shape;
+  for (int d = 0; d + 1 < x.shape().rank(); ++d) {
+    rows *= x.shape()[d];
+    shape.push_back(x.shape()[d]);
+  }
+  shape.push_back(out);
+  const Array table = x.value().reshape({rows, in});
   const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
-  return record("linear", {x, weight, bias},
-                ops::matmul(x.value(), weight.value().transpose(0, 1), bias_value),
-                [in = Saved("linear", x.value()), w = Saved("linear", weight.value())](
-                    const Array& grad, Needs needs) -> Gradients {
+  const Array y = ops::matmul(table, weight.value().transpose(0, 1), bias_value);
+  return record("linear", {x, weight, bias}, y.reshape(shape),
+                [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out,
+                 shape_x = x.shape(), bias_dtype = bias.defined() ? bias.dtype() : DType::f32](
+                    const Array& grad_y, Needs needs) -> Gradients {
                   Gradients gradients(3);
-                  if (needs[0]) gradients[0] = ops::matmul(grad, w);
-                  if (needs[1]) gradients[1] = ops::matmul(grad.transpose(0, 1), in).to(w.get().dtype());
-                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad.to(w.get().dtype()), {0});
+                  const Array grad = grad_y.reshape({rows, out});
+                  if (needs[0]) gradients[0] = ops::matmul(grad, w).reshape(shape_x);
+                  if (needs[1]) gradients[1] = ops::matmul(grad.transpose(0, 1), table).to(w.get().dtype());
+                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad.to(bias_dtype), {0});
                   return gradients;
                 });
 }

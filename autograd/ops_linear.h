@@ -5,8 +5,20 @@
 
 namespace tandem {
 
-Tensor matmul(const Tensor& a, const Tensor& b);  // (M, K) (K, N) -> (M, N)
-// x (N, in), weight (out, in), bias (out) or undefined -> (N, out)
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+// Products of matrices in the last two dimensions; the dimensions before them broadcast. A vector is a row on the left and
+// a column on the right, and the result has no dimension for it: (..., M, K) (..., K, N) -> (..., M, N), (K) (K) -> ().
+// Both of one dtype; integers on the CPU only.
+Tensor matmul(const Tensor& a, const Tensor& b);
+// The same for exactly these shapes.
+Tensor mm(const Tensor& a, const Tensor& b);     // (M, K) (K, N) -> (M, N)
+Tensor bmm(const Tensor& a, const Tensor& b);    // (B, M, K) (B, K, N) -> (B, M, N)
+Tensor mv(const Tensor& a, const Tensor& b);     // (M, K) (K) -> (M)
+Tensor dot(const Tensor& a, const Tensor& b);    // (K) (K) -> ()
+Tensor outer(const Tensor& a, const Tensor& b);  // (M) (N) -> (M, N)
+// beta * input + alpha * (a b); input broadcasts to (M, N). With beta 0, input is not read: its NaNs don't spread.
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+
+// x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out)
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace tandem

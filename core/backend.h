@@ -95,6 +95,20 @@ struct Segment {
   std::int64_t numel;
 };
 
+// What attention may look at.
+struct AttentionMask {
+  Array added = {};  // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
+  bool is_causal = false;  // query i sees keys 0 .. i only
+};
+struct AttentionInputs {
+  Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
+  AttentionMask mask;
+  double scale;
+};
+struct AttentionGradients {
+  Array query, key, value;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -123,8 +137,27 @@ class Backend {
   // y has size 1 in the dimensions that are reduced. argmax: one dimension, y is i64.
   virtual void reduce(Reduction op, const Array& x, const Array& y) = 0;
 
-  // y (M, N) = a (M, K) b (K, N) [+ bias (N)]; any strides of a and b; bias is f32 where y is 16-bit.
+  // y (M, N) = a (M, K) b (K, N) [+ bias (N)], or the same for a batch: y (B, M, N), a (B, M, K), b (B, K, N). Nothing is
+  // empty; any strides of a and b (0: one matrix for all); y's matrices are row-major; bias is f32 where y is 16-bit.
   virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
+
+  // weights (..., L, S) = softmax of scores * scale + mask over S; dense, perhaps the same memory. A row that the mask leaves
+  // nothing of is 0.
+  virtual void attention_weights(const Array& scores, const AttentionMask& mask, double scale,
+                                 const Array& weights) = 0;
+  // grad_scores / scale = weights * (grad - sum of weights * grad over S).
+  virtual void attention_weights_grad(const Array& weights, const Array& grad, double scale,
+                                      const Array& grad_scores) = 0;
+  // Attention in blocks that never hold all weights (Dao et al., arXiv:2205.14135): y (..., L, F) = weights value from query
+  // (..., L, E), key (..., S, E), value (..., S, F) and log_sum (..., L), dense, the logarithm of what each row of weights
+  // was divided by, infinite where nothing was left. The matrices of all but log_sum have a layout (core/matrix_layout.h),
+  // leading dimensions have any strides. Returns false, having done nothing, where the device has no such code.
+  virtual bool attention(const AttentionInputs&, const Array& /*y*/, const Array& /*log_sum*/) {
+    return false;
+  }
+  // After a call of the above.
+  virtual void attention_grad(const AttentionInputs&, const Array& /*y*/, const Array& /*log_sum*/,
+                              const Array& /*grad_y*/, const AttentionGradients&) {}
 
   // x (N, C, H, W), weight (O, C / groups, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
   // are 16-bit: they are converted as they are packed.

@@ -2,6 +2,7 @@
 // autograd/ for the differentiable ones.
 #pragma once
 
+#include <tandem/core/ops_attention.h>
 #include <tandem/core/ops_create.h>
 #include <tandem/core/ops_dropout.h>
 #include <tandem/core/ops_elementwise.h>

@@ -32,6 +32,15 @@ class CpuBackend final : public Backend {
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;
 
+  // attention.cpp
+  void attention_weights(const Array& scores, const AttentionMask& mask, double scale,
+                         const Array& weights) override;
+  void attention_weights_grad(const Array& weights, const Array& grad, double scale,
+                              const Array& grad_scores) override;
+  bool attention(const AttentionInputs& in, const Array& y, const Array& log_sum) override;
+  void attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
+                      const AttentionGradients& grad) override;
+
   // conv2d.cpp
   void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) override;

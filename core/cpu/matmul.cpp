@@ -1,63 +1,143 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/matrix_layout.h>
 
 #include <Eigen/Core>
 
-#include <algorithm>
+#include <type_traits>
 
 namespace tandem {
 
 namespace {
 
-// From these sizes on oneDNN is faster than Eigen, by about 1.3 on AVX-512.
-constexpr std::int64_t onednn_products = 64 * 64 * 64;
-constexpr std::int64_t onednn_side = 16;
+// Below this many products Eigen's inlined loops beat the way to oneDNN's kernels.
+constexpr std::int64_t eigen_products = 24 * 24 * 24;
+
+// y (B, M, N) = a (B, M, K) b (B, K, N) [+ y]. Each operand has a layout.
+template <class T>
+struct Products {
+  std::int64_t batch, rows, inner, columns;
+  const T* a;
+  const T* b;
+  T* y;
+  std::int64_t a_step, b_step, y_step;  // to the next matrix
+  MatrixLayout a_layout, b_layout;
+  bool adds;
+
+  Products(const Array& left, const Array& right, const Array& out, bool adds)
+      : batch(out.rank() == 3 ? out.dim(0) : 1),
+        rows(out.dim(-2)),
+        inner(left.dim(-1)),
+        columns(out.dim(-1)),
+        a(static_cast<const T*>(left.raw())),
+        b(static_cast<const T*>(right.raw())),
+        y(static_cast<T*>(out.raw())),
+        a_step(out.rank() == 3 ? left.strides()[0] : 0),
+        b_step(out.rank() == 3 ? right.strides()[0] : 0),
+        y_step(out.rank() == 3 ? out.strides()[0] : 0),
+        a_layout(*matrix_layout(left)),
+        b_layout(*matrix_layout(right)),
+        adds(adds) {}
+  std::int64_t products() const { return rows * inner * columns; }
+};
 
 template <class T>
-using RowMajor =
-    Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
+using RowMajor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
+                            Eigen::OuterStride<>>;
 template <class T>
-using ColumnMajor =
-    Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
+using ColumnMajor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0,
+                               Eigen::OuterStride<>>;
 
 // Eigen multiplies fastest when it knows which dimension is dense: calls f with the map that fits.
 template <class T, class F>
-void with_matrix(const Array& a, F f) {
-  T* data = static_cast<T*>(a.raw());
-  if (a.strides()[1] == 1 || a.dim(1) == 1)
-    f(RowMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[0])));
-  else if (a.strides()[0] == 1)
-    f(ColumnMajor<T>(data, a.dim(0), a.dim(1), Eigen::OuterStride<>(a.strides()[1])));
-  else with_matrix<T>(a.contiguous(), f);
+void with_matrix(const T* data, std::int64_t rows, std::int64_t columns, const MatrixLayout& layout, F f) {
+  if (layout.transposed) f(ColumnMajor<T>(data, rows, columns, Eigen::OuterStride<>(layout.leading)));
+  else f(RowMajor<T>(data, rows, columns, Eigen::OuterStride<>(layout.leading)));
 }
 
 template <class T>
-void matmul_eigen(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  RowMajor<T> out(static_cast<T*>(y.raw()), y.dim(0), y.dim(1), Eigen::OuterStride<>(y.dim(1)));
-  with_matrix<T>(a, [&](const auto& left) {
-    with_matrix<T>(b, [&](const auto& right) { out.noalias() = left * right; });
+void multiply_eigen(const Products<T>& p, std::int64_t i) {
+  Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> y(p.y + i * p.y_step, p.rows,
+                                                                                  p.columns);
+  with_matrix(p.a + i * p.a_step, p.rows, p.inner, p.a_layout, [&](const auto& left) {
+    with_matrix(p.b + i * p.b_step, p.inner, p.columns, p.b_layout, [&](const auto& right) {
+      if (p.adds) y.noalias() += left * right;
+      else y.noalias() = left * right;
+    });
   });
-  if (bias) {
-    const Array dense = bias->to(dtype_of<T>()).contiguous();
-    out.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(dense.data<T>(), dense.numel());
+}
+
+void multiply_onednn(const Products<float>& p, std::int64_t i) {
+  onednn::gemm({.rows = p.rows,
+                .inner = p.inner,
+                .columns = p.columns,
+                .a = p.a + i * p.a_step,
+                .a_layout = p.a_layout,
+                .b = p.b + i * p.b_step,
+                .b_layout = p.b_layout,
+                .y = p.y + i * p.y_step,
+                .y_leading = p.columns,
+                .beta = p.adds ? 1.f : 0.f});
+}
+
+// Modulo 2^bits, as integers multiply everywhere.
+template <class T>
+void multiply_integers(const Products<T>& p, std::int64_t i) {
+  using Number = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const auto step = [](const MatrixLayout& l) {
+    return l.transposed ? std::pair(std::int64_t{1}, l.leading) : std::pair(l.leading, std::int64_t{1});
+  };
+  const auto [a_row, a_column] = step(p.a_layout);
+  const auto [b_row, b_column] = step(p.b_layout);
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    T* y = p.y + i * p.y_step + r * p.columns;
+    if (!p.adds) std::fill(y, y + p.columns, T(0));
+    for (std::int64_t k = 0; k < p.inner; ++k) {
+      const auto factor = static_cast<Number>(p.a[i * p.a_step + r * a_row + k * a_column]);
+      const T* b = p.b + i * p.b_step + k * b_row;
+      for (std::int64_t c = 0; c < p.columns; ++c)
+        y[c] = static_cast<T>(static_cast<Number>(y[c]) + factor * static_cast<Number>(b[c * b_column]));
+    }
   }
+}
+
+// A batch is divided among threads where that keeps all of them busy; otherwise the libraries divide each product.
+template <class T, class F>
+void for_each_product(const Products<T>& p, F multiply) {
+  const std::int64_t threads = omp_get_max_threads();
+  if (p.batch % threads == 0 || p.batch >= 4 * threads)
+    cpu::parallel_for(p.batch, p.batch * p.products() / 8, [&](std::int64_t i) { multiply(p, i); });
+  else
+    for (std::int64_t i = 0; i < p.batch; ++i) multiply(p, i);
+}
+
+template <class T>
+void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
+  const Products<T> p(a, b, y, adds);
+  if constexpr (std::is_integral_v<T>) for_each_product(p, multiply_integers<T>);
+  else if constexpr (std::is_same_v<T, double>) for_each_product(p, multiply_eigen<T>);
+  else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
 }
 
 }  // namespace
 
-void CpuBackend::matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  // oneDNN's way to its kernel takes longer than a small product, and it has none for a vector.
-  const std::int64_t rows = a.dim(0), inner = a.dim(1), columns = b.dim(1);
-  const bool large = rows * inner * columns >= onednn_products && std::min(rows, columns) >= onednn_side;
-  if ((y.dtype() == DType::bf16 || large) && onednn::matmul(a, b, bias, y)) return;
+void CpuBackend::matmul(const Array& left, const Array& right, const std::optional<Array>& bias,
+                        const Array& y) {
+  const Array a = with_matrix_layout(left), b = with_matrix_layout(right);
+  if (y.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
+  const bool narrow = size_of(y.dtype()) == 2;
+  const Array sum = narrow ? Array::empty(y.shape()) : y;
+  if (bias) copy(bias->expand(sum.shape()), sum);
+  const bool adds = bias.has_value();
   switch (y.dtype()) {
-    case DType::f32: return matmul_eigen<float>(a, b, bias, y);
-    case DType::f64: return matmul_eigen<double>(a, b, bias, y);
-    default: break;
+    case DType::f64: return multiply<double>(a, b, y, adds);
+    case DType::i64: return multiply<std::int64_t>(a, b, y, adds);
+    case DType::i32: return multiply<std::int32_t>(a, b, y, adds);
+    case DType::u8: return multiply<std::uint8_t>(a, b, y, adds);
+    default: multiply<float>(a.to(DType::f32), b.to(DType::f32), sum, adds);
   }
-  Array wide = Array::empty(y.shape());
-  matmul_eigen<float>(a.to(DType::f32), b.to(DType::f32), bias, wide);
-  copy(wide, y);
+  if (narrow) copy(sum, y);
 }
 
 }  // namespace tandem

@@ -273,40 +273,57 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
 
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
-  const auto is_dense = [](const Array& m) { return m.strides()[0] == 1 || m.strides()[1] == 1; };
-  if (!is_dense(a) || !is_dense(b)) return false;
-  const PlanKey key{3,
-                    static_cast<int>(a.dtype()),
-                    a.dim(0),
-                    a.dim(1),
-                    b.dim(1),
-                    a.strides()[0],
-                    a.strides()[1],
-                    b.strides()[0],
-                    b.strides()[1],
-                    bias.has_value()};
+  const int rank = a.rank();
+  PlanKey key{3, static_cast<int>(a.dtype()), rank, bias.has_value()};
+  std::size_t entries = 4;
+  for (const Array* m : {&a, &b, &y}) {
+    const MatrixLayout layout = *matrix_layout(*m);
+    for (const auto d : m->shape()) key[entries++] = d;
+    if (rank == 3) key[entries++] = m->strides()[0];
+    key[entries++] = layout.transposed ? -layout.leading : layout.leading;
+  }
   Plan* plan = plan_for(key, [&](Plan& p) {
-    const auto matrix = [](const Array& m) {
-      return memory::desc(dims_of(m), type_of(m), memory::dims{m.strides()[0], m.strides()[1]});
+    const auto matrices = [](const Array& m) {
+      const MatrixLayout layout = *matrix_layout(m);
+      memory::dims sizes = dims_of(m), strides;
+      if (m.rank() == 3) {
+        // Step 0: one matrix for the whole batch.
+        if (m.strides()[0] == 0) sizes[0] = 1;
+        strides.push_back(sizes[0] == 1 ? sizes[1] * sizes[2] : m.strides()[0]);
+      }
+      strides.push_back(layout.transposed ? 1 : layout.leading);
+      strides.push_back(layout.transposed ? layout.leading : 1);
+      return memory::desc(sizes, type_of(m), strides);
     };
-    const auto row = bias ? memory::desc({1, b.dim(1)}, memory::data_type::f32, Tag::ab) : memory::desc();
+    memory::dims row_sizes(static_cast<std::size_t>(rank), 1);
+    row_sizes.back() = b.dim(-1);
+    const auto row = bias ? memory::desc(row_sizes, memory::data_type::f32,
+                                         memory::dims(static_cast<std::size_t>(rank), 1))
+                          : memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::matmul::primitive_desc desc(engine(), matrix(a), matrix(b), row, matrix(y));
+    const dnnl::matmul::primitive_desc desc(engine(), matrices(a), matrices(b), row, matrices(y));
 #else
-    const dnnl::matmul::primitive_desc desc({matrix(a), matrix(b), row, matrix(y)}, engine());
+    const dnnl::matmul::primitive_desc desc({matrices(a), matrices(b), row, matrices(y)}, engine());
 #endif
     const bool reference = std::string_view(desc.impl_info_str()).starts_with("ref");
     if (reference) throw dnnl::error(dnnl_unimplemented, "only a slow reference implementation");
     p.set_primitive(dnnl::matmul(desc));
-    p.add_input(DNNL_ARG_SRC, matrix(a), desc.src_desc());
-    p.add_input(DNNL_ARG_WEIGHTS, matrix(b), desc.weights_desc());
-    p.add_output(DNNL_ARG_DST, matrix(y), desc.dst_desc());
+    p.add_input(DNNL_ARG_SRC, matrices(a), desc.src_desc());
+    p.add_input(DNNL_ARG_WEIGHTS, matrices(b), desc.weights_desc());
+    p.add_output(DNNL_ARG_DST, matrices(y), desc.dst_desc());
     if (bias) p.add_input(DNNL_ARG_BIAS, row, desc.bias_desc());
   });
   if (!plan) return false;
   if (bias) plan->execute({a.raw(), b.raw(), y.raw(), bias->contiguous().raw()});
   else plan->execute({a.raw(), b.raw(), y.raw()});
   return true;
+}
+
+void gemm(const Gemm& g) {
+  const auto status = dnnl_sgemm(g.a_layout.transposed ? 'T' : 'N', g.b_layout.transposed ? 'T' : 'N', g.rows,
+                                 g.columns, g.inner, g.alpha, g.a, g.a_layout.leading, g.b,
+                                 g.b_layout.leading, g.beta, g.y, g.y_leading);
+  if (status != dnnl_success) detail::fail("oneDNN: sgemm failed with status ", static_cast<int>(status));
 }
 
 }  // namespace tandem::onednn

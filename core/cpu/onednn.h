@@ -1,12 +1,27 @@
-// oneDNN behind four functions: the only place that knows its API, whose versions 2 and 3 differ.
+// oneDNN behind five functions: the only place that knows its API, whose versions 2 and 3 differ.
 #pragma once
 
 #include <tandem/core/backend.h>
+#include <tandem/core/matrix_layout.h>
 
 namespace tandem::onednn {
 
-// Each returns false, having done nothing, where oneDNN has no implementation for these dtypes on this processor.
-// Arguments as in Backend.
+// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, row-major; f32. Runs on this thread alone inside of a
+// parallel loop.
+struct Gemm {
+  std::int64_t rows, inner, columns;
+  const float* a;
+  MatrixLayout a_layout;
+  const float* b;
+  MatrixLayout b_layout;
+  float* y;
+  std::int64_t y_leading;
+  float alpha = 1, beta = 0;
+};
+void gemm(const Gemm& g);
+
+// Each of the others returns false, having done nothing, where oneDNN has no implementation for these dtypes on this processor.
+// Arguments as in Backend; the matrices of a matmul have a layout.
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
             const Array& y);

@@ -70,11 +70,29 @@ Operation make_operation(DType dtype, bool tf32, const ColumnMajor& left, const 
   return operation;
 }
 
-Layout make_layout(DType dtype, const ColumnMajor& m) {
+// `of`, whose matrices lie in memory as `m` says.
+Layout make_layout(const Array& of, const ColumnMajor& m) {
   cublasLtMatrixLayout_t made = nullptr;
-  TANDEM_CUBLAS(cublasLtMatrixLayoutCreate(&made, type_of(dtype), static_cast<std::uint64_t>(m.rows),
+  TANDEM_CUBLAS(cublasLtMatrixLayoutCreate(&made, type_of(of.dtype()), static_cast<std::uint64_t>(m.rows),
                                            static_cast<std::uint64_t>(m.columns), m.leading));
-  return Layout(made);
+  Layout layout(made);
+  if (of.rank() == 3) {
+    const auto count = static_cast<std::int32_t>(of.dim(0));
+    const std::int64_t stride = of.strides()[0];
+    TANDEM_CUBLAS(
+        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    TANDEM_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                   sizeof stride));
+  }
+  return layout;
+}
+
+// Of every matrix of a batch.
+std::uint32_t alignment_of_matrices(const Array& m) {
+  auto address = reinterpret_cast<std::uintptr_t>(m.raw());
+  if (m.rank() == 3 && m.dim(0) > 1)
+    address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
+  return alignment_of(reinterpret_cast<const void*>(address));
 }
 
 template <class T>
@@ -82,17 +100,17 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t name
   TANDEM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value));
 }
 
-Preference make_preference(DType dtype, const void* left, const void* right, const void* y) {
+Preference make_preference(const Array& left, const Array& right, const Array& y) {
   cublasLtMatmulPreference_t made = nullptr;
   TANDEM_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(left));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(right));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(y));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(y));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of_matrices(left));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of_matrices(right));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of_matrices(y));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of_matrices(y));
   // The parts of a product that is divided along K meet in f32, not in 16 bits.
-  if (size_of(dtype) == 2)
+  if (size_of(y.dtype()) == 2)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   return preference;
@@ -132,13 +150,13 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
   const DType dtype = y.dtype();
   const ColumnMajor left = *transpose_of(b), right = *transpose_of(a);
   auto plan = std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
-                                          make_layout(dtype, left),
-                                          make_layout(dtype, right),
-                                          make_layout(dtype, {y.dim(1), y.dim(0), y.dim(1), false}),
+                                          make_layout(b, left),
+                                          make_layout(a, right),
+                                          make_layout(y, {y.dim(-1), y.dim(-2), y.dim(-1), false}),
                                           {},
                                           0,
                                           bias != nullptr});
-  const Preference preference = make_preference(dtype, b.raw(), a.raw(), y.raw());
+  const Preference preference = make_preference(b, a, y);
   const auto set_epilogue = [&](cublasLtEpilogue_t epilogue) {
     TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                  &epilogue, sizeof epilogue));
@@ -165,19 +183,15 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
   const bool tf32 = math_mode().tf32_matmul;
-  const PlanKey key{static_cast<int>(y.dtype()),
-                    tf32,
-                    a.dim(0),
-                    a.dim(1),
-                    b.dim(1),
-                    a.strides()[0],
-                    a.strides()[1],
-                    b.strides()[0],
-                    b.strides()[1],
-                    alignment_of(a.raw()),
-                    alignment_of(b.raw()),
-                    alignment_of(y.raw()),
-                    bias ? alignment_of(bias->raw()) : 0};
+  PlanKey key{static_cast<int>(y.dtype()), tf32, bias ? alignment_of(bias->raw()) : 0};
+  std::size_t entries = 3;
+  for (const Array* m : {&a, &b, &y}) {
+    key[entries++] = alignment_of_matrices(*m);
+    for (int d = 0; d < m->rank(); ++d) {
+      key[entries++] = m->shape()[d];
+      key[entries++] = m->strides()[d];
+    }
+  }
   Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, bias, y, tf32); });
   if (plan.adds_bias) set_bias(plan.operation, bias->raw());
   Array workspace;

@@ -39,6 +39,12 @@ class CudaBackend final : public Backend {
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;
 
+  // attention.cu
+  void attention_weights(const Array& scores, const AttentionMask& mask, double scale,
+                         const Array& weights) override;
+  void attention_weights_grad(const Array& weights, const Array& grad, double scale,
+                              const Array& grad_scores) override;
+
   // conv2d.cpp
   void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) override;

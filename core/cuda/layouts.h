@@ -1,10 +1,9 @@
 // How an Array looks to cuBLAS and cuDNN. Needs neither of them.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/matrix_layout.h>
 
 #include <bit>
-#include <optional>
 
 namespace tandem::cuda {
 
@@ -16,18 +15,14 @@ struct ColumnMajor {
   bool operator==(const ColumnMajor&) const = default;
 };
 
-// The transpose of the matrix m, which is what cuBLAS reads where m is row-major: y = a b is computed as y' = b' a'.
-// Nothing where no dimension of m is dense, or where its rows overlap: cuBLAS needs a copy then.
+// The transpose of the matrix m (of each, for a batch), which is what cuBLAS reads where m is row-major: y = a b is computed
+// as y' = b' a'. Nothing where cuBLAS needs a copy.
 inline std::optional<ColumnMajor> transpose_of(const Array& m) {
-  const std::int64_t rows = m.dim(0), columns = m.dim(1);
-  // The stride of a dimension of size 1 says nothing.
-  const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[0];
-  const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[1];
-  if ((columns == 1 || to_next_column == 1) && to_next_row >= columns)
-    return ColumnMajor{columns, rows, to_next_row, false};
-  if ((rows == 1 || to_next_row == 1) && to_next_column >= rows)
-    return ColumnMajor{rows, columns, to_next_column, true};
-  return std::nullopt;
+  const auto layout = matrix_layout(m);
+  if (!layout) return std::nullopt;
+  const std::int64_t rows = m.dim(-2), columns = m.dim(-1);
+  return layout->transposed ? ColumnMajor{rows, columns, layout->leading, true}
+                            : ColumnMajor{columns, rows, layout->leading, false};
 }
 
 // The largest power of two up to 256 that divides the address.

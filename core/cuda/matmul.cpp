@@ -2,16 +2,26 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/layouts.h>
 
+#include <algorithm>
+
 namespace tandem {
 
+namespace {
+
+// As many as the grid of a kernel has in its last dimension.
+constexpr std::int64_t most_in_a_batch = 65535;
+
+}  // namespace
+
 void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  if (a.dim(1) == 0) {
-    fill(y, 0);
-    if (bias) copy(bias->expand(y.shape()), y);
+  if (y.rank() == 3 && y.dim(0) > most_in_a_batch) {
+    for (std::int64_t i = 0; i < y.dim(0); i += most_in_a_batch) {
+      const std::int64_t end = std::min(i + most_in_a_batch, y.dim(0));
+      matmul(a.slice(0, i, end), b.slice(0, i, end), bias, y.slice(0, i, end));
+    }
     return;
   }
-  const Array left = cuda::transpose_of(a) ? a : a.contiguous();
-  const Array right = cuda::transpose_of(b) ? b : b.contiguous();
+  const Array left = with_matrix_layout(a), right = with_matrix_layout(b);
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
   if (!cuda::multiply(left, right, bias ? &row : nullptr, y))
     zip(functors::Add{}, y, row.expand(y.shape()), y);

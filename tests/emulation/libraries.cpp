@@ -46,21 +46,27 @@ void expect_aligned(const Array& a) {
 }  // namespace
 
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
-  TANDEM_CHECK(a.dim(1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype(),
+  TANDEM_CHECK(a.dim(-1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype() && is_floating(y.dtype()),
                "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
-  const Array left = on_host(read_as(b, *transpose_of(b))), right = on_host(read_as(a, *transpose_of(a)));
-  const Array out = on_host(read_as(y, {y.dim(1), y.dim(0), y.dim(1), false}));
   const bool adds = bias && emulation::libraries().add_bias;
   if (adds) {
     expect_aligned(*bias);
     TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuBLAS: bias does not fit");
   }
   const Array added = adds ? on_host(*bias) : Array();
-  in_stream([=] {
-    Array product = ops::matmul(left, right);  // y'
-    if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
-    Array(out).copy_from(product);
-  });
+  const std::int64_t batch = y.rank() == 3 ? y.dim(0) : 1;
+  TANDEM_CHECK(batch <= 65535, "emulated cuBLAS: a batch of ", batch);
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const auto matrix = [&](const Array& m) { return m.rank() == 3 ? m.select(0, i) : m; };
+    const Array left = on_host(read_as(matrix(b), *transpose_of(b)));
+    const Array right = on_host(read_as(matrix(a), *transpose_of(a)));
+    const Array out = on_host(read_as(matrix(y), {y.dim(-1), y.dim(-2), y.dim(-1), false}));
+    in_stream([=] {
+      Array product = ops::matmul(left, right);  // y'
+      if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
+      Array(out).copy_from(product);
+    });
+  }
   return !bias || adds;
 }
 

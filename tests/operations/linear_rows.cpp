@@ -1,3 +1,4 @@
+#include <tandem/autograd/ops_einsum.h>
 #include <tandem/autograd/ops_linear.h>
 
 #include "operations/table.h"
@@ -7,7 +8,20 @@ namespace tandem::testing {
 std::vector<Row> linear_rows() {
   return {
       {"matmul", binary<matmul>},
+      {"mm", binary<mm>},
+      {"bmm", binary<bmm>},
+      {"mv", binary<mv>},
+      {"dot", binary<dot>},
+      {"outer", binary<outer>},
+      {"addmm",
+       [](Call& c) {
+         return addmm(c.in[0], c.in[1], c.in[2], c.get<double>("beta"), c.get<double>("alpha"));
+       }},
       {"linear", [](Call& c) { return linear(c.in[0], c.in[1], c.optional(2)); }},
+      // In 16 bits each product of three or more operands is rounded.
+      {.op = "einsum",
+       .function = [](Call& c) { return einsum(c.get<std::string>("equation"), c.in); },
+       .low_tolerance = 8},
   };
 }
 

@@ -3,14 +3,70 @@ import torch
 import torch.nn.functional as F
 
 
+def name_of(*shapes):
+    return "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+
+
 def products(ops):
-    for n, k, m in [(3, 4, 5), (1, 7, 1), (17, 33, 9), (1, 1, 1), (5, 1, 6)]:
-        ops.case(f"matmul_{n}x{k}x{m}", "matmul", [ops.uniform(n, k), ops.uniform(k, m)], torch.matmul)
-    for n, k, m in [(5, 7, 3), (1, 1, 1), (6, 129, 11), (1, 8, 10)]:
-        inputs = [ops.uniform(n, k), ops.uniform(m, k), ops.uniform(m)]
-        ops.case(f"linear_{n}x{k}x{m}", "linear", inputs, F.linear)
-        ops.case(f"linear_{n}x{k}x{m}_nobias", "linear", inputs[:2], F.linear)
+    pairs = [
+        # matrices
+        ((3, 4), (4, 5)), ((17, 33), (33, 9)), ((1, 7), (7, 1)), ((1, 1), (1, 1)), ((5, 1), (1, 6)), ((2, 40), (40, 3)),
+        ((31, 27), (27, 37)), ((0, 4), (4, 3)), ((3, 0), (0, 2)), ((3, 2), (2, 0)),
+        # vectors
+        ((6,), (6,)), ((1,), (1,)), ((0,), (0,)), ((5, 6), (6,)), ((6,), (6, 5)), ((4, 2, 6), (6,)), ((6,), (2, 6, 3)),
+        ((6,), (3, 2, 6, 4)),
+        # batches, some of them broadcast
+        ((2, 3, 4), (2, 4, 5)), ((7, 1, 5), (7, 5, 1)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((1, 3, 4), (5, 4, 2)),
+        ((5, 3, 4), (1, 4, 2)), ((2, 1, 3, 4), (3, 4, 2)), ((2, 3, 3, 4), (2, 3, 4, 2)), ((2, 3, 3, 4), (4, 2)),
+        ((2, 1, 3, 4), (1, 3, 4, 2)), ((2, 1, 2, 2, 3), (2, 1, 3, 2)), ((0, 3, 4), (4, 5)), ((2, 0, 4), (2, 4, 3)),
+        ((2, 3, 0), (2, 0, 4)), ((3, 26, 29), (3, 29, 25)),
+    ]
+    for a, b in pairs:
+        ops.case(f"matmul_{name_of(a, b)}", "matmul", [ops.uniform(*a), ops.uniform(*b)], torch.matmul)
+    forms = {
+        "mm": [((3, 4), (4, 5)), ((3, 0), (0, 2))],
+        "bmm": [((2, 3, 4), (2, 4, 5)), ((3, 2, 0), (3, 0, 2))],
+        "mv": [((3, 4), (4,)), ((40, 100), (100,))],
+        "dot": [((7,), (7,)), ((0,), (0,))],
+        "outer": [((3,), (4,)), ((0,), (2,)), ((1,), (1,))],
+    }
+    for op, shapes in forms.items():
+        for a, b in shapes:
+            ops.case(f"{op}_{name_of(a, b)}", op, [ops.uniform(*a), ops.uniform(*b)], getattr(torch, op))
+    for shape, beta, alpha in [((3, 5), 1.0, 1.0), ((5,), 0.5, -2.0), ((1,), 2.0, 1.0), ((3, 1), 1.0, 3.0)]:
+        ops.case(f"addmm_{name_of(shape)}", "addmm", [ops.uniform(*shape), ops.uniform(3, 4), ops.uniform(4, 5)],
+                 lambda i, a, b: torch.addmm(i, a, b, beta=beta, alpha=alpha), beta=beta, alpha=alpha)
+
+
+def layers(ops):
+    for x, out in [((5, 7), 3), ((1, 1), 1), ((6, 129), 11), ((1, 8), 10), ((2, 3, 4), 5), ((2, 1, 3, 4), 1), ((4,), 3),
+                   ((0, 4), 2), ((2, 0, 3), 2), ((3, 0), 2)]:
+        inputs = [ops.uniform(*x), ops.uniform(out, x[-1]), ops.uniform(out)]
+        ops.case(f"linear_{name_of(x)}_{out}", "linear", inputs, F.linear)
+        ops.case(f"linear_{name_of(x)}_{out}_nobias", "linear", inputs[:2], F.linear)
+
+
+def einsums(ops):
+    cases = [
+        ("ij,jk->ik", (3, 4), (4, 5)), ("ij,jk", (3, 4), (4, 5)), ("ij,kj->ki", (3, 4), (5, 4)),
+        ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)),
+        ("bqhd,bkhd->bhqk", (2, 4, 3, 5), (2, 6, 3, 5)), ("bhqk,bkhd->bqhd", (2, 3, 4, 6), (2, 6, 3, 5)),
+        ("i,j->ij", (3,), (4,)), ("i,i->", (4,), (4,)), ("i,i", (4,), (4,)), ("i,i->i", (4,), (4,)),
+        ("ii->i", (4, 4)), ("ii", (4, 4)), ("bii->b", (2, 3, 3)), ("ij->ji", (3, 4)), ("ij->", (3, 4)), ("ij->j", (3, 4)),
+        ("ba", (3, 4)), ("iij,jk->ik", (3, 3, 4), (4, 2)), ("ijk,il->jl", (2, 3, 4), (2, 5)),
+        ("bijk,bkl->bijl", (2, 3, 4, 5), (2, 5, 6)), ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 5)),
+        ("...ij,jk", (2, 2, 3, 4), (4, 5)), ("b...->...", (2, 3, 4)), ("...,...->...", (2, 3), (3,)),
+        ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)), ("i,j,k->kji", (2,), (3,), (4,)), ("ij,ij,ij->i", (3, 4), (3, 4), (3, 4)),
+        ("bn,anm,bm->ba", (2, 3), (4, 3, 5), (2, 5)), (" i j , j k -> i k ", (3, 4), (4, 5)), ("ij,jk->ik", (3, 0), (0, 2)),
+        ("ij,jk->ik", (0, 3), (3, 2)), (",i->i", (), (3,)), ("ij,jk->ik", (3, 1), (4, 5)), ("bij,bjk->bik", (1, 3, 4), (2, 4, 5)),
+        ("ijkl,kl->ij", (2, 3, 4, 5), (4, 5)), ("abc,cd->abd", (8, 15, 20), (20, 12)),
+    ]
+    for number, (equation, *shapes) in enumerate(cases):
+        ops.case(f"einsum_{number}_{name_of(*shapes)}", "einsum", [ops.uniform(*shape) for shape in shapes],
+                 lambda *operands: torch.einsum(equation, *operands), equation=equation)
 
 
 def make(ops):
     products(ops)
+    layers(ops)
+    einsums(ops)

@@ -1,0 +1,375 @@
+// Attention. The blocks are those of Dao et al., arXiv:2205.14135, but for one thing: a block has some queries and all of their
+// keys, whose scores fit in the cache for any usual length, so that no sum has to be corrected later.
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/vector_exp.h>
+#include <tandem/core/reductions.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tandem {
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr int lanes = 16;
+constexpr std::int64_t most_queries = 128;  // of a block
+using Lanes = cpu::vec<float, lanes>;
+
+// The matrices of an array (..., R, C) of f32.
+struct Matrices {
+  float* data;
+  Shape shape;
+  Strides strides;
+  int batch_rank;
+  MatrixLayout layout;
+
+  explicit Matrices(const Array& a)
+      : data(static_cast<float*>(a.raw())),
+        shape(a.shape()),
+        strides(a.strides()),
+        batch_rank(a.rank() - 2),
+        layout(*matrix_layout(a)) {}
+  float* operator[](std::int64_t i) const {
+    return data + offset_of(i, batch_rank, shape.begin(), strides.begin());
+  }
+  std::int64_t row_step() const { return layout.transposed ? 1 : layout.leading; }
+  std::int64_t column_step() const { return layout.transposed ? layout.leading : 1; }
+  std::int64_t rows() const { return shape[batch_rank]; }
+  std::int64_t columns() const { return shape[batch_rank + 1]; }
+  MatrixLayout turned() const { return {!layout.transposed, layout.leading}; }
+};
+
+// The mask for one head: where the row of query `q` begins, and the step from key to key.
+struct MaskRows {
+  const float* data = nullptr;
+  std::int64_t row_step = 0, key_step = 0;
+  MaskRows(const Array& mask, std::int64_t head) {
+    if (!mask.defined()) return;
+    const int batch_rank = mask.rank() - 2;
+    data = static_cast<const float*>(mask.raw()) +
+           offset_of(head, batch_rank, mask.shape().begin(), mask.strides().begin());
+    row_step = mask.strides()[batch_rank];
+    key_step = mask.strides()[batch_rank + 1];
+  }
+  void add_to(float* scores, std::int64_t query, std::int64_t n) const {
+    if (!data) return;
+    const float* m = data + query * row_step;
+    if (key_step == 1)
+      for (std::int64_t i = 0; i < n; ++i) scores[i] += m[i];
+    else
+      for (std::int64_t i = 0; i < n; ++i) scores[i] += m[i * key_step];
+  }
+};
+
+// NaN if one of them is.
+float highest_of(const float* x, std::int64_t n) {
+  const auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
+  Lanes most = Lanes{} - infinity;
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Lanes v = cpu::load_raw<float, lanes>(x + i);
+    most = (v > most) | (v != v) ? v : most;
+  }
+  float result = -infinity;
+  for (int lane = 0; lane < lanes; ++lane) result = larger(result, most[lane]);
+  for (; i < n; ++i) result = larger(result, x[i]);
+  return result;
+}
+
+// x = exp(x - shift); returns the sum.
+float exponentials(float* x, std::int64_t n, float shift) {
+  Lanes sum{};
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Lanes v = cpu::vector_exp<lanes>(cpu::load_raw<float, lanes>(x + i) - shift);
+    std::memcpy(x + i, &v, sizeof v);
+    sum += v;
+  }
+  float total = 0;
+  if (i < n) {
+    Lanes rest = Lanes{} - infinity;
+    std::memcpy(&rest, x + i, static_cast<std::size_t>(n - i) * sizeof(float));
+    rest = cpu::vector_exp<lanes>(rest - shift);
+    std::memcpy(x + i, &rest, static_cast<std::size_t>(n - i) * sizeof(float));
+    sum += rest;
+  }
+  for (int lane = 0; lane < lanes; ++lane) total += sum[lane];
+  return total;
+}
+
+// How the work on one head is cut, and what each thread needs for it.
+struct Blocks {
+  std::int64_t heads, queries, keys, size, count, workers;
+  explicit Blocks(const AttentionInputs& in)
+      : heads(in.query.numel() / (in.query.dim(-2) * in.query.dim(-1))),
+        queries(in.query.dim(-2)),
+        keys(in.key.dim(-2)) {
+    constexpr std::int64_t scores = 48 * 1024;  // of a block; a part of the second-level cache
+    size = std::min(queries, std::clamp<std::int64_t>(scores / keys / 16 * 16, 32, most_queries));
+    count = (queries + size - 1) / size;
+  }
+  std::int64_t first(std::int64_t block) const { return block * size; }
+  std::int64_t queries_of(std::int64_t block) const { return std::min(size, queries - first(block)); }
+  // Those that some query of the block sees.
+  std::int64_t keys_of(std::int64_t block, bool is_causal) const {
+    return is_causal ? std::min(keys, first(block) + queries_of(block)) : keys;
+  }
+  std::int64_t keys_of_query(std::int64_t query, bool is_causal) const {
+    return is_causal ? std::min(keys, query + 1) : keys;
+  }
+};
+
+// Calls f(task, memory) for each task, with `floats` of memory for each thread.
+template <class F>
+void share(std::int64_t tasks, std::int64_t elements, std::int64_t floats, F f) {
+  const std::int64_t workers = std::min<std::int64_t>(tasks, omp_get_max_threads());
+  const Array memory = Array::empty({workers, floats});
+  float* const begin = memory.data<float>();
+  if (workers == 1) {  // each product has all threads for itself
+    for (std::int64_t task = 0; task < tasks; ++task) f(task, begin);
+    return;
+  }
+  cpu::parallel_for(workers, elements, [&](std::int64_t worker) {
+    for (std::int64_t task = worker; task < tasks; task += workers) f(task, begin + worker * floats);
+  });
+}
+
+// scores (queries of the block, keys) = query key^T * scale.
+void scores_of(const Matrices& query, const Matrices& key, std::int64_t head, const Blocks& blocks,
+               std::int64_t block, std::int64_t keys, double scale, float* scores) {
+  onednn::gemm({.rows = blocks.queries_of(block),
+                .inner = query.columns(),
+                .columns = keys,
+                .a = query[head] + blocks.first(block) * query.row_step(),
+                .a_layout = query.layout,
+                .b = key[head],
+                .b_layout = key.turned(),
+                .y = scores,
+                .y_leading = keys,
+                .alpha = static_cast<float>(scale)});
+}
+
+void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
+  const Matrices query(in.query), key(in.key), value(in.value), out(y);
+  const Blocks blocks(in);
+  float* const sums = static_cast<float*>(log_sum.raw());
+  const bool is_causal = in.mask.is_causal;
+  share(blocks.heads * blocks.count, blocks.heads * blocks.queries * blocks.keys, blocks.size * blocks.keys,
+        [&](std::int64_t task, float* scores) {
+          const std::int64_t head = task / blocks.count, block = task % blocks.count;
+          const std::int64_t keys = blocks.keys_of(block, is_causal), first = blocks.first(block);
+          const std::int64_t rows = blocks.queries_of(block);
+          scores_of(query, key, head, blocks, block, keys, in.scale, scores);
+          const MaskRows mask(in.mask.added, head);
+          float* const log_sums = sums + head * blocks.queries + first;
+          float factors[most_queries];  // what each row is multiplied by in the end
+          for (std::int64_t r = 0; r < rows; ++r) {
+            float* row = scores + r * keys;
+            const std::int64_t n = blocks.keys_of_query(first + r, is_causal);
+            mask.add_to(row, first + r, n);
+            const float highest = highest_of(row, n);
+            const bool sees_nothing = highest == -infinity;
+            const float sum = sees_nothing ? 0 : exponentials(row, n, highest);
+            if (sees_nothing) std::fill(row, row + n, 0.f);
+            std::fill(row + n, row + keys, 0.f);
+            factors[r] = sees_nothing ? 0 : 1 / sum;
+            log_sums[r] = sees_nothing ? infinity : highest + std::log(sum);
+          }
+          float* const result = out[head] + first * out.row_step();
+          onednn::gemm({.rows = rows,
+                        .inner = keys,
+                        .columns = value.columns(),
+                        .a = scores,
+                        .a_layout = {false, keys},
+                        .b = value[head],
+                        .b_layout = value.layout,
+                        .y = result,
+                        .y_leading = out.row_step()});
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t c = 0; c < value.columns(); ++c) result[r * out.row_step() + c] *= factors[r];
+        });
+}
+
+// weights = exp(scores - log_sum); grad_weights becomes the gradient of the scores.
+void scores_grad(float* weights, float* grad_weights, std::int64_t n, float log_sum, float delta,
+                 float scale) {
+  exponentials(weights, n, log_sum);
+  for (std::int64_t i = 0; i < n; ++i) grad_weights[i] = weights[i] * (grad_weights[i] - delta) * scale;
+}
+
+// sum(y * grad_y) of a row, which is the sum of weights * grad_weights.
+float dot(const float* y, std::int64_t y_step, const float* grad, std::int64_t grad_step, std::int64_t n) {
+  float sum = 0;
+  for (std::int64_t c = 0; c < n; ++c) sum += y[c * y_step] * grad[c * grad_step];
+  return sum;
+}
+
+void backward(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
+              const AttentionGradients& gradients) {
+  const Matrices query(in.query), key(in.key), value(in.value), out(y), grad_out(grad_y);
+  const Matrices grad_query(gradients.query), grad_key(gradients.key), grad_value(gradients.value);
+  const Blocks blocks(in);
+  const float* const sums = static_cast<const float*>(log_sum.raw());
+  const bool is_causal = in.mask.is_causal;
+  const auto zero = [](const Matrices& m, std::int64_t head) {
+    for (std::int64_t r = 0; r < m.rows(); ++r) {
+      float* row = m[head] + r * m.row_step();
+      std::fill(row, row + m.columns(), 0.f);
+    }
+  };
+  const auto head_grad = [&](std::int64_t head, float* memory) {
+    float* const weights = memory;
+    float* const grad_weights = memory + blocks.size * blocks.keys;
+    const MaskRows mask(in.mask.added, head);
+    zero(grad_key, head);
+    zero(grad_value, head);
+    for (std::int64_t block = 0; block < blocks.count; ++block) {
+      const std::int64_t first = blocks.first(block), rows = blocks.queries_of(block);
+      const std::int64_t keys = blocks.keys_of(block, is_causal);
+      const float* const grad = grad_out[head] + first * grad_out.row_step();
+      const float* const result = out[head] + first * out.row_step();
+      const float* const queries = query[head] + first * query.row_step();
+      scores_of(query, key, head, blocks, block, keys, in.scale, weights);
+      onednn::gemm({.rows = rows,
+                    .inner = value.columns(),
+                    .columns = keys,
+                    .a = grad,
+                    .a_layout = grad_out.layout,
+                    .b = value[head],
+                    .b_layout = value.turned(),
+                    .y = grad_weights,
+                    .y_leading = keys});
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const std::int64_t n = blocks.keys_of_query(first + r, is_causal);
+        float* const row = weights + r * keys;
+        float* const grad_row = grad_weights + r * keys;
+        mask.add_to(row, first + r, n);
+        const float delta = dot(result + r * out.row_step(), out.column_step(),
+                                grad + r * grad_out.row_step(), grad_out.column_step(), value.columns());
+        scores_grad(row, grad_row, n, sums[head * blocks.queries + first + r], delta,
+                    static_cast<float>(in.scale));
+        std::fill(row + n, row + keys, 0.f);
+        std::fill(grad_row + n, grad_row + keys, 0.f);
+      }
+      onednn::gemm({.rows = keys,
+                    .inner = rows,
+                    .columns = value.columns(),
+                    .a = weights,
+                    .a_layout = {true, keys},
+                    .b = grad,
+                    .b_layout = grad_out.layout,
+                    .y = grad_value[head],
+                    .y_leading = grad_value.row_step(),
+                    .beta = 1});
+      onednn::gemm({.rows = rows,
+                    .inner = keys,
+                    .columns = key.columns(),
+                    .a = grad_weights,
+                    .a_layout = {false, keys},
+                    .b = key[head],
+                    .b_layout = key.layout,
+                    .y = grad_query[head] + first * grad_query.row_step(),
+                    .y_leading = grad_query.row_step()});
+      onednn::gemm({.rows = keys,
+                    .inner = rows,
+                    .columns = query.columns(),
+                    .a = grad_weights,
+                    .a_layout = {true, keys},
+                    .b = queries,
+                    .b_layout = query.layout,
+                    .y = grad_key[head],
+                    .y_leading = grad_key.row_step(),
+                    .beta = 1});
+    }
+  };
+  share(blocks.heads, blocks.heads * blocks.queries * blocks.keys, 2 * blocks.size * blocks.keys, head_grad);
+}
+
+AttentionInputs widened(const AttentionInputs& in) {
+  return {with_matrix_layout(in.query.to(DType::f32)), with_matrix_layout(in.key.to(DType::f32)),
+          with_matrix_layout(in.value.to(DType::f32)), in.mask, in.scale};
+}
+
+}  // namespace
+
+bool CpuBackend::attention(const AttentionInputs& in, const Array& y, const Array& log_sum) {
+  if (y.dtype() == DType::f64) return false;
+  if (y.dtype() == DType::f32) {
+    forward(in, y, log_sum);
+  } else {
+    const Array wide = Array::empty(y.shape());
+    forward(widened(in), wide, log_sum);
+    copy(wide, y);
+  }
+  return true;
+}
+
+void CpuBackend::attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum,
+                                const Array& grad_y, const AttentionGradients& grad) {
+  if (y.dtype() == DType::f32) return backward(in, y, log_sum, grad_y, grad);
+  const AttentionGradients wide{Array::empty(grad.query.shape()), Array::empty(grad.key.shape()),
+                                Array::empty(grad.value.shape())};
+  backward(widened(in), y.to(DType::f32), log_sum, with_matrix_layout(grad_y.to(DType::f32)), wide);
+  copy(wide.query, grad.query);
+  copy(wide.key, grad.key);
+  copy(wide.value, grad.value);
+}
+
+void CpuBackend::attention_weights(const Array& scores, const AttentionMask& mask, double scale,
+                                   const Array& weights) {
+  const std::int64_t queries = scores.dim(-2), keys = scores.dim(-1);
+  const int row_rank = scores.rank() - 1;
+  dispatch_floating(scores.dtype(), "attention", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const T* in = static_cast<const T*>(scores.raw());
+    T* out = static_cast<T*>(weights.raw());
+    const C* added = mask.added.defined() ? static_cast<const C*>(mask.added.raw()) : nullptr;
+    cpu::parallel_for(scores.numel() / keys, scores.numel(), [&](std::int64_t r) {
+      const std::int64_t n = mask.is_causal ? std::min(keys, r % queries + 1) : keys;
+      const C* m = nullptr;
+      if (added) m = added + offset_of(r, row_rank, mask.added.shape().begin(), mask.added.strides().begin());
+      const std::int64_t step = added ? mask.added.strides()[row_rank] : 0;
+      const T* x = in + r * keys;
+      T* y = out + r * keys;
+      const auto score = [&](std::int64_t i) {
+        return static_cast<C>(x[i]) * static_cast<C>(scale) + (m ? m[i * step] : C(0));
+      };
+      C highest = -std::numeric_limits<C>::infinity(), sum = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const C s = score(i);
+        if (s > highest || s != s) highest = s;
+      }
+      const bool sees_nothing = highest == -std::numeric_limits<C>::infinity();
+      for (std::int64_t i = 0; i < n && !sees_nothing; ++i) sum += std::exp(score(i) - highest);
+      for (std::int64_t i = 0; i < n; ++i)
+        y[i] = static_cast<T>(sees_nothing ? C(0) : std::exp(score(i) - highest) / sum);
+      std::fill(y + n, y + keys, T(C(0)));
+    });
+  });
+}
+
+void CpuBackend::attention_weights_grad(const Array& weights, const Array& grad, double scale,
+                                        const Array& grad_scores) {
+  const std::int64_t keys = weights.dim(-1);
+  dispatch_floating(weights.dtype(), "attention", [&](auto type) {
+    using T = decltype(type);
+    using C = compute_t<T>;
+    const T* w = static_cast<const T*>(weights.raw());
+    const T* g = static_cast<const T*>(grad.raw());
+    T* out = static_cast<T*>(grad_scores.raw());
+    cpu::parallel_for(weights.numel() / keys, weights.numel(), [&](std::int64_t r) {
+      C sum = 0;
+      for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i)
+        sum += static_cast<C>(w[i]) * static_cast<C>(g[i]);
+      for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i)
+        out[i] = static_cast<T>(static_cast<C>(w[i]) * (static_cast<C>(g[i]) - sum) * static_cast<C>(scale));
+    });
+  });
+}
+
+}  // namespace tandem

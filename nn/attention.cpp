@@ -1,0 +1,152 @@
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/nn/attention.h>
+#include <tandem/nn/init.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tandem::nn {
+
+namespace {
+
+// Glorot and Bengio's uniform initialisation, in PyTorch's order of operations, so that the bound is the same to the bit.
+Array xavier_uniform(std::int64_t out, std::int64_t in) {
+  const double std = std::sqrt(2.0 / static_cast<double>(in + out));
+  return init::uniform({out, in}, std::sqrt(3.0) * std);
+}
+
+// Elements [begin, end) along `dim`; a view.
+Tensor part(const Tensor& x, std::int64_t dim, std::int64_t begin, std::int64_t end) {
+  return autograd::record(
+      "part", {x}, x.value().slice(dim, begin, end),
+      [dim, begin, end, shape = x.shape()](const Array& grad, autograd::Needs) -> autograd::Gradients {
+        Array whole = ops::zeros(shape, grad.dtype(), grad.device());
+        whole.slice(dim, begin, end).copy_from(grad);
+        return {whole};
+      });
+}
+
+// A mask whose `true` forbids, as numbers to add; one of numbers stays.
+Tensor added(const Tensor& mask) {
+  if (mask.dtype() != DType::boolean) return mask;
+  return Tensor(ops::map(functors::Log{}, ops::map(functors::Affine{-1, 1}, mask.value().to(DType::f32))));
+}
+
+Tensor causal(std::int64_t queries, std::int64_t keys, Device device) {
+  std::vector<float> values(static_cast<std::size_t>(queries * keys), 0.f);
+  for (std::int64_t q = 0; q < queries; ++q)
+    for (std::int64_t k = q + 1; k < keys; ++k)
+      values[static_cast<std::size_t>(q * keys + k)] = -std::numeric_limits<float>::infinity();
+  return Tensor(Array::from(values, {queries, keys}).to(device));
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
+                                       const MultiheadAttentionOptions& options)
+    : embed_dim_(embed_dim),
+      num_heads_(num_heads),
+      options_(options),
+      out_proj(add("out_proj", Linear(embed_dim, embed_dim, options.bias))) {
+  TANDEM_CHECK(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim ", embed_dim,
+               " does not divide into ", num_heads, " heads");
+  in_proj_weight = add_parameter("in_proj_weight", xavier_uniform(3 * embed_dim, embed_dim));
+  if (!options.bias) return;
+  in_proj_bias = add_parameter("in_proj_bias", ops::zeros({3 * embed_dim}));
+  out_proj.bias.set_value(ops::zeros({embed_dim}));
+}
+
+MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, const Tensor& key_in,
+                                                       const Tensor& value_in,
+                                                       const MultiheadAttentionInputs& inputs) {
+  const int rank = query_in.shape().rank();
+  for (const Tensor& x : {query_in, key_in, value_in})
+    TANDEM_CHECK((rank == 2 || rank == 3) && x.shape().rank() == rank && x.dim(-1) == embed_dim_,
+                 "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
+                 value_in.shape(), " must be (", options_.batch_first ? "N, L, " : "L, N, ", embed_dim_,
+                 ") or (L, ", embed_dim_, ')');
+  const bool is_single = rank == 2, batch_first = options_.batch_first || is_single;
+  const auto batched = [&](const Tensor& x) { return is_single ? reshape(x, {1, x.dim(0), embed_dim_}) : x; };
+  const bool is_self = query_in.same_as(key_in) && key_in.same_as(value_in);
+  const Tensor query = batched(query_in), key = is_self ? query : batched(key_in),
+               value = is_self ? query : batched(value_in);
+  const int batch_dim = batch_first ? 0 : 1, length_dim = 1 - batch_dim;
+  const std::int64_t batch = query.dim(batch_dim), length = query.dim(length_dim), keys = key.dim(length_dim);
+  TANDEM_CHECK(key.shape() == value.shape() && key.dim(batch_dim) == batch, "MultiheadAttention: query ",
+               query_in.shape(), ", key ", key_in.shape(), " and value ", value_in.shape(),
+               " do not fit: key and value have one shape, and all have one batch");
+
+  // Projections, then (N, heads, L, head size) views of them.
+  const auto projected = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
+    const bool whole = begin == 0 && end == 3;
+    const auto rows = [&](const Tensor& of) {
+      return whole || !of.defined() ? of : part(of, 0, begin * embed_dim_, end * embed_dim_);
+    };
+    return linear(x, rows(in_proj_weight), rows(in_proj_bias));
+  };
+  Tensor q, k, v;
+  if (is_self) {
+    const Tensor all = projected(query, 0, 3);
+    q = part(all, -1, 0, embed_dim_);
+    k = part(all, -1, embed_dim_, 2 * embed_dim_);
+    v = part(all, -1, 2 * embed_dim_, 3 * embed_dim_);
+  } else {
+    q = projected(query, 0, 1);
+    k = projected(key, 1, 2);
+    v = projected(value, 2, 3);
+  }
+  const std::int64_t head_dim = embed_dim_ / num_heads_;
+  const auto heads = [&](const Tensor& x) {
+    const Tensor split = reshape(x, {x.dim(0), x.dim(1), num_heads_, head_dim});
+    return permute(split, batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
+  };
+  q = heads(q);
+  k = heads(k);
+  v = heads(v);
+
+  AttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0, .is_causal = inputs.is_causal};
+  if (inputs.attn_mask.defined()) {
+    const Tensor& mask = inputs.attn_mask;
+    TANDEM_CHECK(
+        mask.shape() == Shape({length, keys}) || mask.shape() == Shape({batch * num_heads_, length, keys}),
+        "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{length, keys}, " or ",
+        Shape{batch * num_heads_, length, keys});
+    const Tensor numbers = added(mask);
+    options.attn_mask =
+        mask.shape().rank() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
+  }
+  if (inputs.key_padding_mask.defined()) {
+    const Tensor& mask = inputs.key_padding_mask;
+    const Shape wanted = is_single ? Shape{keys} : Shape{batch, keys};
+    TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ",
+                 wanted);
+    if (options.is_causal) {
+      TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: takes attn_mask or is_causal, not both");
+      options.attn_mask = causal(length, keys, query.device());
+      options.is_causal = false;
+    }
+    const Tensor padding = reshape(added(mask), {batch, 1, 1, keys});
+    options.attn_mask = options.attn_mask.defined() ? add(options.attn_mask, padding) : padding;
+  }
+
+  Result result;
+  Tensor y;
+  if (inputs.need_weights) {
+    result.weights = attention_weights(q, k, options);
+    y = matmul(result.weights, v);
+    if (inputs.average_attn_weights) result.weights = mean(result.weights, {1});
+    if (is_single) {
+      const Tensor& w = result.weights;
+      result.weights =
+          reshape(w, inputs.average_attn_weights ? Shape{length, keys} : Shape{num_heads_, length, keys});
+    }
+  } else {
+    y = scaled_dot_product_attention(q, k, v, options);
+  }
+  y = reshape(permute(y, batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3}), query.shape());
+  result.output = out_proj(is_single ? reshape(y, {length, embed_dim_}) : y);
+  return result;
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,59 @@
+#include <tandem/autograd/ops_attention.h>
+#include <tandem/nn/attention.h>
+
+#include "operations/table.h"
+
+namespace tandem::testing {
+
+namespace {
+
+Tensor multihead_attention(Call& c) {
+  const bool has_bias = c.in.size() == 7;
+  nn::MultiheadAttention module(c.in[0].dim(-1), c.get<std::int64_t>("heads"),
+                                {.bias = has_bias, .batch_first = c.get<bool>("batch_first")});
+  module.in_proj_weight = c.in[3];
+  module.out_proj.weight = c.in[has_bias ? 5 : 4];
+  if (has_bias) {
+    module.in_proj_bias = c.in[4];
+    module.out_proj.bias = c.in[6];
+  }
+  const auto mask = [&](const std::string& key) -> Tensor {
+    if (!c.has(key.c_str())) return {};
+    std::vector<float> values;
+    for (const bool forbidden : c.attributes.at(key)) values.push_back(forbidden);
+    return Array::from(values, c.dims((key + "_shape").c_str())).to(DType::boolean).to(c.in[0].device());
+  };
+  const auto flag = [&](const char* key) { return !c.has(key) || c.get<bool>(key); };
+  const auto result = module.forward(c.in[0], c.in[1], c.in[2],
+                                     {.key_padding_mask = mask("key_padding_mask"),
+                                      .need_weights = flag("need_weights"),
+                                      .attn_mask = mask("attn_mask"),
+                                      .average_attn_weights = flag("average_attn_weights")});
+  if (result.weights.defined()) c.more.push_back(result.weights.value());
+  return result.output;
+}
+
+}  // namespace
+
+std::vector<Row> attention_rows() {
+  return {
+      {.op = "scaled_dot_product_attention",
+       .function =
+           [](Call& c) {
+             AttentionOptions options{.attn_mask = c.optional(3)};
+             if (c.has("is_causal")) options.is_causal = c.get<bool>("is_causal");
+             if (c.has("scale")) options.scale = c.get<double>("scale");
+             return scaled_dot_product_attention(c.in[0], c.in[1], c.in[2], options);
+           },
+       // Scores of 16 bits, where a GPU makes them first, are rounded before their exponentials are.
+       .low_tolerance = 16},
+      // The shapes of its parameters depend on that of its input.
+      {.op = "multihead_attention",
+       .function = multihead_attention,
+       .low_inputs = 7,
+       .low_tolerance = 32,
+       .is_fuzzed = false},
+  };
+}
+
+}  // namespace tandem::testing
