@@ -9,4 +9,5 @@
 #include <tandem/core/ops_loss.h>
 #include <tandem/core/ops_norm.h>
 #include <tandem/core/ops_reduce.h>
+#include <tandem/core/ops_sort.h>
 #include <tandem/core/ops_spatial.h>
