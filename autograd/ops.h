@@ -11,4 +11,5 @@
 #include <tandem/autograd/ops_norm.h>
 #include <tandem/autograd/ops_reduce.h>
 #include <tandem/autograd/ops_shape.h>
+#include <tandem/autograd/ops_sort.h>
 #include <tandem/autograd/ops_spatial.h>

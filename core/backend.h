@@ -11,6 +11,7 @@
 #include <tandem/core/memory_stats.h>
 #include <tandem/core/pair_losses.h>
 #include <tandem/core/pooling.h>
+#include <tandem/core/reductions.h>
 #include <tandem/core/resize.h>
 #include <tandem/core/update_rules.h>
 
@@ -35,8 +36,6 @@ struct Window {  // how a convolution or pooling kernel moves over an image
   Extent dilation = 1;
   std::int64_t groups = 1;  // of a convolution: output channels see only the input channels of their group
 };
-
-enum class Reduction { sum, mean, max, argmax };
 
 // Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked for.
 // One pass over memory serves all three.
@@ -134,8 +133,22 @@ class Backend {
   virtual void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                         const Array& grad) = 0;
   virtual void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) = 0;
-  // y has size 1 in the dimensions that are reduced. argmax: one dimension, y is i64.
-  virtual void reduce(Reduction op, const Array& x, const Array& y) = 0;
+  // y has size 1 in the dimensions that are reduced; any dtype.
+  virtual void reduce(const Reduction& op, const Array& x, const Array& y) = 0;
+  // grad_x = op.derivative(x, y, grad_y), y and grad_y broadcast to x's shape, all of one dtype.
+  virtual void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                           const Array& grad_x) = 0;
+  // Along `dim` of x, where y has size 1: the largest (smallest) in values, the first position of it in indices (i64).
+  // Either may be null.
+  virtual void search(bool largest, const Array& x, int dim, const Array* values, const Array* indices) = 0;
+  // Sums from the beginning of `dim` to each element; from its end where `reversed`. y is a floating dtype or i64.
+  virtual void cumsum(const Array& x, int dim, bool reversed, const Array& y) = 0;
+  // The first k of each row of x (rows, n), sorted; equals in the order of their positions; a NaN is the largest. values and
+  // indices (i64) are (rows, k). All dense.
+  virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
+                    const Array& indices) = 0;
+  // target[..., index[i], ...] = source[i] along `dim`; the indices of a line differ from each other and are valid. All dense.
+  virtual void scatter(const Array& source, const Array& index, int dim, const Array& target) = 0;
 
   // y (M, N) = a (M, K) b (K, N) [+ bias (N)], or the same for a batch: y (B, M, N), a (B, M, K), b (B, K, N). Nothing is
   // empty; any strides of a and b (0: one matrix for all); y's matrices are row-major; bias is f32 where y is 16-bit.

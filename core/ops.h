@@ -12,4 +12,5 @@
 #include <tandem/core/ops_norm.h>
 #include <tandem/core/ops_reduce.h>
 #include <tandem/core/ops_shape.h>
+#include <tandem/core/ops_sort.h>
 #include <tandem/core/ops_spatial.h>

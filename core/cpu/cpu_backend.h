@@ -27,7 +27,19 @@ class CpuBackend final : public Backend {
   void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) override;
 
   // reduce.cpp
-  void reduce(Reduction op, const Array& x, const Array& y) override;
+  void reduce(const Reduction& op, const Array& x, const Array& y) override;
+  void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                   const Array& grad_x) override;
+
+  // reduce_search.cpp
+  void search(bool largest, const Array& x, int dim, const Array* values, const Array* indices) override;
+
+  // scan.cpp
+  void cumsum(const Array& x, int dim, bool reversed, const Array& y) override;
+
+  // sort.cpp
+  void sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) override;
+  void scatter(const Array& source, const Array& index, int dim, const Array& target) override;
 
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;

@@ -1,120 +1,61 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
-#include <tandem/core/cpu/parallel.h>
-#include <tandem/core/reductions.h>
-
-#include <algorithm>
-#include <limits>
-#include <numeric>
+#include <tandem/core/cpu/reduce_loops.h>
 
 namespace tandem {
 
-namespace {
+namespace cpu {
 
-std::int64_t offset_of(std::int64_t index, const Shape& shape, const Strides& strides) {
-  return tandem::offset_of(index, shape.rank(), shape.begin(), strides.begin());
+extern template void reduce_with(const reductions::Max&, const Array&, const Array&);
+extern template void reduce_with(const reductions::Min&, const Array&, const Array&);
+extern template void reduce_with(const reductions::MaxMagnitude&, const Array&, const Array&);
+extern template void reduce_with(const reductions::MinMagnitude&, const Array&, const Array&);
+extern template void reduce_with(const reductions::Var&, const Array&, const Array&);
+extern template void reduce_with(const reductions::Norm&, const Array&, const Array&);
+extern template void reduce_with(const reductions::LogSumExp&, const Array&, const Array&);
+
+}  // namespace cpu
+
+void CpuBackend::reduce(const Reduction& op, const Array& x, const Array& y) {
+  std::visit([&](const auto& f) { cpu::reduce_with(f, x, y); }, op.any());
 }
 
-// Calls f(out, offset, stride, n) for each output element and each innermost row of what reduces into it.
-template <class Start, class Row, class Finish>
-void reduce_rows(const ReducePlan& plan, Start start, Row row, Finish finish) {
-  const std::int64_t outputs = plan.outputs(), count = plan.count();
-  const int last = plan.reduced_shape.rank() - 1;
-  const std::int64_t n = last < 0 ? 1 : plan.reduced_shape[last];
-  const std::int64_t stride = last < 0 ? 1 : plan.reduced_strides[last];
-  cpu::parallel_for(outputs, outputs * count, [&](std::int64_t o) {
-    const std::int64_t base = offset_of(o, plan.kept_shape, plan.kept_strides);
-    auto state = start();
-    for (std::int64_t i = 0; i < count; i += n)
-      row(state, base + offset_of(i, plan.reduced_shape, plan.reduced_strides), stride, n);
-    finish(o, state);
-  });
-}
-
-// Several sums side by side: the processor need not wait for one addition before it begins the next.
-template <class Sum, class C, class T>
-Sum sum_of_row(const T* row, std::int64_t n) {
-  constexpr int lanes = 16;
-  Sum partial[lanes] = {};
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    for (int lane = 0; lane < lanes; ++lane) partial[lane] += static_cast<C>(row[i + lane]);
-  Sum sum = 0;
-  for (; i < n; ++i) sum += static_cast<C>(row[i]);
-  for (const Sum each : partial) sum += each;
-  return sum;
-}
-
-// Where neighbours in memory belong to different outputs: calls finish(o, sum) for each output, having gone through memory
-// row by row.
-template <class Sum, class C, class T, class Finish>
-void sum_columns(const ReducePlan& plan, const T* data, Finish finish) {
-  constexpr std::int64_t width = 128;
-  const std::int64_t outputs = plan.outputs(), count = plan.count();
-  const std::int64_t columns = plan.kept_shape[plan.kept_shape.rank() - 1];
-  const std::int64_t blocks = (columns + width - 1) / width;
-  cpu::parallel_for(outputs / columns * blocks, outputs * count, [&](std::int64_t block) {
-    const std::int64_t first = block % blocks * width, n = std::min(width, columns - first);
-    const std::int64_t o = block / blocks * columns + first;
-    const T* base = data + offset_of(o, plan.kept_shape, plan.kept_strides);
-    Sum sums[width] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      const T* row = base + offset_of(i, plan.reduced_shape, plan.reduced_strides);
-      for (std::int64_t j = 0; j < n; ++j) sums[j] += static_cast<C>(row[j]);
-    }
-    for (std::int64_t j = 0; j < n; ++j) finish(o + j, sums[j]);
-  });
-}
-
-}  // namespace
-
-void CpuBackend::reduce(Reduction op, const Array& x, const Array& y) {
-  const ReducePlan plan(x, y);
-  const double scale = op == Reduction::mean ? 1.0 / static_cast<double>(plan.count()) : 1.0;
-  dispatch(x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
-    const T* data = static_cast<const T*>(x.raw());
-    if (op == Reduction::sum || op == Reduction::mean) {
-      dispatch(y.dtype(), [&](auto result) {
-        using Out = decltype(result);
-        Out* out = static_cast<Out*>(y.raw());
-        const auto finish = [out, scale, op](std::int64_t o, typename Sum<T>::Number sum) {
-          const auto convert = [](auto value) {
-            return static_cast<Out>(static_cast<compute_t<Out>>(value));
-          };
-          out[o] = op == Reduction::mean ? convert(sum * scale) : convert(sum);
+void CpuBackend::reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                             const Array& grad_x) {
+  const auto run = [&](const auto& f) {
+    dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {
+      using T = decltype(type);
+      using C = compute_t<T>;
+      const T* px = static_cast<const T*>(x.raw());
+      const T* py = static_cast<const T*>(y.raw());
+      const T* pg = static_cast<const T*>(grad_y.raw());
+      T* out = static_cast<T*>(grad_x.raw());
+      cpu::for_each_row<4>({&x, &y, &grad_y, &grad_x}, [&](const auto& offset, const auto& stride, std::int64_t n) {
+        const T* a = px + offset[0];
+        const T* b = py + offset[1];
+        const T* g = pg + offset[2];
+        T* to = out + offset[3];
+        const auto derivative = [&f](T each_a, T each_b, T each_g) {
+          return static_cast<T>(
+              f.derivative(static_cast<C>(each_a), static_cast<C>(each_b), static_cast<C>(each_g)));
         };
-        if (plan.keeps_neighbours_apart()) return sum_columns<typename Sum<T>::Number, C>(plan, data, finish);
-        reduce_rows(
-            plan, [] { return typename Sum<T>::Number(0); },
-            [data](typename Sum<T>::Number& sum, std::int64_t offset, std::int64_t stride, std::int64_t n) {
-              if (stride == 1) {
-                sum += sum_of_row<typename Sum<T>::Number, C>(data + offset, n);
-              } else {
-                for (std::int64_t i = 0; i < n; ++i) sum += static_cast<C>(data[offset + i * stride]);
-              }
-            },
-            finish);
+        if (stride[0] == 1 && stride[1] == 0 && stride[2] == 0 && stride[3] == 1) {
+          const T of_row = *b, grad = *g;
+          for (std::int64_t i = 0; i < n; ++i) to[i] = derivative(a[i], of_row, grad);
+        } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
+          for (std::int64_t i = 0; i < n; ++i) to[i] = derivative(a[i], b[i], g[i]);
+        } else {
+          for (std::int64_t i = 0; i < n; ++i)
+            to[i * stride[3]] = derivative(a[i * stride[0]], b[i * stride[1]], g[i * stride[2]]);
+        }
       });
-      return;
-    }
-    T* values = op == Reduction::max ? static_cast<T*>(y.raw()) : nullptr;
-    std::int64_t* indices = op == Reduction::argmax ? static_cast<std::int64_t*>(y.raw()) : nullptr;
-    struct Search {
-      Largest<T> largest;
-      std::int64_t seen = 0;
-    };
-    reduce_rows(
-        plan, [] { return Search{}; },
-        [data](Search& search, std::int64_t offset, std::int64_t stride, std::int64_t n) {
-          for (std::int64_t i = 0; i < n; ++i) search.largest.add(data[offset + i * stride], search.seen++);
-        },
-        [values, indices](std::int64_t o, const Search& search) {
-          if (values) values[o] = static_cast<T>(search.largest.value);
-          if (indices) indices[o] = search.largest.index;
-        });
-  });
+    });
+  };
+  with_derivative(op, run);
 }
+
+template void cpu::reduce_with(const reductions::Sum&, const Array&, const Array&);
+template void cpu::reduce_with(const reductions::Prod&, const Array&, const Array&);
+template void cpu::reduce_with(const reductions::CountNonzero&, const Array&, const Array&);
 
 }  // namespace tandem

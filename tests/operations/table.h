@@ -66,6 +66,7 @@ std::vector<Row> loss_rows();
 std::vector<Row> norm_rows();
 std::vector<Row> reduce_rows();
 std::vector<Row> shape_rows();
+std::vector<Row> sort_rows();
 std::vector<Row> spatial_rows();
 
 // Functions of rows for the commonest signatures.

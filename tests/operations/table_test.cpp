@@ -28,7 +28,7 @@ constexpr Family families[] = {{"attention", attention_rows}, {"elementwise", el
                                {"index", index_rows},         {"linear", linear_rows},
                                {"loss", loss_rows},           {"norm", norm_rows},
                                {"reduce", reduce_rows},       {"shape", shape_rows},
-                               {"spatial", spatial_rows}};
+                               {"sort", sort_rows},           {"spatial", spatial_rows}};
 
 const Golden& golden_of(const std::string& family) {
   static std::map<std::string, Golden> loaded;

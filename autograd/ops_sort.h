@@ -1,0 +1,14 @@
+// In order of size, along a dimension. A NaN is larger than anything. Equals stay in the order of their positions, whatever
+// `stable` says. The gradient goes where the values came from.
+#pragma once
+
+#include <tandem/autograd/ops_reduce.h>
+
+namespace tandem {
+
+ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
+Array argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
+// The k largest (smallest), in order, whatever `sorted` says. Error when there are fewer.
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true, bool sorted = true);
+
+}  // namespace tandem

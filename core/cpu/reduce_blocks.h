@@ -1,0 +1,131 @@
+// What a reduction does with a block of numbers: a row, or some rows of columns, into states. A block is small: it stays in
+// the nearest cache while two passes go over it, and totals of it in the type of the numbers are exact enough.
+#pragma once
+
+#include <tandem/core/cpu/reduce_lanes.h>
+
+namespace tandem::cpu {
+
+inline constexpr std::int64_t row_block = 4096;     // numbers of a row
+inline constexpr std::int64_t column_block = 512;   // columns, ...
+inline constexpr std::int64_t column_rows = 64;     // and rows of them
+
+// Operations whose total of a block is one number: `take` puts it into a state.
+template <class Lanes, class T, class State, class Take>
+void lanes_row(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t stride, State& state, Take take) {
+  take(state, total_of_row(lanes, x, n, stride));
+}
+template <class Lanes, class T, class State, class Take>
+void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                   State* states, Take take) {
+  typename Lanes::Total totals[column_block];
+  totals_of_columns(lanes, x, columns, rows, row_stride, totals);
+  for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
+}
+
+// Calls f(lanes, take) for such an operation.
+template <class T, class F>
+void with_lanes(const reductions::Sum&, F f) {
+  f(SumLanes<T>{}, [](auto& state, auto total) { state.total += total; });
+}
+template <class T, bool largest, bool of_magnitudes, class F>
+void with_lanes(const reductions::Extreme<largest, of_magnitudes>&, F f) {
+  f(ExtremeLanes<T, largest, of_magnitudes>{},
+    [](auto& state, auto total) { state.merge({static_cast<compute_t<T>>(total), 0}); });
+}
+template <class T, class F>
+void with_lanes(const reductions::Norm& op, F f) {
+  const auto take = [](auto& state, auto total) { state.total += total; };
+  if (op.p == 2) return f(PowerLanes<T, 2>{}, take);
+  if (op.p == 1) return f(PowerLanes<T, 1>{}, take);
+  PowerLanes<T, 0> lanes;
+  lanes.exponent = op.p;
+  f(lanes, take);
+}
+template <class T, class F>
+void with_lanes(const reductions::CountNonzero&, F f) {
+  f(NonzeroLanes<T>{}, [](auto& state, auto total) { state.total += total; });
+}
+template <class T, class F>
+void with_lanes(const reductions::Prod&, F f) {
+  f(ProductLanes<T>{}, [](auto& state, auto total) { state.total *= total; });
+}
+
+template <class Op, class T, class State>
+void reduce_row(const Op& op, const T* x, std::int64_t n, std::int64_t stride, State& state) {
+  if constexpr (std::is_same_v<Op, reductions::Prod>) {
+    if (op.besides_the_zero) {
+      for (std::int64_t i = 0; i < n; ++i) state.add(x[i * stride], 0);
+      return;
+    }
+  }
+  with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); });
+}
+template <class Op, class T, class State>
+void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                    State* states) {
+  if constexpr (std::is_same_v<Op, reductions::Prod>) {
+    if (op.besides_the_zero) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t j = 0; j < columns; ++j) states[j].add(x[r * row_stride + j], 0);
+      return;
+    }
+  }
+  with_lanes<T>(op, [&](const auto& lanes, auto take) {
+    lanes_columns(lanes, x, columns, rows, row_stride, states, take);
+  });
+}
+
+// Two passes: the mean, then squares of what is left when it is taken away. Both start from the first number, so that a
+// mean far from zero costs no digits.
+template <class T>
+void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Moments<T>& state) {
+  using C = compute_t<T>;
+  using Shift = ForAll<C>;
+  const C first = static_cast<C>(x[0]);
+  const C mean = total_of_row(DeviationLanes<T, Shift>({first}), x, n, stride) / static_cast<C>(n);
+  const double m2 = total_of_row(SquareLanes<T, Shift>({first}, {mean}), x, n, stride);
+  state.merge({static_cast<double>(n), static_cast<double>(first) + static_cast<double>(mean), m2});
+}
+template <class T>
+void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                    Moments<T>* states) {
+  using C = compute_t<T>;
+  using Shift = PerColumn<C>;
+  C first[column_block], mean[column_block], m2[column_block];
+  for (std::int64_t j = 0; j < columns; ++j) first[j] = static_cast<C>(x[j]);
+  totals_of_columns(DeviationLanes<T, Shift>({first}), x, columns, rows, row_stride, mean);
+  for (std::int64_t j = 0; j < columns; ++j) mean[j] /= static_cast<C>(rows);
+  totals_of_columns(SquareLanes<T, Shift>({first}, {mean}), x, columns, rows, row_stride, m2);
+  const double n = static_cast<double>(rows), all = states[0].count + n, share = n / all;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    Moments<T>& s = states[j];
+    const double delta = static_cast<double>(first[j]) + static_cast<double>(mean[j]) - s.mean;
+    s.m2 += static_cast<double>(m2[j]) + delta * delta * s.count * share;
+    s.mean += delta * share;
+    s.count = all;
+  }
+}
+
+template <class T>
+void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride, ExpSum<T>& state) {
+  using C = compute_t<T>;
+  const C highest = total_of_row(ExtremeLanes<T, true, false>{}, x, n, stride);
+  // Of infinities (and NaN) their number does not matter.
+  if (highest - highest != C(0)) return state.merge({highest, highest < C(0) ? 0.0 : 1.0});
+  state.merge({highest, static_cast<double>(total_of_row(ExpLanes<T, ForAll<C>>({highest}), x, n, stride))});
+}
+template <class T>
+void reduce_columns(const reductions::LogSumExp&, const T* x, std::int64_t columns, std::int64_t rows,
+                    std::int64_t row_stride, ExpSum<T>* states) {
+  using C = compute_t<T>;
+  C highest[column_block], sums[column_block];
+  totals_of_columns(ExtremeLanes<T, true, false>{}, x, columns, rows, row_stride, highest);
+  totals_of_columns(ExpLanes<T, PerColumn<C>>({highest}), x, columns, rows, row_stride, sums);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const bool finite = highest[j] - highest[j] == C(0);
+    states[j].merge({highest[j], finite ? static_cast<double>(sums[j]) : highest[j] < C(0) ? 0.0 : 1.0});
+  }
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,133 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/reduce_loops.h>
+
+namespace tandem {
+
+namespace {
+
+using cpu::vec;
+
+// The first of the row's numbers that equals `value`; a NaN equals a NaN. There is one.
+template <class C, class T>
+std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C value) {
+  const auto equals = [value](C v) { return v == value || (is_nan(v) && is_nan(value)); };
+  std::int64_t i = 0;
+  if (stride == 1) {
+    constexpr std::int64_t chunk = 64;
+    for (; i + chunk <= n; i += chunk) {
+      int found = 0;
+      for (std::int64_t j = 0; j < chunk; ++j) found |= equals(static_cast<C>(x[i + j]));
+      if (found) break;
+    }
+  }
+  while (!equals(static_cast<C>(x[i * stride]))) ++i;
+  return i;
+}
+
+// A block of a row: first how large the largest is, fast, and then where, if it matters.
+template <bool largest, class T>
+void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t first, Extreme<T, largest>& best) {
+  using C = compute_t<T>;
+  const C value = static_cast<C>(cpu::total_of_row(cpu::ExtremeLanes<T, largest, false>{}, x, n, stride));
+  Extreme<T, largest> found{value, std::numeric_limits<std::int64_t>::max()};
+  Extreme<T, largest> merged = best;
+  merged.merge(found);
+  if (merged.index != found.index) return;  // nothing better, and an equal that came later
+  best = {value, first + first_equal(x, n, stride, value)};
+}
+
+// The same for columns side by side.
+template <bool largest, class T>
+void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride, std::int64_t first,
+                    Extreme<T, largest>* best) {
+  using C = cpu::lane_t<T>;
+  using Index = cpu::mask_t<C>;
+  C values[cpu::column_block];
+  Index indices[cpu::column_block] = {};
+  for (std::int64_t j = 0; j < columns; ++j) values[j] = static_cast<C>(x[j]);
+  const auto take = [&]<int L>(const T* row, Index r, std::int64_t j) {
+    auto value = cpu::load_raw<C, L>(values + j);
+    auto index = cpu::load_raw<Index, L>(indices + j);
+    const auto v = cpu::load_lanes<C, L>(row + j);
+    const auto better = ((largest ? v > value : v < value) | (v != v)) & (value == value);
+    value = better ? v : value;
+    index = better ? cpu::same<L>(r) : index;
+    std::memcpy(values + j, &value, sizeof value);
+    std::memcpy(indices + j, &index, sizeof index);
+  };
+  constexpr int L = 64 / sizeof(C);
+  for (std::int64_t r = 1; r < rows; ++r) {
+    const T* row = x + r * row_stride;
+    std::int64_t j = 0;
+    for (; j + L <= columns; j += L) take.template operator()<L>(row, static_cast<Index>(r), j);
+    for (; j < columns; ++j) take.template operator()<1>(row, static_cast<Index>(r), j);
+  }
+  for (std::int64_t j = 0; j < columns; ++j)
+    best[j].merge({static_cast<compute_t<T>>(values[j]), first + static_cast<std::int64_t>(indices[j])});
+}
+
+template <bool largest, class T>
+void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* values, const Array* indices) {
+  using Best = Extreme<T, largest>;
+  const T* data = static_cast<const T*>(x.raw());
+  T* to_values = values ? static_cast<T*>(values->raw()) : nullptr;
+  std::int64_t* to_indices = indices ? static_cast<std::int64_t*>(indices->raw()) : nullptr;
+  const auto& kept = walk.kept;
+  const std::int64_t n = walk.reduced.count;
+  const std::int64_t stride = walk.reduced.rank > 0 ? walk.reduced.dims[0].stride : 1;
+  const auto finish = [&](std::int64_t o, const Best& best) {
+    if (to_values) to_values[o] = static_cast<T>(best.value);
+    if (to_indices) to_indices[o] = best.index;
+  };
+  if (walk.by_columns()) {
+    const auto& last = kept.dims[kept.rank - 1];
+    const std::int64_t width = std::min(last.size, cpu::column_block), blocks = (last.size + width - 1) / width;
+    constexpr std::int64_t rows_at_once = 1 << 20;  // counted in 32 bits
+    cpu::parallel_for(kept.count / last.size * blocks, kept.count * n, [&](std::int64_t item) {
+      Best best[cpu::column_block];
+      const std::int64_t first = item % blocks * width, columns = std::min(width, last.size - first);
+      const T* base = data + kept.offset(item / blocks, 1) + first;
+      for (std::int64_t r = 0; r < n; r += rows_at_once)
+        search_columns(base + r * stride, columns, std::min(rows_at_once, n - r), stride, r, best);
+      const std::int64_t o = kept.out_offset(item / blocks, 1) + first * last.out_stride;
+      for (std::int64_t j = 0; j < columns; ++j) finish(o + j * last.out_stride, best[j]);
+    });
+    return;
+  }
+  const auto search_part = [&](std::int64_t o, std::int64_t begin, std::int64_t end) {
+    Best best;
+    const T* base = data + kept.offset(o);
+    for (std::int64_t i = begin; i < end; i += cpu::row_block)
+      search_row(base + i * stride, std::min(cpu::row_block, end - i), stride, i, best);
+    return best;
+  };
+  const std::int64_t parts = (n + cpu::part_size - 1) / cpu::part_size;
+  if (parts == 1) {
+    cpu::parallel_for(kept.count, kept.count * n,
+                      [&](std::int64_t o) { finish(kept.out_offset(o), search_part(o, 0, n)); });
+    return;
+  }
+  const std::unique_ptr<Best[]> found(new Best[static_cast<std::size_t>(kept.count * parts)]);
+  cpu::parallel_for(kept.count * parts, kept.count * n, [&](std::int64_t i) {
+    const std::int64_t begin = i % parts * cpu::part_size;
+    found[static_cast<std::size_t>(i)] = search_part(i / parts, begin, std::min(n, begin + cpu::part_size));
+  });
+  for (std::int64_t o = 0; o < kept.count; ++o) {
+    Best* best = &found[static_cast<std::size_t>(o * parts)];
+    for (std::int64_t part = 1; part < parts; ++part) best->merge(best[part]);
+    finish(kept.out_offset(o), *best);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::search(bool largest, const Array& x, int, const Array* values, const Array* indices) {
+  const cpu::ReduceWalk walk(x, values ? *values : *indices);
+  dispatch(x.dtype(), [&](auto type) {
+    using T = std::conditional_t<std::is_same_v<decltype(type), bool>, std::uint8_t, decltype(type)>;
+    if (largest) search_along<true, T>(walk, x, values, indices);
+    else search_along<false, T>(walk, x, values, indices);
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,85 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/reductions.h>
+
+#include <algorithm>
+
+namespace tandem {
+
+namespace {
+
+// Dimensions besides `dim`, with the strides of x and y; the smallest stride of y last.
+struct Lines {
+  struct Dimension {
+    std::int64_t size, x, y;
+  };
+  std::array<Dimension, Dims::max_rank> dims;
+  int rank = 0;
+  Lines(const Array& x, const Array& y, int dim) {
+    for (int i = 0; i < x.rank(); ++i)
+      if (i != dim && x.shape()[i] != 1) dims[rank++] = {x.shape()[i], x.strides()[i], y.strides()[i]};
+    std::stable_sort(dims.begin(), dims.begin() + rank,
+                     [](const Dimension& a, const Dimension& b) { return a.y > b.y; });
+  }
+  std::pair<std::int64_t, std::int64_t> offsets(std::int64_t index, int without) const {
+    std::int64_t x = 0, y = 0;
+    for (int d = rank - 1 - without; d >= 0; --d) {
+      const std::int64_t i = index % dims[d].size;
+      index /= dims[d].size;
+      x += i * dims[d].x;
+      y += i * dims[d].y;
+    }
+    return {x, y};
+  }
+};
+
+}  // namespace
+
+void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) {
+  const Lines lines(x, y, dim);
+  const std::int64_t n = x.shape()[dim];
+  const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
+  const std::int64_t y_step = reversed ? -y.strides()[dim] : y.strides()[dim];
+  const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
+  const bool columns = lines.rank > 0 && lines.dims[lines.rank - 1].x == 1 && lines.dims[lines.rank - 1].y == 1;
+  const auto run = [&](auto in_type, auto out_type) {
+    using T = decltype(in_type);
+    using Out = decltype(out_type);
+    const T* in = static_cast<const T*>(x.raw()) + x_first;
+    Out* out = static_cast<Out*>(y.raw()) + y_first;
+    using Total = wide_t<T>;
+    if (columns) {
+      constexpr std::int64_t block = 256;
+      const std::int64_t all = lines.dims[lines.rank - 1].size, blocks = (all + block - 1) / block;
+      cpu::parallel_for(x.numel() / n / all * blocks, x.numel(), [&](std::int64_t item) {
+        const std::int64_t first = item % blocks * block, width = std::min(block, all - first);
+        const auto [from, to] = lines.offsets(item / blocks, 1);
+        const T* a = in + from + first;
+        Out* b = out + to + first;
+        Total totals[block] = {};
+        for (std::int64_t i = 0; i < n; ++i, a += x_step, b += y_step) {
+          for (std::int64_t j = 0; j < width; ++j) {
+            totals[j] += static_cast<Total>(static_cast<compute_t<T>>(a[j]));
+            b[j] = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
+          }
+        }
+      });
+      return;
+    }
+    cpu::parallel_for(x.numel() / n, x.numel(), [&](std::int64_t line) {
+      const auto [from, to] = lines.offsets(line, 0);
+      Total total = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        total += static_cast<Total>(static_cast<compute_t<T>>(in[from + i * x_step]));
+        out[to + i * y_step] = static_cast<Out>(static_cast<compute_t<Out>>(total));
+      }
+    });
+  };
+  dispatch(x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) run(type, std::int64_t{});
+    else run(type, type);
+  });
+}
+
+}  // namespace tandem

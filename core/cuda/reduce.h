@@ -1,0 +1,13 @@
+// Reductions on a GPU: one function for each operation, compiled in reduce*.cu.
+#pragma once
+
+#include <tandem/core/array.h>
+#include <tandem/core/reductions.h>
+
+namespace tandem::cuda {
+
+// y has size 1 in the dimensions that are reduced.
+template <class Op>
+void reduce_with(const Op& op, const Array& x, const Array& y);
+
+}  // namespace tandem::cuda

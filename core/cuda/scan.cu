@@ -1,0 +1,103 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/launch.cuh>
+#include <tandem/core/reductions.h>
+
+namespace tandem {
+
+namespace {
+
+constexpr int threads = 256;
+
+// Lines along one dimension, with a step that may be negative; the other dimensions say where each begins.
+struct ScanPlan {
+  Shape shape;
+  Strides x_strides, y_strides;
+  std::int64_t lines, n, x_step, y_step, x_first, y_first;
+  TANDEM_HOST_DEVICE void begin(std::int64_t line, std::int64_t& x, std::int64_t& y) const {
+    x = x_first;
+    y = y_first;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      const std::int64_t i = line % shape[d];
+      line /= shape[d];
+      x += i * x_strides[d];
+      y += i * y_strides[d];
+    }
+  }
+};
+
+// A thread for each line: for many lines, and those that lie side by side.
+template <class T, class Out>
+__global__ void scan_by_threads(ScanPlan plan, const T* x, Out* y) {
+  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (line >= plan.lines) return;
+  std::int64_t from, to;
+  plan.begin(line, from, to);
+  wide_t<T> total = 0;
+  for (std::int64_t i = 0; i < plan.n; ++i, from += plan.x_step, to += plan.y_step) {
+    total += static_cast<compute_t<T>>(x[from]);
+    y[to] = static_cast<Out>(static_cast<compute_t<Out>>(total));
+  }
+}
+
+// A block for each line, a thread for each element of a piece of it.
+template <class T, class Out>
+__global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
+  using Total = wide_t<T>;
+  constexpr int warps = threads / 32;
+  __shared__ Total of_warp[warps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  std::int64_t from, to;
+  plan.begin(blockIdx.x, from, to);
+  Total before = 0;  // of the pieces so far
+  for (std::int64_t first = 0; first < plan.n; first += threads) {
+    const std::int64_t i = first + threadIdx.x;
+    Total total = i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : Total(0);
+    for (int d = 1; d < 32; d *= 2) {
+      const Total other = __shfl_sync(0xffffffffu, total, lane >= d ? lane - d : lane);
+      if (lane >= d) total += other;
+    }
+    if (lane == 31) of_warp[warp] = total;
+    __syncthreads();
+    Total piece = 0;
+    for (int w = 0; w < warps; ++w) {
+      if (w == warp) total += piece;
+      piece += of_warp[w];
+    }
+    if (i < plan.n)
+      y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(before + total));
+    before += piece;
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+void CudaBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) {
+  const std::int64_t n = x.shape()[dim], direction = reversed ? -1 : 1;
+  ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim], 0, 0};
+  if (reversed) {
+    plan.x_first = (n - 1) * x.strides()[dim];
+    plan.y_first = (n - 1) * y.strides()[dim];
+  }
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == dim) continue;
+    plan.shape.push_back(x.shape()[i]);
+    plan.x_strides.push_back(x.strides()[i]);
+    plan.y_strides.push_back(y.strides()[i]);
+  }
+  const bool by_blocks = n > 64 && (plan.lines < 4096 || x.strides()[dim] == 1);
+  const auto run = [&](auto in_type, auto out_type) {
+    using T = decltype(in_type);
+    using Out = decltype(out_type);
+    const auto blocks = static_cast<unsigned>(by_blocks ? plan.lines : (plan.lines + threads - 1) / threads);
+    cuda::launch(by_blocks ? scan_by_blocks<T, Out> : scan_by_threads<T, Out>, dim3(blocks), dim3(threads), plan,
+                 static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
+  };
+  dispatch(x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) run(type, std::int64_t{});
+    else run(type, type);
+  });
+}
+
+}  // namespace tandem
