@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/ops_in_place.h>
 #include <tandem/autograd/ops_linear.h>
 #include <tandem/autograd/ops_loss.h>
 #include <tandem/autograd/ops_norm.h>

@@ -96,6 +96,9 @@ class Backend {
   virtual void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                         const Array& grad) = 0;
   virtual void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) = 0;
+  virtual void compare(const CompareOp& op, const Array& x, double number, const Array& y) = 0;
+  // y = condition ? a : b, of any dtype; condition is bool; everything already broadcast to y's shape.
+  virtual void where(const Array& condition, const Array& a, const Array& b, const Array& y) = 0;
   // y has size 1 in the dimensions that are reduced. argmax: one dimension, y is i64.
   virtual void reduce(Reduction op, const Array& x, const Array& y) = 0;
 

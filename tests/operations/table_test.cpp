@@ -159,7 +159,8 @@ TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
   int checked = 0;
   bool has_gradients = false;
   for (const Case& c : cases()) {
-    if (!has(c, "grad_output")) continue;
+    // Special values (infinities, NaN, ties) have no finite differences.
+    if (!has(c, "grad_output") || c.attributes.contains("special")) continue;
     has_gradients = true;
     std::int64_t elements = 0;
     for (const Array& input : c.inputs) elements += input.numel();
@@ -183,6 +184,7 @@ TEST_P(Operation, ComputesIn16Bits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const double tolerance = row().low_tolerance * machine_epsilon(dtype);
     for (const Case& c : cases()) {
+      if (c.attributes.contains("special")) continue;  // many overflow
       std::vector<Array> low, wide;
       bool lowered = false;
       for (const Array& input : c.inputs) {
