@@ -49,6 +49,7 @@ class Saved {
   Saved(const char* operation, Array array)
       : operation_(operation), array_(std::move(array)), version_(array_.storage()->version()) {}
   const Array& get() const;
+  bool is_set() const { return array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
   // Whether the graph alone keeps this memory alive: no Tensor and no view shows it any more.
   bool is_unshared() const { return array_.storage().use_count() == 1; }

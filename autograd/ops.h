@@ -5,6 +5,7 @@
 #include <tandem/autograd/ops_dropout.h>
 #include <tandem/autograd/ops_einsum.h>
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/ops_in_place.h>
 #include <tandem/autograd/ops_index.h>
 #include <tandem/autograd/ops_linear.h>
 #include <tandem/autograd/ops_loss.h>

@@ -133,6 +133,9 @@ class Backend {
   virtual void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                         const Array& grad) = 0;
   virtual void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) = 0;
+  virtual void compare(const CompareOp& op, const Array& x, double number, const Array& y) = 0;
+  // y = condition ? a : b, of any dtype; condition is bool; everything already broadcast to y's shape.
+  virtual void where(const Array& condition, const Array& a, const Array& b, const Array& y) = 0;
   // y has size 1 in the dimensions that are reduced; any dtype.
   virtual void reduce(const Reduction& op, const Array& x, const Array& y) = 0;
   // grad_x = op.derivative(x, y, grad_y), y and grad_y broadcast to x's shape, all of one dtype.

@@ -40,26 +40,32 @@ struct Value {
   }
 };
 
+// grad_y * derivative
+template <class F, class C>
+TANDEM_HOST_DEVICE C chain(C grad_y, C derivative) {
+  if constexpr (selects<F>) return derivative == C(0) ? C(0) : grad_y * derivative;
+  else return grad_y * derivative;
+}
+
 // grad_x from what f saves and grad_y
 template <class F, class T>
 struct UnaryGradient {
   using C = compute_t<T>;
   F f;
   TANDEM_HOST_DEVICE T operator()(T saved, T grad_y) const {
-    return static_cast<T>(static_cast<C>(grad_y) * f.derivative(static_cast<C>(saved)));
+    return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative(static_cast<C>(saved))));
   }
 };
 
-// The gradient of operand 0 or 1 from a, b and grad_y
-template <class F, class T>
+// The gradient of one operand from a, b and grad_y
+template <class F, class T, int operand>
 struct BinaryGradient {
   using C = compute_t<T>;
   F f;
-  int operand;
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad_y) const {
     const C x = static_cast<C>(a), y = static_cast<C>(b);
-    return static_cast<T>(static_cast<C>(grad_y) *
-                          (operand == 0 ? f.derivative_a(x, y) : f.derivative_b(x, y)));
+    if constexpr (operand == 0) return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_a(x, y)));
+    else return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_b(x, y)));
   }
 };
 
@@ -70,7 +76,24 @@ struct Comparison {
   TANDEM_HOST_DEVICE bool operator()(T a, T b) const { return f.value(static_cast<C>(a), static_cast<C>(b)); }
 };
 
+template <class F, class T>
+struct ComparisonWithNumber {
+  using C = compute_t<T>;
+  F f;
+  C number;
+  TANDEM_HOST_DEVICE bool operator()(T x) const { return f.value(static_cast<C>(x), number); }
+};
+
+// condition ? a : b
+struct Choose {
+  template <class Bits>
+  TANDEM_HOST_DEVICE Bits operator()(bool condition, Bits a, Bits b) const {
+    return condition ? a : b;
+  }
+};
+
 // The loops of a device: Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...), any strides.
+// Loops::element_t<T> is the type that f takes and gives for elements of type T.
 namespace elementwise {
 
 template <class Loops>
@@ -88,7 +111,8 @@ template <class Loops>
 void fill(const Array& to, double value) {
   dispatch(to.dtype(), [&](auto type) {
     using T = decltype(type);
-    Loops::template transform<T>(to, Constant<T>{static_cast<T>(static_cast<compute_t<T>>(value))});
+    if constexpr (std::is_same_v<T, bool>) Loops::template transform<T>(to, Constant<T>{value != 0});
+    else Loops::template transform<T>(to, Constant<T>{static_cast<T>(functors::as<compute_t<T>>(value))});
   });
 }
 
@@ -98,10 +122,10 @@ void map(const UnaryOp& op, const Array& x, const Array& y) {
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         const auto run = [&](auto type) {
-          using T = decltype(type);
+          using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<T, T>(x, y, Value<F, T>{f});
         };
-        if constexpr (std::is_same_v<F, functors::Affine>) dispatch_number(x.dtype(), "arithmetic", run);
+        if constexpr (keeps_integers<F>) dispatch_number(x.dtype(), "arithmetic", run);
         else dispatch_floating(x.dtype(), "element-wise operation", run);
       },
       op);
@@ -113,7 +137,7 @@ void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const 
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         dispatch_floating(grad_y.dtype(), "gradient of an element-wise operation", [&](auto type) {
-          using T = decltype(type);
+          using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<T, T>(saved, grad_y, grad_x, UnaryGradient<F, T>{f});
         });
       },
@@ -126,7 +150,7 @@ void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         dispatch_number(y.dtype(), "arithmetic", [&](auto type) {
-          using T = decltype(type);
+          using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<T, T>(a, b, y, Value<F, T>{f});
         });
       },
@@ -140,8 +164,9 @@ void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, c
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         dispatch_floating(grad.dtype(), "gradient of an element-wise operation", [&](auto type) {
-          using T = decltype(type);
-          Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T>{f, operand});
+          using T = typename Loops::template element_t<decltype(type)>;
+          if (operand == 0) Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 0>{f});
+          else Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 1>{f});
         });
       },
       op);
@@ -153,11 +178,38 @@ void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         dispatch(a.dtype(), [&](auto type) {
-          using T = decltype(type);
+          using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<bool, T>(a, b, y, Comparison<F, T>{f});
         });
       },
       op);
+}
+
+template <class Loops>
+void compare(const CompareOp& op, const Array& x, double number, const Array& y) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch_number(x.dtype(), "comparison with a number", [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<bool, T>(
+              x, y, ComparisonWithNumber<F, T>{f, functors::as<compute_t<T>>(number)});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void where(const Array& condition, const Array& a, const Array& b, const Array& y) {
+  const auto choose = [&](auto bits) {
+    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});
+  };
+  switch (size_of(y.dtype())) {
+    case 1: return choose(std::uint8_t{});
+    case 2: return choose(std::uint16_t{});
+    case 4: return choose(std::uint32_t{});
+    default: return choose(std::uint64_t{});
+  }
 }
 
 }  // namespace elementwise

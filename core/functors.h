@@ -3,184 +3,38 @@
 // A unary struct has value(x) and derivative(s), where s is what `saves` names: the input x or the output y, whichever
 // gives the cheaper formula. A binary struct has value(a, b) and the derivatives with respect to a and to b.
 // T is the type computed in: float for f32, bf16 and f16; double for f64; the integer itself.
-// To add one: write the struct, name it in the variant below, give it a line in autograd/ops_elementwise.h and a row in
-// the table of tests.
+// What else a struct may say of itself:
+//   keeps_integers: integers give integers; otherwise they are converted to f32 first
+//   selects:        where the derivative is 0, not even an infinite gradient passes
+// To add one: write the struct in the header of its kind, name it in the variant below, give it a line in
+// autograd/ops_elementwise.h and a row in the table of tests.
 #pragma once
 
-#include <tandem/core/half.h>
+#include <tandem/core/functors/activations.h>
+#include <tandem/core/functors/arithmetic.h>
+#include <tandem/core/functors/comparisons.h>
+#include <tandem/core/functors/powers.h>
 
-#include <cmath>
 #include <variant>
 
 namespace tandem {
 
-enum class Saves { nothing, input, output };
+using UnaryOp = std::variant<
+    functors::Affine, functors::DivideBy, functors::Reciprocal, functors::Square, functors::Abs, functors::Sign,
+    functors::Floor, functors::Ceil, functors::Trunc, functors::Round, functors::Clamp,
+    functors::Power, functors::Cube, functors::Exponential, functors::Exp, functors::Log, functors::Log1p, functors::Sqrt,
+    functors::Rsqrt, functors::Sin, functors::Cos, functors::Erf, functors::Relu, functors::LeakyRelu,
+    functors::Elu, functors::Sigmoid, functors::Tanh, functors::Gelu, functors::GeluTanh, functors::Silu,
+    functors::Softplus, functors::Hardswish>;
+using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Pow,
+                              functors::Maximum, functors::Minimum>;
+using CompareOp =
+    std::variant<functors::Equal, functors::NotEqual, functors::Less, functors::LessEqual, functors::Greater,
+                 functors::GreaterEqual, functors::And, functors::Or, functors::Xor>;
 
-namespace functors {
-
-// x * scale + shift: arithmetic with a number.
-struct Affine {
-  double scale = 1, shift = 0;
-  static constexpr Saves saves = Saves::nothing;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return x * static_cast<T>(scale) + static_cast<T>(shift);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T) const {
-    return static_cast<T>(scale);
-  }
-};
-
-struct Relu {
-  static constexpr Saves saves = Saves::output;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return x < T(0) ? T(0) : x;
-  }  // keeps NaN
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const {
-    return y > T(0) ? T(1) : T(0);
-  }
-};
-
-struct Exp {
-  static constexpr Saves saves = Saves::output;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return std::exp(x);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const {
-    return y;
-  }
-};
-
-struct Log {
-  static constexpr Saves saves = Saves::input;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return std::log(x);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T x) const {
-    return T(1) / x;
-  }
-};
-
-struct Sqrt {
-  static constexpr Saves saves = Saves::output;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return std::sqrt(x);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const {
-    return T(0.5) / y;
-  }
-};
-
-struct Sigmoid {
-  static constexpr Saves saves = Saves::output;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return T(1) / (T(1) + std::exp(-x));
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const {
-    return y * (T(1) - y);
-  }
-};
-
-struct Tanh {
-  static constexpr Saves saves = Saves::output;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T x) const {
-    return std::tanh(x);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative(T y) const {
-    return T(1) - y * y;
-  }
-};
-
-struct Add {
-  static constexpr Saves saves = Saves::nothing;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return a + b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T) const {
-    return T(1);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T, T) const {
-    return T(1);
-  }
-};
-
-struct Sub {
-  static constexpr Saves saves = Saves::nothing;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return a - b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T) const {
-    return T(1);
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T, T) const {
-    return T(-1);
-  }
-};
-
-struct Mul {
-  static constexpr Saves saves = Saves::input;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return a * b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T b) const {
-    return b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T a, T) const {
-    return a;
-  }
-};
-
-struct Div {
-  static constexpr Saves saves = Saves::input;
-  template <class T>
-  TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return a / b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_a(T, T b) const {
-    return T(1) / b;
-  }
-  template <class T>
-  TANDEM_HOST_DEVICE T derivative_b(T a, T b) const {
-    return -a / (b * b);
-  }
-};
-
-// Comparisons give bool and have no derivative.
-struct Equal {
-  template <class T>
-  TANDEM_HOST_DEVICE bool value(T a, T b) const {
-    return a == b;
-  }
-};
-
-}  // namespace functors
-
-using UnaryOp = std::variant<functors::Affine, functors::Relu, functors::Exp, functors::Log, functors::Sqrt,
-                             functors::Sigmoid, functors::Tanh>;
-using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div>;
-using CompareOp = std::variant<functors::Equal>;
+template <class F>
+inline constexpr bool keeps_integers = requires { F::keeps_integers; };
+template <class F>
+inline constexpr bool selects = requires { F::selects; };
 
 }  // namespace tandem

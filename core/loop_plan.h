@@ -21,10 +21,13 @@ struct LoopPlan {
     const Shape& shape = arrays[K - 1]->shape();
     std::array<int, Dims::max_rank> order{};
     int count = 0;
-    for (int i = 0; i < shape.rank(); ++i)
-      if (shape[i] != 1) order[count++] = i;
-    std::stable_sort(order.begin(), order.begin() + count,
-                     [&](int a, int b) { return arrays[K - 1]->strides()[a] > arrays[K - 1]->strides()[b]; });
+    const Strides& walked = arrays[K - 1]->strides();
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (shape[i] == 1) continue;
+      int at = count++;
+      for (; at > 0 && walked[order[at - 1]] < walked[i]; --at) order[at] = order[at - 1];
+      order[at] = i;
+    }
     for (int i = 0; i < count; ++i) {
       std::array<std::int64_t, K> s;
       for (int k = 0; k < K; ++k) s[k] = arrays[k]->strides()[order[i]];

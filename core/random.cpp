@@ -2,6 +2,7 @@
 
 #include <tandem/core/check.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <locale>
@@ -13,6 +14,7 @@ namespace tandem {
 
 void Generator::manual_seed(std::uint64_t seed) {
   engine_.seed(static_cast<std::mt19937::result_type>(seed & 0xffffffffu));
+  next_normal_.reset();
 }
 
 std::uint64_t Generator::next_u64() {
@@ -56,6 +58,7 @@ std::string Generator::state() const {
   std::ostringstream out;
   out.imbue(std::locale::classic());
   out << "mt19937 " << engine_;
+  if (next_normal_) out << " normal " << std::bit_cast<std::uint64_t>(*next_normal_);
   return out.str();
 }
 
@@ -75,6 +78,14 @@ void Generator::set_state(const std::string& state) {
                  " is possible");
     checked << number << ' ';
   }
+  std::optional<double> normal;
+  in.clear();
+  if (std::string word; in >> word) {
+    std::uint64_t bits = 0;
+    if (word == "normal" && in >> bits) normal = std::bit_cast<double>(bits);
+    else ++count;  // something that does not belong here
+  }
+  in.clear();
   TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),
                "generator state: expected \"mt19937\" and ", words + 1,
                " numbers, as Generator::state() gives; found ", count, " numbers in ", state.size(),
@@ -82,6 +93,7 @@ void Generator::set_state(const std::string& state) {
   std::istringstream text(checked.str());
   text.imbue(std::locale::classic());
   text >> engine_;
+  next_normal_ = normal;
 }
 
 Generator& default_generator() {

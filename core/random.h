@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,6 +22,13 @@ class Generator {
   std::uint64_t next_u64();                 // two draws, the high word first
   float uniform(float low, float high);     // 24 random bits, in [low, high)
   double uniform(double low, double high);  // 53 random bits
+  // A whole number in [low, high), from one or (from 2^32 numbers on) two draws modulo their count.
+  std::int64_t integer(std::int64_t low, std::int64_t high);
+  // Standard normal numbers by pairs (Box and Muller, 1958), one at a time: the second of a pair waits for the next call.
+  double normal();
+  // What torch.randn gives: 16 and more in blocks of 16, which have their own logarithm and sine for float; fewer by normal().
+  void fill_normal(float* values, std::int64_t n);
+  void fill_normal(double* values, std::int64_t n);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).
   std::vector<std::int64_t> permutation(std::int64_t n);
 
@@ -30,6 +38,7 @@ class Generator {
 
  private:
   std::mt19937 engine_;
+  std::optional<double> next_normal_;
 };
 
 // This thread's generator: what initialisation draws from. manual_seed(s) is torch.manual_seed(s).

@@ -25,6 +25,8 @@ class CpuBackend final : public Backend {
   void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                 const Array& grad) override;
   void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) override;
+  void compare(const CompareOp& op, const Array& x, double number, const Array& y) override;
+  void where(const Array& condition, const Array& a, const Array& b, const Array& y) override;
 
   // reduce.cpp
   void reduce(const Reduction& op, const Array& x, const Array& y) override;

@@ -2,6 +2,7 @@
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/element_functions.h>
+#include <tandem/core/loop_plan.h>
 
 namespace tandem {
 
@@ -60,21 +61,8 @@ void CpuBackend::copy(const Array& from, const Array& to) {
   elementwise::convert<cpu::Loops>(from, to);
 }
 void CpuBackend::fill(const Array& to, double value) { elementwise::fill<cpu::Loops>(to, value); }
-void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
-  elementwise::map<cpu::Loops>(op, x, y);
-}
-void CpuBackend::map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
-  elementwise::map_grad<cpu::Loops>(op, saved, grad_y, grad_x);
-}
-void CpuBackend::zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
-  elementwise::zip<cpu::Loops>(op, a, b, y);
-}
-void CpuBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b,
-                          const Array& grad_y, const Array& grad) {
-  elementwise::zip_grad<cpu::Loops>(op, operand, a, b, grad_y, grad);
-}
-void CpuBackend::compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) {
-  elementwise::compare<cpu::Loops>(op, a, b, y);
+void CpuBackend::where(const Array& condition, const Array& a, const Array& b, const Array& y) {
+  elementwise::where<cpu::Loops>(condition, a, b, y);
 }
 
 }  // namespace tandem

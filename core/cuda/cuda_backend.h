@@ -32,6 +32,8 @@ class CudaBackend final : public Backend {
   void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                 const Array& grad) override;
   void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) override;
+  void compare(const CompareOp& op, const Array& x, double number, const Array& y) override;
+  void where(const Array& condition, const Array& a, const Array& b, const Array& y) override;
 
   // reduce.cu
   void reduce(const Reduction& op, const Array& x, const Array& y) override;

@@ -72,6 +72,9 @@ void transform(const LoopPlan<sizeof...(In) + 1>& plan, std::int64_t numel, F f,
 
 // For elementwise::map and the others.
 struct Loops {
+  template <class T>
+  using element_t = T;
+
   template <class Out, class F>
   static void transform(const Array& out, F f) {
     cuda::transform(LoopPlan<1>({&out}), out.numel(), f, static_cast<Out*>(out.raw()));
@@ -89,6 +92,11 @@ struct Loops {
   static void transform(const Array& a, const Array& b, const Array& c, const Array& out, F f) {
     cuda::transform(LoopPlan<4>({&a, &b, &c, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
                     pointer<In>(b), pointer<In>(c));
+  }
+  template <class T, class F>
+  static void select(const Array& condition, const Array& a, const Array& b, const Array& out, F f) {
+    cuda::transform(LoopPlan<4>({&condition, &a, &b, &out}), out.numel(), f, static_cast<T*>(out.raw()),
+                    pointer<bool>(condition), pointer<T>(a), pointer<T>(b));
   }
 
  private:

@@ -24,11 +24,7 @@ struct Family {
   const char* name;
   std::vector<Row> (*rows)();
 };
-constexpr Family families[] = {{"attention", attention_rows}, {"elementwise", elementwise_rows},
-                               {"index", index_rows},         {"linear", linear_rows},
-                               {"loss", loss_rows},           {"norm", norm_rows},
-                               {"reduce", reduce_rows},       {"shape", shape_rows},
-                               {"sort", sort_rows},           {"spatial", spatial_rows}};
+constexpr Family families[] = {{"attention", attention_rows}, {"elementwise", elementwise_rows}, {"index", index_rows}, {"linear", linear_rows}, {"loss", loss_rows}, {"norm", norm_rows}, {"reduce", reduce_rows}, {"shape", shape_rows}, {"sort", sort_rows}, {"spatial", spatial_rows}};
 
 const Golden& golden_of(const std::string& family) {
   static std::map<std::string, Golden> loaded;
@@ -161,7 +157,8 @@ TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
   int checked = 0;
   bool has_gradients = false;
   for (const Case& c : cases()) {
-    if (!has(c, "grad_output")) continue;
+    // Special values (infinities, NaN, ties) have no finite differences.
+    if (!has(c, "grad_output") || c.attributes.contains("special")) continue;
     has_gradients = true;
     std::int64_t elements = 0;
     for (const Array& input : c.inputs) elements += input.numel();
@@ -185,6 +182,7 @@ TEST_P(Operation, ComputesIn16Bits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const double tolerance = row().low_tolerance * machine_epsilon(dtype);
     for (const Case& c : cases()) {
+      if (c.attributes.contains("special")) continue;  // many overflow
       std::vector<Array> low, wide;
       bool lowered = false;
       for (const Array& input : c.inputs) {

@@ -1,0 +1,11 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/loops.h>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
+  elementwise::map<cpu::Loops>(op, x, y);
+}
+
+}  // namespace tandem

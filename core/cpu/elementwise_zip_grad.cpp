@@ -1,0 +1,12 @@
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/loops.h>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CpuBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b,
+                          const Array& grad_y, const Array& grad) {
+  elementwise::zip_grad<cpu::Loops>(op, operand, a, b, grad_y, grad);
+}
+
+}  // namespace tandem

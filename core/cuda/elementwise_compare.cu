@@ -1,0 +1,14 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/loops.cuh>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CudaBackend::compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) {
+  elementwise::compare<cuda::Loops>(op, a, b, y);
+}
+void CudaBackend::compare(const CompareOp& op, const Array& x, double number, const Array& y) {
+  elementwise::compare<cuda::Loops>(op, x, number, y);
+}
+
+}  // namespace tandem

@@ -1,0 +1,11 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/loops.cuh>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
+  elementwise::map<cuda::Loops>(op, x, y);
+}
+
+}  // namespace tandem

@@ -1,0 +1,11 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/loops.cuh>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CudaBackend::map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
+  elementwise::map_grad<cuda::Loops>(op, saved, grad_y, grad_x);
+}
+
+}  // namespace tandem

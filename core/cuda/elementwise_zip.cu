@@ -1,0 +1,11 @@
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/loops.cuh>
+#include <tandem/core/element_functions.h>
+
+namespace tandem {
+
+void CudaBackend::zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
+  elementwise::zip<cuda::Loops>(op, a, b, y);
+}
+
+}  // namespace tandem
