@@ -268,8 +268,6 @@ class Backend {
   virtual std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
                                const Array& y) = 0;
 
-  // y = mask ? value : x; mask is bool.
-  virtual void masked_fill(const Array& x, const Array& mask, double value, const Array& y) = 0;
   // y (B, M, N) = x where column - row is at least `diagonal` (keep_upper) or at most that (otherwise), and 0 elsewhere.
   virtual void triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) = 0;
   // Where `mask` (n) bool, dense, is true, in two steps because the caller does not know how often that is. `before` (chunks + 1)

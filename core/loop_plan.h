@@ -65,4 +65,15 @@ struct LoopPlan {
   }
 };
 
+// Where element `index`, row by row, of a view lies; in elements.
+TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int rank, const std::int64_t* shape,
+                                                 const std::int64_t* strides) {
+  std::int64_t offset = 0;
+  for (int d = rank - 1; d >= 0; --d) {
+    offset += index % shape[d] * strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
+
 }  // namespace tandem

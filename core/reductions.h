@@ -175,7 +175,8 @@ struct Extreme {
   // grad: divided by the number of equals.
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
-    if constexpr (of_magnitudes) return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
+    if constexpr (of_magnitudes)
+      return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
     else return x == y || (is_nan(x) && is_nan(y)) ? grad : C(0);
   }
 };
@@ -261,7 +262,8 @@ struct CountNonzero {
   }
 };
 
-using AnyOf = std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
+using AnyOf =
+    std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
 
 // Adds a number to a state, where the operation's parameters have a say in how.
 template <class Op, class State, class T>

@@ -4,6 +4,7 @@
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_exp.h>
+#include <tandem/core/loop_plan.h>
 #include <tandem/core/reductions.h>
 
 #include <algorithm>

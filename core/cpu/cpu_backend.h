@@ -40,7 +40,8 @@ class CpuBackend final : public Backend {
   void cumsum(const Array& x, int dim, bool reversed, const Array& y) override;
 
   // sort.cpp
-  void sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) override;
+  void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
+            const Array& indices) override;
   void scatter(const Array& source, const Array& index, int dim, const Array& target) override;
 
   // matmul.cpp
@@ -120,14 +121,14 @@ class CpuBackend final : public Backend {
   std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;
   std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
                                  const Array& out) override;
-  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) override;
+  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                      const Array& y) override;
 
   // scatter.cpp
   std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
                        const Array& y) override;
 
   // mask.cpp
-  void masked_fill(const Array& x, const Array& mask, double value, const Array& y) override;
   void triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) override;
   void count_true(const Array& mask, const Array& before) override;
   void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) override;

@@ -1,5 +1,6 @@
+#include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/index_positions.h>
-#include <tandem/core/cpu/loops.h>
+#include <tandem/core/cpu/strided_rows.h>
 #include <tandem/core/normalize.h>
 
 #include <algorithm>

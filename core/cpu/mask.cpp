@@ -1,29 +1,10 @@
-#include <tandem/core/cpu/loops.h>
+#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/cpu/parallel.h>
 
 #include <algorithm>
 #include <cstring>
 
 namespace tandem {
-
-void CpuBackend::masked_fill(const Array& x, const Array& mask, double value, const Array& y) {
-  dispatch(x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const T filler = static_cast<T>(static_cast<compute_t<T>>(value));
-    const T* px = static_cast<const T*>(x.raw());
-    const bool* pm = static_cast<const bool*>(mask.raw());
-    T* py = static_cast<T*>(y.raw());
-    cpu::for_each_row<3>({&x, &mask, &y}, [=](const auto& offset, const auto& stride, std::int64_t n) {
-      const T* a = px + offset[0];
-      const bool* m = pm + offset[1];
-      T* b = py + offset[2];
-      if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
-        for (std::int64_t i = 0; i < n; ++i) b[i] = m[i] ? filler : a[i];
-      } else {
-        for (std::int64_t i = 0; i < n; ++i) b[i * stride[2]] = m[i * stride[1]] ? filler : a[i * stride[0]];
-      }
-    });
-  });
-}
 
 void CpuBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) {
   const std::int64_t rows = y.shape()[1], columns = y.shape()[2];
@@ -32,8 +13,10 @@ void CpuBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper
   auto* to = static_cast<std::byte*>(y.raw());
   cpu::parallel_for(y.shape()[0] * rows, y.numel(), [&](std::int64_t r) {
     // The columns before `border` are those of the lower triangle.
-    const std::int64_t border = std::clamp<std::int64_t>(r % rows + diagonal + (keep_upper ? 0 : 1), 0, columns);
-    const std::size_t start = static_cast<std::size_t>(r) * row_bytes, low = static_cast<std::size_t>(border) * bytes;
+    const std::int64_t border =
+        std::clamp<std::int64_t>(r % rows + diagonal + (keep_upper ? 0 : 1), 0, columns);
+    const std::size_t start = static_cast<std::size_t>(r) * row_bytes,
+                      low = static_cast<std::size_t>(border) * bytes;
     const std::size_t kept = keep_upper ? low : 0, kept_end = keep_upper ? row_bytes : low;
     const std::size_t zeroed = keep_upper ? 0 : low, zeroed_end = keep_upper ? low : row_bytes;
     std::memcpy(to + start + kept, from + start + kept, kept_end - kept);

@@ -131,7 +131,6 @@ class CudaBackend final : public Backend {
                        const Array& y) override;
 
   // mask.cu
-  void masked_fill(const Array& x, const Array& mask, double value, const Array& y) override;
   void triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) override;
   void count_true(const Array& mask, const Array& before) override;
   void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) override;

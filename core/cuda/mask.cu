@@ -9,15 +9,6 @@ namespace {
 constexpr int threads = 256;
 constexpr int per_thread = static_cast<int>(Backend::mask_chunk / threads);
 
-template <class T>
-__global__ void masked_fill_elements(LoopPlan<3> plan, std::int64_t numel, T value, const T* x, const bool* mask, T* y) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
-    const auto offset = plan.offsets(i);
-    y[offset[2]] = mask[offset[1]] ? value : x[offset[0]];
-  }
-}
-
 template <class Bits>
 __global__ void keep_triangle(std::int64_t numel, std::int64_t rows, std::int64_t columns, std::int64_t diagonal,
                               bool keep_upper, const Bits* x, Bits* y) {
@@ -97,15 +88,6 @@ __global__ void write_positions(std::int64_t n, Shape shape, const bool* mask, c
 }
 
 }  // namespace
-
-void CudaBackend::masked_fill(const Array& x, const Array& mask, double value, const Array& y) {
-  dispatch(x.dtype(), [&](auto type) {
-    using T = decltype(type);
-    cuda::launch(masked_fill_elements<T>, cuda::blocks_for(y.numel(), threads), dim3(threads),
-                 LoopPlan<3>({&x, &mask, &y}), y.numel(), static_cast<T>(static_cast<compute_t<T>>(value)),
-                 static_cast<const T*>(x.raw()), static_cast<const bool*>(mask.raw()), static_cast<T*>(y.raw()));
-  });
-}
 
 void CudaBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) {
   const auto run = [&]<class Bits>(Bits) {

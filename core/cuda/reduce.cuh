@@ -30,17 +30,6 @@ struct ReducePlan {
   }
 };
 
-// Where element `index`, row by row, of a view lies; in elements.
-TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int rank, const std::int64_t* shape,
-                                                 const std::int64_t* strides) {
-  std::int64_t offset = 0;
-  for (int d = rank - 1; d >= 0; --d) {
-    offset += index % shape[d] * strides[d];
-    index /= shape[d];
-  }
-  return offset;
-}
-
 inline constexpr int reduce_threads = 256;
 inline constexpr std::int64_t many = 132 * 2048;  // threads that fill a large GPU
 
