@@ -43,6 +43,7 @@ struct StateMismatch {
 // same, which wraps it in called() for the profile and the hooks:
 //
 //   struct Attention : nn::Module {
+//     using nn::Module::forward;  // compilers warn of one that is hidden
 //     Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value);
 //     Tensor operator()(const Tensor& q, const Tensor& k, const Tensor& v) {
 //       return called([&] { return forward(q, k, v); });

@@ -91,6 +91,7 @@ struct Backwards : nn::Module {
   nn::Linear& second = add("second", nn::Linear(3, 2));
   nn::Linear& first = add("first", nn::Linear(4, 3));
   nn::Linear& unused = add("unused", nn::Linear(1, 1));
+  using nn::Module::forward;
   Tensor forward(const Tensor& x, const Tensor& y) { return second(first(x) + first(y)); }
 };
 

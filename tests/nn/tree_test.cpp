@@ -91,6 +91,7 @@ TEST(Tree, ToDtypeConvertsWhatIsFloating) {
 
 struct Attention : nn::Module {
   nn::Linear& projection = add("projection", nn::Linear(3, 3));
+  using nn::Module::forward;
   Tensor forward(const Tensor& query, const Tensor& key, double scale) {
     return projection(query) * projection(key) * scale;
   }
