@@ -48,8 +48,8 @@ void check_weight(const Array& x, const Array& weight, const std::optional<Array
   TANDEM_CHECK(!bias || bias->shape() == Shape{out_channels}, operation, ": bias must have shape (",
                out_channels, "), got ", bias ? bias->shape() : Shape{});
   TANDEM_CHECK(weight.device() == x.device() && (!bias || bias->device() == x.device()), operation,
-               ": input is on ", x.device(), ", weight on ", weight.device(),
-               bias ? " and bias on " : "", bias ? bias->device() : Device{});
+               ": input is on ", x.device(), ", weight on ", weight.device(), bias ? " and bias on " : "",
+               bias ? bias->device() : Device{});
 }
 
 void check_groups(std::int64_t groups, const char* operation) {
@@ -118,8 +118,8 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
                    output_padding.w < stride.w,
                operation, ": output_padding ", output_padding,
                " must not be negative and be smaller than the stride ", stride);
-  const auto size = [operation](std::int64_t in, std::int64_t k, std::int64_t s, std::int64_t p, std::int64_t d,
-                       std::int64_t more) {
+  const auto size = [operation](std::int64_t in, std::int64_t k, std::int64_t s, std::int64_t p,
+                                std::int64_t d, std::int64_t more) {
     std::int64_t steps = 0;
     TANDEM_CHECK(!__builtin_mul_overflow(in - 1, s, &steps) && steps < std::int64_t{1} << 61, operation, ": ",
                  in, " elements with stride ", s, " are more than any memory holds");
@@ -128,10 +128,9 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
   const std::int64_t h = size(x.dim(2), kernel.h, stride.h, padding.h, dilation.h, output_padding.h),
                      w = size(x.dim(3), kernel.w, stride.w, padding.w, dilation.w, output_padding.w);
   TANDEM_CHECK(x.dim(2) > 0 && x.dim(3) > 0 && h > 0 && w > 0, operation, ": input ", x.shape(),
-               " with kernel ", kernel, ", stride ", stride, " and padding ", padding, " leaves an output of ",
-               h, 'x', w);
-  Array y =
-      Array::empty_channels_last({x.dim(0), weight.dim(1) * groups, h, w}, x.dtype(), x.device());
+               " with kernel ", kernel, ", stride ", stride, " and padding ", padding,
+               " leaves an output of ", h, 'x', w);
+  Array y = Array::empty_channels_last({x.dim(0), weight.dim(1) * groups, h, w}, x.dtype(), x.device());
   if (y.numel() == 0) return y;
   backend(x.device()).conv2d_grad_input(x.channels_last(), weight.contiguous(), window, y);
   if (bias) add_(y, bias->reshape({1, bias->numel(), 1, 1}));
@@ -148,7 +147,8 @@ Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const c
                         std::int64_t dilation) {
     const std::int64_t beyond = ceil_mode ? stride - 1 : 0;
     std::int64_t outputs = (size + 2 * padding - reach(kernel, dilation) + beyond) / stride + 1;
-    if (ceil_mode && (outputs - 1) * stride >= size + padding) --outputs;  // windows start inside of the image
+    if (ceil_mode && (outputs - 1) * stride >= size + padding)
+      --outputs;  // windows start inside of the image
     return PoolAxis{size, outputs, kernel, stride, padding, dilation};
   };
   return {axis(x.dim(2), window.kernel.h, window.stride.h, window.padding.h, window.dilation.h),

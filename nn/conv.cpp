@@ -30,16 +30,16 @@ Initial draw(const Shape& weight, std::int64_t out_channels, bool with_bias) {
 }  // namespace
 
 Padding::Padding(const char* name) : same_(std::string_view(name) == "same") {
-  TANDEM_CHECK(same_ || std::string_view(name) == "valid", "padding must be a number, \"same\" or \"valid\", got \"",
-               name, '"');
+  TANDEM_CHECK(same_ || std::string_view(name) == "valid",
+               "padding must be a number, \"same\" or \"valid\", got \"", name, '"');
 }
 
 Extent Padding::of(Extent kernel, Extent stride, Extent dilation) const {
   if (!same_) return extent_;
   TANDEM_CHECK(stride == Extent(1), "padding \"same\" needs stride 1, got ", stride);
   const Extent total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
-  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel, " with dilation ",
-               dilation, " would not be the same on both sides; use an odd kernel");
+  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel,
+               " with dilation ", dilation, " would not be the same on both sides; use an odd kernel");
   return {total.h / 2, total.w / 2};
 }
 

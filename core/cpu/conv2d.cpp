@@ -144,7 +144,8 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
-  const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);
+  const Array sum =
+      Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);
   const Array bias_sum = Array::empty({grad_weight.dim(0)}, dtype);
   dispatch_plain(dtype, [&](auto type) {
     using T = decltype(type);

@@ -200,8 +200,8 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
     return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
     const ImageLayout image_desc(x, y);
-    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias),
-                                   image_desc(y), Geometry(window));
+    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)),
+                                   bias_desc(bias), image_desc(y), Geometry(window));
     p.set_primitive(dnnl::convolution_forward(desc));
     p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
     p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
@@ -217,10 +217,12 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
 bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
   if (!supported(grad_y.dtype()) || !supported(weight.dtype())) return false;
   // The bf16 1 x 1 kernel of oneDNN 2.6 gives wrong numbers for an odd number of output channels.
-  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0) return false;
+  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0)
+    return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
     const ImageLayout image_desc(grad_x, grad_y);
-    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_weight(weight, window.groups, type_of(grad_y));
+    const auto x = image_desc(grad_x), y = image_desc(grad_y),
+               w = any_weight(weight, window.groups, type_of(grad_y));
     const Geometry g(window);
     const auto forward = forward_desc(x, w, {}, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
@@ -248,7 +250,8 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
   Plan* plan = plan_for(conv_key(2, x, grad_weight, grad_bias.has_value(), window, grad_y), [&](Plan& p) {
     const ImageLayout image_desc(x, grad_y);
     const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
-    const auto w = any_weight(grad_weight, window.groups, memory::data_type::f32);  // 16-bit inputs, sums and result in f32
+    const auto w = any_weight(grad_weight, window.groups,
+                              memory::data_type::f32);  // 16-bit inputs, sums and result in f32
     const Geometry g(window);
     const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;

@@ -316,7 +316,9 @@ TEST(CudaMaxPool, WindowsOfNothingButPadding) {
 TEST(CudaMaxPool, EmptyBatch) {
   const Array none = Array::empty({0, 3, 4, 4}, DType::f32, cuda);
   const auto pooled = ops::max_pool2d(none, {2, 2, 0, 1});
-  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(), none.shape());
+  EXPECT_EQ(
+      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+      none.shape());
 }
 
 #ifdef TANDEM_EMULATED_CUDA

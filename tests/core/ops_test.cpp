@@ -210,7 +210,9 @@ TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
   EXPECT_EQ(grad.bias.to_vector<float>(), Floats(5, 0));
   const auto pooled = ops::max_pool2d(none, {2, 2, 0, 1});
   EXPECT_EQ(pooled.y.shape(), (Shape{0, 3, 2, 2}));
-  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(), none.shape());
+  EXPECT_EQ(
+      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+      none.shape());
   const BatchNormAffine affine{ops::zeros({3}), ops::ones({3}), ops::ones({3}), ops::zeros({3})};
   for (const bool pool : {false, true}) {
     const auto out = ops::batch_norm_apply(none, affine, {.relu = true, .max_pool_2x2 = pool});
