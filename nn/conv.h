@@ -13,10 +13,10 @@ namespace tandem::nn {
 class Padding {
  public:
   template <std::integral T>
-  Padding(T both) : extent_(both) {}                               // NOLINT: .padding = 2
-  Padding(std::int64_t h, std::int64_t w) : extent_(h, w) {}       // .padding = {1, 2}
-  Padding(Extent extent) : extent_(extent) {}                      // NOLINT
-  Padding(const char* name);                                       // NOLINT: .padding = "same"
+  Padding(T both) : extent_(both) {}                          // NOLINT: .padding = 2
+  Padding(std::int64_t h, std::int64_t w) : extent_(h, w) {}  // .padding = {1, 2}
+  Padding(Extent extent) : extent_(extent) {}                 // NOLINT
+  Padding(const char* name);                                  // NOLINT: .padding = "same"
   Extent of(Extent kernel, Extent stride, Extent dilation) const;
 
  private:
