@@ -1,7 +1,7 @@
 // Autocast: mixed precision. While one lives, the operations that gain from it compute in a 16-bit type.
 //
 // What each operation does (PyTorch's table):
-//   conv2d, linear, matmul                         compute in the lower type
+//   convolutions, linear, matmul                   compute in the lower type
 //   cross_entropy, log_softmax, softmax, exp, log  compute in f32
 //   everything else                                computes in the type of its inputs, mixed inputs in the widest
 // Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.

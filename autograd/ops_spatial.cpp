@@ -16,9 +16,7 @@ namespace {
 // A signal (N, C, L) is an image of height 1: no number moves.
 enum class Kind { image, signal };
 
-Array as_image(const Array& a, Kind kind) {
-  return kind == Kind::signal && a.defined() ? a.unsqueeze(2) : a;
-}
+Array as_image(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.unsqueeze(2) : a; }
 Array as_given(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.squeeze(2) : a; }
 
 // What an option says about the dimensions of the input; `none` is what the height of a signal has.
@@ -57,8 +55,8 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const ProfileRange range(operation);
   check_convolution(input, weight, kind, operation);
   const Tensor x = autocast_low(input);
-  const Window window = window_of(weight, options.stride, options.padding, options.dilation, options.groups,
-                                  kind, operation);
+  const Window window =
+      window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
   const Array y = ops::conv2d(image, kernel, value_of(bias), window);
   return record(operation, {x, weight, bias}, as_given(y, kind),
@@ -83,8 +81,8 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
   const ProfileRange range(operation);
   check_convolution(input, weight, kind, operation);
   const Tensor x = autocast_low(input);
-  const Window window = window_of(weight, options.stride, options.padding, options.dilation, options.groups,
-                                  kind, operation);
+  const Window window =
+      window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
   const Array y = ops::conv_transpose2d(image, kernel, value_of(bias), window,
                                         extent_of(options.output_padding, kind, 0, operation));
@@ -136,7 +134,8 @@ Tensor max_pool(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char*
 Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, Kind kind, const char* operation) {
   const ProfileRange range(operation);
   check_pooled(x, kind, operation);
-  TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
+  TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation,
+               ": divisor_override must not be 0");
   const Window window{extent_of(o.kernel_size, kind, 1, operation),
                       extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
                       extent_of(o.padding, kind, 0, operation), 1};
@@ -212,16 +211,17 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   } else {
     how.factor_h = o.scale_factor->h;
     how.factor_w = o.scale_factor->w;
-    const double h = static_cast<double>(x.dim(2)) * how.factor_h, w = static_cast<double>(x.dim(3)) * how.factor_w;
-    TANDEM_CHECK(how.factor_h > 0 && how.factor_w > 0 && h < 0x1p62 && w < 0x1p62, "interpolate: scale_factor ",
-                 how.factor_h, 'x', how.factor_w, " of input ", x.shape(), " must be positive and finite");
+    const double h = static_cast<double>(x.dim(2)) * how.factor_h,
+                 w = static_cast<double>(x.dim(3)) * how.factor_w;
+    TANDEM_CHECK(how.factor_h > 0 && how.factor_w > 0 && h < 0x1p62 && w < 0x1p62,
+                 "interpolate: scale_factor ", how.factor_h, 'x', how.factor_w, " of input ", x.shape(),
+                 " must be positive and finite");
     size = {static_cast<std::int64_t>(h), static_cast<std::int64_t>(w)};
   }
   const Extent before{x.dim(2), x.dim(3)};
-  return record("interpolate", {x}, ops::resize(x.value(), size, how),
-                [before, how](const Array& grad, Needs) -> Gradients {
-                  return {ops::resize_grad(grad, before, how)};
-                });
+  return record(
+      "interpolate", {x}, ops::resize(x.value(), size, how),
+      [before, how](const Array& grad, Needs) -> Gradients { return {ops::resize_grad(grad, before, how)}; });
 }
 
 }  // namespace tandem

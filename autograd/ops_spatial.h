@@ -19,9 +19,11 @@ struct ConvOptions {
 // weight (O, C / groups, KH, KW), bias (O) or undefined -> (N, O, OH, OW), where
 // OH = (H + 2 * padding - dilation * (KH - 1) - 1) / stride + 1, rounded down. An Error where groups don't divide C and O or
 // the kernel is larger than the padded input.
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
 // weight (O, C / groups, K) -> (N, O, OL)
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
 
 struct ConvTransposeOptions {
   Extent stride = 1;
@@ -56,7 +58,7 @@ struct AvgPoolOptions {
   std::optional<Extent> stride = std::nullopt;  // default: the kernel's size
   Extent padding = 0;                           // zeros
   bool ceil_mode = false;
-  bool count_include_pad = true;                     // whether the zeros of the padding count
+  bool count_include_pad = true;                      // whether the zeros of the padding count
   std::optional<std::int64_t> divisor_override = {};  // divide by this instead
 };
 
@@ -76,10 +78,10 @@ struct ScaleFactor {
   ScaleFactor(double h, double w) : h(h), w(w) {}
 };
 struct InterpolateOptions {
-  std::optional<Extent> size = std::nullopt;  // either this
+  std::optional<Extent> size = std::nullopt;               // either this
   std::optional<ScaleFactor> scale_factor = std::nullopt;  // or this: size = input * factor, rounded down
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;  // bilinear: the centres of the corner pixels, not their corners, stay where they are
+  bool align_corners = false;  // bilinear: the centres of the corner pixels stay where they are
 };
 
 // x (N, C, H, W) in another height and width. nearest also takes u8.

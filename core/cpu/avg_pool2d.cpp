@@ -2,6 +2,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace tandem {
@@ -25,6 +26,34 @@ void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::
   for (int b = 0; b < blocks; ++b) cpu::store<L>(to + b * L, total[b] / divisor);
 }
 
+// The same for all channels and a large window, pixel by pixel as they lie in memory.
+template <class T>
+void average_of_many(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down,
+                     PoolAxis::Taps along, compute_t<T> divisor, T* to) {
+  using C = compute_t<T>;
+  thread_local std::vector<C> sums;
+  sums.assign(static_cast<std::size_t>(2 * channels), C(0));
+  C *const total = sums.data(), *const line = total + channels;
+  for (std::int64_t kh = down.first; kh < down.last; ++kh) {
+    const T* row = image + (down.begin + kh * p.h.dilation) * p.w.size * channels;
+    const auto pixel = [&](std::int64_t kw) { return row + (along.begin + kw * p.w.dilation) * channels; };
+    std::fill_n(line, channels, C(0));
+    std::int64_t kw = along.first;
+    for (; kw + 4 <= along.last; kw += 4) {
+      const T *a = pixel(kw), *b = pixel(kw + 1), *c = pixel(kw + 2), *d = pixel(kw + 3);
+      for (std::int64_t i = 0; i < channels; ++i)
+        line[i] +=
+            (static_cast<C>(a[i]) + static_cast<C>(b[i])) + (static_cast<C>(c[i]) + static_cast<C>(d[i]));
+    }
+    for (; kw < along.last; ++kw) {
+      const T* a = pixel(kw);
+      for (std::int64_t i = 0; i < channels; ++i) line[i] += static_cast<C>(a[i]);
+    }
+    for (std::int64_t i = 0; i < channels; ++i) total[i] += line[i];
+  }
+  for (std::int64_t i = 0; i < channels; ++i) to[i] = static_cast<T>(total[i] / divisor);
+}
+
 }  // namespace
 
 void CpuBackend::avg_pool2d(const Array& x, const Pooling& p, const Array& y) {
@@ -43,6 +72,10 @@ void CpuBackend::avg_pool2d(const Array& x, const Pooling& p, const Array& y) {
         const auto along = p.w.taps(ow);
         const auto divisor = static_cast<C>(p.divisor_of(oh, ow));
         T* to = out + (row * p.w.outputs + ow) * channels;
+        if (channels > wide && down.count() * along.count() >= 64) {
+          average_of_many(image, p, channels, down, along, divisor, to);
+          continue;
+        }
         std::int64_t done = 0;
         for (; done + wide <= channels; done += wide)
           average<wide / 4, 4>(image + done, p, channels, down, along, divisor, to + done);

@@ -1,5 +1,5 @@
-#include <tandem/core/cuda/channels.cuh>
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/channels.cuh>
 
 namespace tandem {
 
@@ -66,8 +66,8 @@ void CudaBackend::avg_pool2d(const Array& x, const Pooling& pooling, const Array
         channels,
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L, sizeof(T),
-                                         1, many);
+          const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L,
+                                         sizeof(T), 1, many);
           cuda::launch(pool<T, L>, tiles.grid, tiles.block, images, channels, pooling,
                        static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
         },

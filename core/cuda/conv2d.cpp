@@ -40,8 +40,8 @@ bool convolve(Convolution kind, const Array& x, const Array& weight, const Array
     return outcome.bias_added;
   }
   detail::fail("conv2d: cuDNN can't convolve ", dtype, ' ', x.shape(), " with ", weight.shape(), ", stride ",
-               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ", window.groups, ": ",
-               outcome.problem);
+               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ",
+               window.groups, ": ", outcome.problem);
 }
 
 }  // namespace

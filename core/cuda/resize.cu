@@ -1,5 +1,5 @@
-#include <tandem/core/cuda/channels.cuh>
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/channels.cuh>
 
 namespace tandem {
 
@@ -127,9 +127,11 @@ void CudaBackend::resize_grad(const Array& grad_y, const Resize& how, const Arra
         grad_x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1, many);
-          cuda::launch(resize_gradient<T, L>, tiles.grid, tiles.block, Axes<compute_t<T>>(grad_x, grad_y, how),
-                       static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
+          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1,
+                                         many);
+          cuda::launch(resize_gradient<T, L>, tiles.grid, tiles.block,
+                       Axes<compute_t<T>>(grad_x, grad_y, how), static_cast<const T*>(grad_y.raw()),
+                       static_cast<T*>(grad_x.raw()));
         },
         grad_y, grad_x);
   });

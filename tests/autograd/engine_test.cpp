@@ -563,8 +563,8 @@ TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
   const Array target = ops::zeros({20}, DType::i64);
   const auto step = [&](int number) {
     const Tensor x(ops::full({20, 1, 28, 28}, number));
-    Tensor y =
-        batch_norm(conv2d(x, w1, {}, {.padding = 2}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
+    Tensor y = batch_norm(conv2d(x, w1, {}, {.padding = 2}), gamma, beta, state,
+                          {.relu = true, .max_pool_2x2 = true});
     y = linear(flatten(y, 1), w2, b2);
     for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) t->zero_grad();
     cross_entropy(y, target).backward();

@@ -246,7 +246,7 @@ TEST(CudaBatchNorm, TakesViewsThatAreNotAligned) {
   expect_same(ops::batch_norm_stats(x).m2, ops::batch_norm_stats(shifted).m2, 16);
   expect_same(ops::batch_norm_apply(x, affine, fusion).y,
               ops::batch_norm_apply(shifted, to(affine, cuda), fusion).y, 64);
-  expect_same(ops::max_pool2d(x, {2, 2, 0, 1}).y, ops::max_pool2d(shifted, {2, 2, 0, 1}).y, 0);
+  expect_same(ops::max_pool2d(x, Window{2, 2, 0, 1}).y, ops::max_pool2d(shifted, Window{2, 2, 0, 1}).y, 0);
 }
 
 // Windows full of equal numbers, of NaN, of numbers that ReLU stops, for each place of them.
@@ -315,8 +315,10 @@ TEST(CudaMaxPool, WindowsOfNothingButPadding) {
 
 TEST(CudaMaxPool, EmptyBatch) {
   const Array none = Array::empty({0, 3, 4, 4}, DType::f32, cuda);
-  const auto pooled = ops::max_pool2d(none, {2, 2, 0, 1});
-  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(), none.shape());
+  const auto pooled = ops::max_pool2d(none, Window{2, 2, 0, 1});
+  EXPECT_EQ(
+      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+      none.shape());
 }
 
 #ifdef TANDEM_EMULATED_CUDA

@@ -207,9 +207,11 @@ TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
   const auto grad = ops::conv2d_grad_weight(none, y, three, 5, true, DType::f32);
   EXPECT_EQ(grad.weight.to_vector<float>(), Floats(5 * 27, 0));
   EXPECT_EQ(grad.bias.to_vector<float>(), Floats(5, 0));
-  const auto pooled = ops::max_pool2d(none, {2, 2, 0, 1});
+  const auto pooled = ops::max_pool2d(none, Window{2, 2, 0, 1});
   EXPECT_EQ(pooled.y.shape(), (Shape{0, 3, 2, 2}));
-  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(), none.shape());
+  EXPECT_EQ(
+      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+      none.shape());
   const BatchNormAffine affine{ops::zeros({3}), ops::ones({3}), ops::ones({3}), ops::zeros({3})};
   for (const bool pool : {false, true}) {
     const auto out = ops::batch_norm_apply(none, affine, {.relu = true, .max_pool_2x2 = pool});
@@ -218,20 +220,20 @@ TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
 }
 
 TEST(Ops, MaxPoolErrors) {
-  EXPECT_ERROR(ops::max_pool2d(counting({3, 4}), {2, 2, 0, 1}), "max_pool2d", "(3, 4)");
-  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}), {2, 2, 2, 1}), "padding 2x2", "2x2");
-  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 1, 4}), {2, 2, 0, 1}), "smaller than the kernel",
+  EXPECT_ERROR(ops::max_pool2d(counting({3, 4}), Window{2, 2, 0, 1}), "max_pool2d", "(3, 4)");
+  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}), Window{2, 2, 2, 1}), "padding 2x2", "2x2");
+  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 1, 4}), Window{2, 2, 0, 1}), "smaller than the kernel",
                "(1, 1, 1, 4)");
-  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}, DType::i64), {2, 2, 0, 1}), "floating", "i64");
+  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}, DType::i64), Window{2, 2, 0, 1}), "floating", "i64");
 }
 
 TEST(Ops, MaxPoolKeepsNanAndTakesTheFirstOfEquals) {
   const Array x = Array::from(Floats{1, NAN, 2, 2, 3, 4, 2, 2}, {1, 1, 2, 4});
-  const auto pooled = ops::max_pool2d(x, {2, 2, 0, 1});
+  const auto pooled = ops::max_pool2d(x, Window{2, 2, 0, 1});
   EXPECT_TRUE(std::isnan(pooled.y.to_vector<float>()[0]));
   EXPECT_EQ(pooled.y.to_vector<float>()[1], 2);
   EXPECT_EQ(pooled.index.to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 0}));
-  const auto infinite = ops::max_pool2d(ops::full({1, 1, 2, 2}, -INFINITY), {3, 2, 1, 1});
+  const auto infinite = ops::max_pool2d(ops::full({1, 1, 2, 2}, -INFINITY), Window{3, 2, 1, 1});
   EXPECT_EQ(infinite.y.to_vector<float>(), Floats(1, -INFINITY));
 }
 

@@ -89,9 +89,9 @@ TEST(Module, InitialWeightsEqualPyTorchsToTheBit) {
     }
     EXPECT_EQ(found, 6);
   }
-  EXPECT_EQ(
-      std::ranges::count_if(golden.arrays(), [](const auto& entry) { return entry.first.starts_with("seed"); }),
-      18);
+  EXPECT_EQ(std::ranges::count_if(golden.arrays(),
+                                  [](const auto& entry) { return entry.first.starts_with("seed"); }),
+            18);
 }
 
 TEST(Module, BatchNormStartsAsPyTorchs) {

@@ -70,7 +70,7 @@ TEST(Pooling, HasPyTorchsShapesAndDefaults) {
   EXPECT_EQ(nn::MaxPool2d(2)(image).shape(), (Shape{2, 4, 4, 4}));
   EXPECT_EQ(nn::MaxPool2d(3, 2, 0, 1, true)(image).shape(), (Shape{2, 4, 4, 4}));
   EXPECT_EQ(nn::MaxPool1d(2)(signal).shape(), (Shape{2, 4, 4}));
-  EXPECT_EQ(nn::AvgPool2d({2, 4})(image).shape(), (Shape{2, 4, 4, 2}));
+  EXPECT_EQ(nn::AvgPool2d(Extent(2, 4))(image).shape(), (Shape{2, 4, 4, 2}));
   EXPECT_EQ(nn::AvgPool1d(3, 1)(signal).shape(), (Shape{2, 4, 7}));
   EXPECT_EQ(nn::AdaptiveAvgPool2d({keep_size, 3})(image).shape(), (Shape{2, 4, 9, 3}));
   EXPECT_EQ(nn::AdaptiveAvgPool1d(5)(signal).shape(), (Shape{2, 4, 5}));

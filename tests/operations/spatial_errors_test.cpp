@@ -29,7 +29,8 @@ TEST(SpatialErrors, Convolutions) {
 
 TEST(SpatialErrors, TransposedConvolutions) {
   const Tensor x(counting({2, 4, 5, 6})), w(counting({4, 3, 3, 3}));
-  EXPECT_ERROR(conv_transpose2d(x, Tensor(counting({3, 4, 3, 3}))), "conv_transpose2d", "4 channels", "wants 3");
+  EXPECT_ERROR(conv_transpose2d(x, Tensor(counting({3, 4, 3, 3}))), "conv_transpose2d", "4 channels",
+               "wants 3");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.groups = 3}), "3 groups", "(2, 4, 5, 6)");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}), "output_padding 2x2", "2x2");
   EXPECT_ERROR(conv_transpose2d(x, w, Tensor(counting({4}))), "bias", "(3)", "(4)");
