@@ -72,8 +72,9 @@ class Array {
   Array movedim(std::int64_t from, std::int64_t to) const;
   // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the nearest.
   Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
-  Array narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;  // Error where that is outside
-  Array select(std::int64_t dim, std::int64_t index) const;                       // drops `dim`
+  Array narrow(std::int64_t dim, std::int64_t start,
+               std::int64_t length) const;                   // Error where that is outside
+  Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
   Array expand(const Shape& shape) const;  // repeats size-1 dimensions by stride 0; -1 keeps a size
   Array squeeze() const;                   // drops all dimensions of size 1
   Array squeeze(std::int64_t dim) const;   // drops `dim` where its size is 1

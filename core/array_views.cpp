@@ -162,10 +162,10 @@ Array Array::movedim(std::int64_t from, std::int64_t to) const {
   const int source = normalize_dim(from, rank()), target = normalize_dim(to, rank());
   Dims order;
   for (int i = 0; i < rank(); ++i)
-    order.push_back(i == target                ? source
+    order.push_back(i == target                                                    ? source
                     : i < std::min(source, target) || i > std::max(source, target) ? i
-                    : source < target          ? i + 1
-                                               : i - 1);
+                    : source < target                                              ? i + 1
+                                                                                   : i - 1);
   return permute(order);
 }
 
@@ -187,8 +187,8 @@ Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::
 Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
   const int d = normalize_dim(dim, rank());
   const std::int64_t first = start < 0 ? start + shape_[d] : start;
-  TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first, "narrow: ",
-               length, " from ", start, " on are not all in dimension ", d, " of ", shape_);
+  TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first,
+               "narrow: ", length, " from ", start, " on are not all in dimension ", d, " of ", shape_);
   return slice(d, first, first + length);
 }
 
@@ -266,7 +266,8 @@ Array Array::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2)
   Strides strides = without(strides_, both);
   shape.push_back(std::min(rows, columns));
   strides.push_back(strides_[a] + strides_[b]);
-  const std::int64_t first = std::min(rows, columns) > 0 ? (offset < 0 ? -offset : offset) * strides_[static_cast<int>(skipped)] : 0;
+  const std::int64_t first =
+      std::min(rows, columns) > 0 ? (offset < 0 ? -offset : offset) * strides_[static_cast<int>(skipped)] : 0;
   return Array(storage_, shape, strides, offset_ + first, dtype_);
 }
 

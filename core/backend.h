@@ -161,7 +161,8 @@ class Backend {
   // `index` is contiguous, or a contiguous (N) along `dim` that is repeated over the other dimensions by stride 0. Adding
   // takes f32, f64, i64 and i32. Returns a position in memory of an index that is outside of x's (y's) `dim`, the first on the
   // CPU, or -1, as cross_entropy does; `of` names the caller in the error of a device that finds it later.
-  virtual std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) = 0;
+  virtual std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                              const Array& y) = 0;
   virtual std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
                                const Array& y) = 0;
 

@@ -40,7 +40,8 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   std::size_t number = 0;
   for (const Array& x : inputs) {
     dtype = promote(dtype, x.dtype());
-    TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ", x.device());
+    TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ",
+                 x.device());
     TANDEM_CHECK(x.rank() > 0, "cat: array ", number, " is a scalar; stack joins scalars");
     if (!first && !is_skipped(x)) first = &x;
     ++number;
@@ -57,8 +58,8 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
     if (!is_skipped(x)) {
       Shape expected = first->shape();
       if (x.rank() == expected.rank()) expected[d] = x.shape()[d];
-      TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ", first->shape(),
-                   "; all sizes but that of dimension ", d, " must be equal");
+      TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ",
+                   first->shape(), "; all sizes but that of dimension ", d, " must be equal");
       shape[d] += x.shape()[d];
     }
     ++number;
@@ -81,8 +82,8 @@ Array stack(std::span<const Array> inputs, std::int64_t dim) {
   std::vector<Array> rows;
   rows.reserve(inputs.size());
   for (const Array& x : inputs) {
-    TANDEM_CHECK(x.shape() == inputs[0].shape(), "stack: array ", rows.size(), " is ", x.shape(), ", the first ",
-                 inputs[0].shape(), "; all shapes must be equal");
+    TANDEM_CHECK(x.shape() == inputs[0].shape(), "stack: array ", rows.size(), " is ", x.shape(),
+                 ", the first ", inputs[0].shape(), "; all shapes must be equal");
     rows.push_back(x.unsqueeze(dim));
   }
   return cat(rows, dim);
@@ -97,8 +98,9 @@ struct Sides {
 // Of each dimension of `shape`. Checks that there is enough to mirror or to go round.
 std::array<Sides, Dims::max_rank> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
   const auto pairs = static_cast<int>(padding.size() / 2);
-  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.rank()), "pad: needs ",
-               "two numbers for each dimension from the last one on, got ", padding.size(), " for ", shape);
+  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.rank()),
+               "pad: needs ", "two numbers for each dimension from the last one on, got ", padding.size(),
+               " for ", shape);
   std::array<Sides, Dims::max_rank> sides;
   for (int i = 0; i < pairs; ++i) {
     const int d = shape.rank() - 1 - i;
@@ -107,17 +109,21 @@ std::array<Sides, Dims::max_rank> sides_of(const Shape& shape, const Padding& pa
     sides[static_cast<std::size_t>(d)] = s;
     if (mode == PadMode::constant) {
       const std::int64_t padded = sum_of_sizes(sum_of_sizes(size, s.before, "pad"), s.after, "pad");
-      TANDEM_CHECK(padded >= 0 && s.before >= -size && s.after >= -size, "pad: ", s.before, " before and ", s.after,
-                   " after leave nothing of dimension ", d, " of ", shape);
+      TANDEM_CHECK(padded >= 0 && s.before >= -size && s.after >= -size, "pad: ", s.before, " before and ",
+                   s.after, " after leave nothing of dimension ", d, " of ", shape);
       continue;
     }
-    const std::int64_t most = mode == PadMode::reflect ? std::max<std::int64_t>(size - 1, 0) : mode == PadMode::circular ? size : Array::to_end;
-    const char* rule = mode == PadMode::reflect ? "; a reflection needs less than the size" : "; circular takes no more than the size";
-    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only a constant takes negative numbers, got ", s.before, " and ",
-                 s.after, " for dimension ", d, " of ", shape);
+    const std::int64_t most = mode == PadMode::reflect    ? std::max<std::int64_t>(size - 1, 0)
+                              : mode == PadMode::circular ? size
+                                                          : Array::to_end;
+    const char* rule = mode == PadMode::reflect ? "; a reflection needs less than the size"
+                                                : "; circular takes no more than the size";
+    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only a constant takes negative numbers, got ", s.before,
+                 " and ", s.after, " for dimension ", d, " of ", shape);
     TANDEM_CHECK(s.before <= most && s.after <= most, "pad: ", s.before, " before and ", s.after,
                  " after are too many for dimension ", d, " of ", shape, rule);
-    TANDEM_CHECK(size > 0 || (s.before == 0 && s.after == 0), "pad: dimension ", d, " of ", shape, " has no edge");
+    TANDEM_CHECK(size > 0 || (s.before == 0 && s.after == 0), "pad: dimension ", d, " of ", shape,
+                 " has no edge");
     sum_of_sizes(sum_of_sizes(size, s.before, "pad"), s.after, "pad");
   }
   return sides;
@@ -137,9 +143,7 @@ void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, Pa
       f(low, y.narrow(d, size, s.before));
       f(high, y.narrow(d, s.before, s.after));
       break;
-    default:
-      f(low, y.narrow(d, s.before, 1));
-      f(high, y.narrow(d, s.before + size - 1, 1));
+    default: f(low, y.narrow(d, s.before, 1)); f(high, y.narrow(d, s.before + size - 1, 1));
   }
 }
 
@@ -151,11 +155,13 @@ Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_rank>& 
 }
 
 // Where x lies in y, without what is cut off it.
-std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_rank>& sides) {
+std::pair<Array, Array> overlap(const Array& x, const Array& y,
+                                const std::array<Sides, Dims::max_rank>& sides) {
   Array in_x = x, in_y = y;
   for (int d = 0; d < x.rank(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
-    const std::int64_t cut_before = std::max<std::int64_t>(-s.before, 0), cut_after = std::max<std::int64_t>(-s.after, 0);
+    const std::int64_t cut_before = std::max<std::int64_t>(-s.before, 0),
+                       cut_after = std::max<std::int64_t>(-s.after, 0);
     const std::int64_t left = std::max<std::int64_t>(x.shape()[d] - cut_before - cut_after, 0);
     // Nothing is left of x where only padding is.
     in_x = in_x.narrow(d, left > 0 ? cut_before : 0, left);
@@ -186,13 +192,15 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
     if (done.shape()[d] == shape[d]) continue;
     Array wider = y;
     for (int e = d + 1; e < x.rank(); ++e)
-      wider = wider.narrow(e, std::max<std::int64_t>(sides[static_cast<std::size_t>(e)].before, 0), middle.shape()[e]);
+      wider = wider.narrow(e, std::max<std::int64_t>(sides[static_cast<std::size_t>(e)].before, 0),
+                           middle.shape()[e]);
     if (mode == PadMode::constant) {
       const std::int64_t before = std::max<std::int64_t>(s.before, 0), end = before + middle.shape()[d];
       for (const Array& side : {wider.narrow(d, 0, before), wider.narrow(d, end, shape[d] - end)})
         if (side.numel() > 0) backend(y.device()).fill(side, value);
     } else {
-      for_both_sides(wider, d, x.shape()[d], s, mode, write);
+      for_both_sides(wider, d, x.shape()[d], s, mode,
+                     [](const Array& outside, const Array& inside) { write(inside, outside); });
     }
     done = wider;
   }
@@ -212,7 +220,8 @@ Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, Pa
     const Sides& s = sides[static_cast<std::size_t>(d)];
     if (s.before == 0 && s.after == 0) continue;
     for_both_sides(rest, d, shape[d], s, mode, [&](const Array& outside, Array inside) {
-      if (outside.numel() > 0) add_(inside, mode == PadMode::replicate ? sum_to(outside, inside.shape()) : outside);
+      if (outside.numel() > 0)
+        add_(inside, mode == PadMode::replicate ? sum_to(outside, inside.shape()) : outside);
     });
     rest = rest.narrow(d, s.before, shape[d]);
   }
@@ -347,7 +356,8 @@ Array triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const cha
   const std::int64_t rows = x.dim(-2), columns = x.dim(-1);
   const Shape matrices{x.numel() / (rows * columns), rows, columns};
   backend(x.device())
-      .triangle(x.contiguous().reshape(matrices), std::clamp(diagonal, -rows, columns), keep_upper, y.reshape(matrices));
+      .triangle(x.contiguous().reshape(matrices), std::clamp(diagonal, -rows, columns), keep_upper,
+                y.reshape(matrices));
   return y;
 }
 

@@ -32,7 +32,9 @@ struct Step {
 template <class T, class F>
 std::int64_t scatter_with(const Array& source, int dim, const Array& index, const Array& y, F f) {
   const Shape& shape = index.shape();
-  const auto step = [&](int d) { return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]}; };
+  const auto step = [&](int d) {
+    return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]};
+  };
   const Step along = step(dim);
   Step line;
   std::array<Step, Dims::max_rank> others;

@@ -101,7 +101,8 @@ __global__ void gather_whole_rows(RowsPlan plan, const cuda::Pack<Bits, width>* 
                                   cuda::Pack<Bits, width>* y, IndexFault* fault) {
   const std::int64_t total = plan.outer * plan.n * plan.size;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total;
+       i += step) {
     const std::int64_t row = i / plan.size, position = row % plan.n, wanted = index[position];
     if (cuda::is_inside(wanted, plan.count))
       y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
@@ -115,7 +116,8 @@ __global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64
                                 IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
+       i += step) {
     const auto offset = plan.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
@@ -157,7 +159,8 @@ void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of,
 
 }  // namespace
 
-std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) {
+std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                                 const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
   switch (size_of(x.dtype())) {
     case 1: gather_bits<std::uint8_t>(x, dim, index, of, y, fault); break;
