@@ -50,8 +50,8 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
 
 // `size`: of a row, in numbers of type In.
 template <class In, class Out, int width, class F>
-void gather(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f,
-            IndexFault* fault) {
+void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f,
+                 IndexFault* fault) {
   const GatherPlan plan{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()),
                         index.numel()};
   cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(plan.n * plan.size, threads), dim3(threads),
@@ -67,7 +67,7 @@ std::int64_t CudaBackend::gather_rows(const Array& rows, const Array& index, con
   const auto as = [&]<class Bits, int width>() {
     constexpr auto unit = static_cast<std::int64_t>(sizeof(Bits));
     if (bytes % unit != 0 || !fits<Bits, Bits>(bytes / unit, rows.raw(), out.raw(), width)) return false;
-    gather<Bits, Bits, width>(bytes / unit, rows, index, out, Keep{}, fault);
+    launch_rows<Bits, Bits, width>(bytes / unit, rows, index, out, Keep{}, fault);
     return true;
   };
   as.operator()<std::uint64_t, 2>() || as.operator()<std::uint64_t, 1>() ||
@@ -82,8 +82,8 @@ std::int64_t CudaBackend::gather_normalized(const Array& rows, const Array& inde
   IndexFault* fault = cuda::fault_of(index_);
   const Normalize normalize{mean, std};
   if (fits<std::uint8_t, float>(size, rows.raw(), out.raw(), 4))
-    gather<std::uint8_t, float, 4>(size, rows, index, out, normalize, fault);
-  else gather<std::uint8_t, float, 1>(size, rows, index, out, normalize, fault);
+    launch_rows<std::uint8_t, float, 4>(size, rows, index, out, normalize, fault);
+  else launch_rows<std::uint8_t, float, 1>(size, rows, index, out, normalize, fault);
   return -1;
 }
 
