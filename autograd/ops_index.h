@@ -24,7 +24,8 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double val
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source);
 // A copy of x whose slice index[j] along `dim` has alpha times slice j of source added. source has x's shape except that `dim`
 // has the size of `index` (N).
-Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source, double alpha = 1);
+Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source,
+                 double alpha = 1);
 
 // x with `value` where `mask` (bool) is true; they broadcast.
 Tensor masked_fill(const Tensor& x, const Array& mask, double value);

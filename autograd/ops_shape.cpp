@@ -166,11 +166,12 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::in
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim) {
   const ProfileRange range("split");
   const std::int64_t whole = x.dim(dim);
-  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ", dim,
-               " of ", x.shape());
+  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ",
+               dim, " of ", x.shape());
   const std::int64_t count = whole == 0 ? 1 : (whole - 1) / size + 1;
-  return parts_of("split", x, count,
-                  [=](const Array& all, std::int64_t i) { return all.slice(dim, i * size, i < count - 1 ? (i + 1) * size : whole); });
+  return parts_of("split", x, count, [=](const Array& all, std::int64_t i) {
+    return all.slice(dim, i * size, i < count - 1 ? (i + 1) * size : whole);
+  });
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
@@ -181,8 +182,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
                  " on are not all in dimension ", dim, " of ", x.shape());
     starts.push_back(starts.back() + size);
   }
-  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes make ", starts.back(), ", dimension ", dim, " of ",
-               x.shape(), " has ", x.dim(dim));
+  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes make ", starts.back(), ", dimension ", dim,
+               " of ", x.shape(), " has ", x.dim(dim));
   return parts_of("split", x, static_cast<std::int64_t>(sizes.size()),
                   [dim, starts = std::make_shared<const std::vector<std::int64_t>>(std::move(starts))](
                       const Array& all, std::int64_t i) {
@@ -233,7 +234,8 @@ Tensor stack(std::span<const Tensor> inputs, std::int64_t dim) {
                 [dim, count = inputs.size()](const Array& grad, Needs needs) {
                   Gradients gradients(count);
                   for (std::size_t i = 0; i < count; ++i)
-                    if (needs[static_cast<int>(i)]) gradients[i] = grad.select(dim, static_cast<std::int64_t>(i));
+                    if (needs[static_cast<int>(i)])
+                      gradients[i] = grad.select(dim, static_cast<std::int64_t>(i));
                   return gradients;
                 });
 }
@@ -263,9 +265,9 @@ Tensor flip(const Tensor& x, const Dims& dims) {
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {
   const ProfileRange range("repeat");
-  return made_from("repeat", x, ops::repeat(x.value(), repeats), [before = x.shape(), repeats](const Array& grad) {
-    return ops::repeat_grad(grad, before, repeats);
-  });
+  return made_from(
+      "repeat", x, ops::repeat(x.value(), repeats),
+      [before = x.shape(), repeats](const Array& grad) { return ops::repeat_grad(grad, before, repeats); });
 }
 
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim) {

@@ -11,7 +11,7 @@
 namespace tandem {
 
 // Views.
-Tensor view(const Tensor& x, const Shape& shape);     // one size may be -1; Error where no view can express it
+Tensor view(const Tensor& x, const Shape& shape);  // one size may be -1; Error where no view can express it
 Tensor reshape(const Tensor& x, const Shape& shape);  // the same; copies there
 Tensor flatten(const Tensor& x, std::int64_t from_dim = 0, std::int64_t to_dim = -1);
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes);  // one size may be -1

@@ -263,10 +263,12 @@ Array true_positions(const Array& mask, const Shape& shape) {
 
 }  // namespace
 
-Array nonzero(const Array& x) { return true_positions(x.to(DType::boolean).reshape({-1}), x.shape()); }
+Array nonzero(const Array& x) {
+  return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), x.shape());
+}
 
 Array flat_nonzero(const Array& x) {
-  return true_positions(x.to(DType::boolean).reshape({-1}), {x.numel()}).reshape({-1});
+  return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), {x.numel()}).reshape({-1});
 }
 
 Array one_hot(const Array& index, std::int64_t num_classes) {

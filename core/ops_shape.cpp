@@ -199,7 +199,8 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
       for (const Array& side : {wider.narrow(d, 0, before), wider.narrow(d, end, shape[d] - end)})
         if (side.numel() > 0) backend(y.device()).fill(side, value);
     } else {
-      for_both_sides(wider, d, x.shape()[d], s, mode, write);
+      for_both_sides(wider, d, x.shape()[d], s, mode,
+                     [](const Array& outside, const Array& inside) { write(inside, outside); });
     }
     done = wider;
   }

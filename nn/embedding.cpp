@@ -28,7 +28,8 @@ Array standard_normal(const Shape& shape, Generator& generator) {
   };
   const auto transform = [](float* sixteen) {
     for (int i = 0; i < 8; ++i) {
-      const float radius = std::sqrt(-2 * std::log(1 - sixteen[i])), angle = static_cast<float>(circle) * sixteen[i + 8];
+      const float radius = std::sqrt(-2 * std::log(1 - sixteen[i])),
+                  angle = static_cast<float>(circle) * sixteen[i + 8];
       sixteen[i] = radius * std::cos(angle);
       sixteen[i + 8] = radius * std::sin(angle);
     }
@@ -48,10 +49,11 @@ Array standard_normal(const Shape& shape, Generator& generator) {
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
                      std::optional<std::int64_t> padding_idx)
     : padding_idx(padding_idx) {
-  TANDEM_CHECK(num_embeddings > 0 && embedding_dim > 0, "Embedding: sizes must be positive, got ", num_embeddings,
-               " and ", embedding_dim);
+  TANDEM_CHECK(num_embeddings > 0 && embedding_dim > 0, "Embedding: sizes must be positive, got ",
+               num_embeddings, " and ", embedding_dim);
   TANDEM_CHECK(!padding_idx || (-num_embeddings <= *padding_idx && *padding_idx < num_embeddings),
-               "Embedding: padding_idx ", padding_idx.value_or(0), " is none of the ", num_embeddings, " rows");
+               "Embedding: padding_idx ", padding_idx.value_or(0), " is none of the ", num_embeddings,
+               " rows");
   Array values = standard_normal({num_embeddings, embedding_dim}, default_generator());
   if (padding_idx) values.select(0, *padding_idx).fill(0);
   weight = add_parameter("weight", std::move(values));

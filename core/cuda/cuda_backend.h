@@ -124,7 +124,8 @@ class CudaBackend final : public Backend {
   std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;
   std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
                                  const Array& out) override;
-  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) override;
+  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                      const Array& y) override;
 
   // scatter.cu
   std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,

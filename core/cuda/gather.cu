@@ -50,8 +50,8 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
 
 // `size`: of a row, in numbers of type In.
 template <class In, class Out, int width, class F>
-void gather(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f,
-            IndexFault* fault) {
+void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f,
+                 IndexFault* fault) {
   const GatherPlan plan{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()),
                         index.numel()};
   cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(plan.n * plan.size, threads), dim3(threads),
@@ -67,7 +67,7 @@ std::int64_t CudaBackend::gather_rows(const Array& rows, const Array& index, con
   const auto as = [&]<class Bits, int width>() {
     constexpr auto unit = static_cast<std::int64_t>(sizeof(Bits));
     if (bytes % unit != 0 || !fits<Bits, Bits>(bytes / unit, rows.raw(), out.raw(), width)) return false;
-    gather<Bits, Bits, width>(bytes / unit, rows, index, out, Keep{}, fault);
+    launch_rows<Bits, Bits, width>(bytes / unit, rows, index, out, Keep{}, fault);
     return true;
   };
   as.operator()<std::uint64_t, 2>() || as.operator()<std::uint64_t, 1>() ||
@@ -82,8 +82,8 @@ std::int64_t CudaBackend::gather_normalized(const Array& rows, const Array& inde
   IndexFault* fault = cuda::fault_of(index_);
   const Normalize normalize{mean, std};
   if (fits<std::uint8_t, float>(size, rows.raw(), out.raw(), 4))
-    gather<std::uint8_t, float, 4>(size, rows, index, out, normalize, fault);
-  else gather<std::uint8_t, float, 1>(size, rows, index, out, normalize, fault);
+    launch_rows<std::uint8_t, float, 4>(size, rows, index, out, normalize, fault);
+  else launch_rows<std::uint8_t, float, 1>(size, rows, index, out, normalize, fault);
   return -1;
 }
 
@@ -101,7 +101,8 @@ __global__ void gather_whole_rows(RowsPlan plan, const cuda::Pack<Bits, width>* 
                                   cuda::Pack<Bits, width>* y, IndexFault* fault) {
   const std::int64_t total = plan.outer * plan.n * plan.size;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total;
+       i += step) {
     const std::int64_t row = i / plan.size, position = row % plan.n, wanted = index[position];
     if (cuda::is_inside(wanted, plan.count))
       y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
@@ -115,7 +116,8 @@ __global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64
                                 IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
+       i += step) {
     const auto offset = plan.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
@@ -157,7 +159,8 @@ void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of,
 
 }  // namespace
 
-std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) {
+std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
+                                 const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
   switch (size_of(x.dtype())) {
     case 1: gather_bits<std::uint8_t>(x, dim, index, of, y, fault); break;

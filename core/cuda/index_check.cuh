@@ -23,8 +23,8 @@ __device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPos
 }
 
 // For any thread that finds a wrong index: the first that comes writes the note.
-__device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position, std::int64_t index,
-                                std::int64_t count) {
+__device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position,
+                                std::int64_t index, std::int64_t count) {
   static_assert(sizeof(IndexFault::Of) == sizeof(unsigned long long));
   auto* claim = reinterpret_cast<unsigned long long*>(&fault->of);
   if (atomicCAS(claim, 0ULL, static_cast<unsigned long long>(of)) != 0ULL) return;
@@ -33,6 +33,8 @@ __device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64
   fault->count = count;
 }
 
-inline TANDEM_HOST_DEVICE bool is_inside(std::int64_t index, std::int64_t count) { return index >= 0 && index < count; }
+inline TANDEM_HOST_DEVICE bool is_inside(std::int64_t index, std::int64_t count) {
+  return index >= 0 && index < count;
+}
 
 }  // namespace tandem::cuda

@@ -14,7 +14,10 @@ using testing::counting;
 
 TEST(Embedding, StartsFromPyTorchsNumbers) {
   // torch.manual_seed(0); torch.nn.Embedding(5, 4).weight; torch.nn.Embedding(2, 3).weight
-  const std::vector<float> twenty{-1.12584f, -1.15236f, -0.2505786f, -0.4338788f, 0.5988395f, -1.555095f, -0.3413604f, 1.853006f, 0.4680964f, -0.1577124f, 1.44366f, 0.2660494f, 1.389366f, 1.586334f, 0.9462984f, -0.8436767f, 0.9318266f, 1.259009f, 2.004981f, 0.0537369f};
+  const std::vector<float> twenty{-1.12584f,   -1.15236f,   -0.2505786f, -0.4338788f, 0.5988395f,
+                                  -1.555095f,  -0.3413604f, 1.853006f,   0.4680964f,  -0.1577124f,
+                                  1.44366f,    0.2660494f,  1.389366f,   1.586334f,   0.9462984f,
+                                  -0.8436767f, 0.9318266f,  1.259009f,   2.004981f,   0.0537369f};
   const std::vector<float> six{-0.8919953f, -1.509108f, 0.3703935f, 1.456503f, 0.9398099f, 0.7748488f};
   manual_seed(0);
   const auto large = nn::Embedding(5, 4).weight.value().to_vector<float>();
@@ -30,9 +33,11 @@ TEST(Embedding, LooksUpAndLearns) {
   const Array index = Array::from(std::vector<std::int64_t>{1, 4, 4, 0}, {2, 2});
   const Tensor y = table(index);
   ASSERT_EQ(y.shape(), (Shape{2, 2, 3}));
-  EXPECT_EQ(y.value().select(0, 1).select(0, 0).to_vector<float>(), table.weight.value().select(0, 4).to_vector<float>());
+  EXPECT_EQ(y.value().select(0, 1).select(0, 0).to_vector<float>(),
+            table.weight.value().select(0, 4).to_vector<float>());
   y.backward({.gradient = counting({2, 2, 3})});
-  EXPECT_EQ(table.weight.grad().to_vector<float>(), (std::vector<float>{9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 11, 13}));
+  EXPECT_EQ(table.weight.grad().to_vector<float>(),
+            (std::vector<float>{9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 11, 13}));
   EXPECT_ERROR(nn::Embedding(5, 3, 5), "padding_idx 5", "5 rows");
   EXPECT_ERROR(nn::Embedding(0, 3), "positive");
   EXPECT_ERROR(table(counting({2})), "embedding", "i64 or i32", "f32");

@@ -21,10 +21,11 @@ std::vector<Row> index_rows() {
        }},
       // A fuzzer's indices are not all different, and which value stays is not said.
       {.op = "scatter",
-       .function = [](Call& c) {
-         return c.has("value") ? scatter(c.in[0], dim_of(c), c.in[1].value(), c.get<double>("value"))
-                               : scatter(c.in[0], dim_of(c), c.in[1].value(), c.in[2]);
-       },
+       .function =
+           [](Call& c) {
+             return c.has("value") ? scatter(c.in[0], dim_of(c), c.in[1].value(), c.get<double>("value"))
+                                   : scatter(c.in[0], dim_of(c), c.in[1].value(), c.in[2]);
+           },
        .is_fuzzed = false},
       {"scatter_add", [](Call& c) { return scatter_add(c.in[0], dim_of(c), c.in[1].value(), c.in[2]); }},
       {"index_add",
@@ -33,7 +34,9 @@ std::vector<Row> index_rows() {
        }},
       {"masked_fill", [](Call& c) { return masked_fill(c.in[0], c.in[1].value(), c.get<double>("value")); }},
       {"masked_select", [](Call& c) { return masked_select(c.in[0], c.in[1].value()); }},
-      {.op = "nonzero", .function = [](Call& c) { return Tensor(nonzero(c.in[0].value())); }, .low_inputs = 0},
+      {.op = "nonzero",
+       .function = [](Call& c) { return Tensor(nonzero(c.in[0].value())); },
+       .low_inputs = 0},
       {"one_hot",
        [](Call& c) { return Tensor(one_hot(c.in[0].value(), c.get<std::int64_t>("num_classes"))); }},
       {"embedding",
