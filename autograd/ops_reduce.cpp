@@ -69,18 +69,20 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
   return record(name, {x}, y.value,
                 [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
                   const Array& kept = out;
-                  const Array& values = in;
+                  // A mean in 16 bits would be too coarse to subtract.
+                  const DType dtype = promote(kept.dtype(), DType::f32);
+                  const Array values = in.get().to(dtype);
                   const double count =
                       static_cast<double>(values.numel()) / static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
-                  const double freedom = std::max(0.0, count - correction);
-                  Array of_var = scaled(grad.reshape(kept.shape()), (root ? 1 : 2) / freedom);
+                  const double freedom = count - correction;
+                  Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
                   // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
                   if (root) {
-                    const Array one = ops::ones({}, grad.dtype(), grad.device());
+                    const Array one = ops::ones({}, dtype, grad.device());
                     of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
                   }
                   const Array mean = ops::reduce(Reduction::mean, values, dims, true);
-                  return {ops::reduce_grad(reductions::Var{}, values, mean, of_var)};
+                  return {ops::reduce_grad(reductions::Var{}, values, mean, of_var).to(grad.dtype())};
                 });
 }
 
