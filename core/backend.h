@@ -107,7 +107,8 @@ class Backend {
   virtual void cumsum(const Array& x, int dim, bool reversed, const Array& y) = 0;
   // The first k of each row of x (rows, n), sorted; equals in the order of their positions; a NaN is the largest. values and
   // indices (i64) are (rows, k). All dense.
-  virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) = 0;
+  virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
+                    const Array& indices) = 0;
   // target[..., index[i], ...] = source[i] along `dim`; the indices of a line differ from each other and are valid. All dense.
   virtual void scatter(const Array& source, const Array& index, int dim, const Array& target) = 0;
 

@@ -87,7 +87,7 @@ struct ExtremeMagnitude : Extreme<T, largest> {
 
 // Welford's mean and sum of squared deviations from it; merged by Chan's formula.
 template <class T>
-struct Moments {
+struct Spread {
   double count = 0, mean = 0, m2 = 0;
   TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
     const double v = static_cast<compute_t<T>>(value), delta = v - mean;
@@ -95,7 +95,7 @@ struct Moments {
     mean += delta / count;
     m2 += delta * (v - mean);
   }
-  TANDEM_HOST_DEVICE void merge(const Moments& other) {
+  TANDEM_HOST_DEVICE void merge(const Spread& other) {
     if (other.count == 0) return;
     const double all = count + other.count, delta = other.mean - mean, share = other.count / all;
     mean += delta * share;
@@ -175,7 +175,8 @@ struct Extreme {
   // grad: divided by the number of equals.
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
-    if constexpr (of_magnitudes) return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
+    if constexpr (of_magnitudes)
+      return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
     else return x == y || (is_nan(x) && is_nan(y)) ? grad : C(0);
   }
 };
@@ -189,7 +190,7 @@ struct Var {
   double correction = 1;
   bool root = false;  // the standard deviation
   template <class T>
-  using State = Moments<T>;
+  using State = Spread<T>;
   template <class T>
   TANDEM_HOST_DEVICE double result(const State<T>& s, std::int64_t count) const {
     const double freedom = static_cast<double>(count) - correction;
@@ -261,7 +262,8 @@ struct CountNonzero {
   }
 };
 
-using AnyOf = std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
+using AnyOf =
+    std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
 
 // Adds a number to a state, where the operation's parameters have a say in how.
 template <class Op, class State, class T>

@@ -9,9 +9,10 @@
 namespace tandem {
 
 template <std::size_t bytes>
-using unsigned_of = std::conditional_t<
-    bytes == 8, std::uint64_t,
-    std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
+using unsigned_of =
+    std::conditional_t<bytes == 8, std::uint64_t,
+                       std::conditional_t<bytes == 4, std::uint32_t,
+                                          std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
 
 // Every NaN is the same, and larger than all; -0 equals 0.
 template <class T>

@@ -6,9 +6,9 @@
 
 namespace tandem::cpu {
 
-inline constexpr std::int64_t row_block = 4096;     // numbers of a row
-inline constexpr std::int64_t column_block = 512;   // columns, ...
-inline constexpr std::int64_t column_rows = 64;     // and rows of them
+inline constexpr std::int64_t row_block = 4096;    // numbers of a row
+inline constexpr std::int64_t column_block = 512;  // columns, ...
+inline constexpr std::int64_t column_rows = 64;    // and rows of them
 
 // Operations whose total of a block is one number: `take` puts it into a state.
 template <class Lanes, class T, class State, class Take>
@@ -16,8 +16,8 @@ void lanes_row(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t stri
   take(state, total_of_row(lanes, x, n, stride));
 }
 template <class Lanes, class T, class State, class Take>
-void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
-                   State* states, Take take) {
+void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows,
+                   std::int64_t row_stride, State* states, Take take) {
   typename Lanes::Total totals[column_block];
   totals_of_columns(lanes, x, columns, rows, row_stride, totals);
   for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
@@ -30,8 +30,9 @@ void with_lanes(const reductions::Sum&, F f) {
 }
 template <class T, bool largest, bool of_magnitudes, class F>
 void with_lanes(const reductions::Extreme<largest, of_magnitudes>&, F f) {
-  f(ExtremeLanes<T, largest, of_magnitudes>{},
-    [](auto& state, auto total) { state.merge({static_cast<compute_t<T>>(total), 0}); });
+  f(ExtremeLanes<T, largest, of_magnitudes>{}, [](auto& state, auto total) {
+    state.merge({static_cast<compute_t<T>>(total), 0});
+  });
 }
 template <class T, class F>
 void with_lanes(const reductions::Norm& op, F f) {
@@ -62,8 +63,8 @@ void reduce_row(const Op& op, const T* x, std::int64_t n, std::int64_t stride, S
   with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); });
 }
 template <class Op, class T, class State>
-void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
-                    State* states) {
+void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows,
+                    std::int64_t row_stride, State* states) {
   if constexpr (std::is_same_v<Op, reductions::Prod>) {
     if (op.besides_the_zero) {
       for (std::int64_t r = 0; r < rows; ++r)
@@ -79,7 +80,7 @@ void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t
 // Two passes: the mean, then squares of what is left when it is taken away. Both start from the first number, so that a
 // mean far from zero costs no digits.
 template <class T>
-void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Moments<T>& state) {
+void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Spread<T>& state) {
   using C = compute_t<T>;
   using Shift = ForAll<C>;
   const C first = static_cast<C>(x[0]);
@@ -88,8 +89,8 @@ void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t
   state.merge({static_cast<double>(n), static_cast<double>(first) + static_cast<double>(mean), m2});
 }
 template <class T>
-void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
-                    Moments<T>* states) {
+void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, std::int64_t rows,
+                    std::int64_t row_stride, Spread<T>* states) {
   using C = compute_t<T>;
   using Shift = PerColumn<C>;
   C first[column_block], mean[column_block], m2[column_block];
@@ -99,7 +100,7 @@ void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, st
   totals_of_columns(SquareLanes<T, Shift>({first}, {mean}), x, columns, rows, row_stride, m2);
   const double n = static_cast<double>(rows), all = states[0].count + n, share = n / all;
   for (std::int64_t j = 0; j < columns; ++j) {
-    Moments<T>& s = states[j];
+    Spread<T>& s = states[j];
     const double delta = static_cast<double>(first[j]) + static_cast<double>(mean[j]) - s.mean;
     s.m2 += static_cast<double>(m2[j]) + delta * delta * s.count * share;
     s.mean += delta * share;
@@ -108,7 +109,8 @@ void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, st
 }
 
 template <class T>
-void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride, ExpSum<T>& state) {
+void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride,
+                ExpSum<T>& state) {
   using C = compute_t<T>;
   const C highest = total_of_row(ExtremeLanes<T, true, false>{}, x, n, stride);
   // Of infinities (and NaN) their number does not matter.

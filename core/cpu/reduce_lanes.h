@@ -47,7 +47,8 @@ V exp_of_negative(V x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.f;
-    const auto exponent = (std::bit_cast<vec<std::int32_t, L>>(shifted) - std::bit_cast<std::int32_t>(magic) + 127) << 23;
+    const auto exponent =
+        (std::bit_cast<vec<std::int32_t, L>>(shifted) - std::bit_cast<std::int32_t>(magic) + 127) << 23;
     return x < -87.f ? V{} : p * std::bit_cast<V>(exponent);
   }
 }
@@ -113,7 +114,8 @@ struct PowerLanes : SumLanes<T> {
     using C = typename SumLanes<T>::Total;
     if constexpr (p == 2) return total + x * x;
     else if constexpr (p == 1) return total + (x < C(0) ? -x : x);
-    else return total + each_lane<L>(x, [this](C v) { return std::pow(std::abs(v), static_cast<C>(exponent)); });
+    else
+      return total + each_lane<L>(x, [this](C v) { return std::pow(std::abs(v), static_cast<C>(exponent)); });
   }
 };
 
@@ -224,8 +226,8 @@ typename Lanes::Total total_of_row(const Lanes& lanes, const T* x, std::int64_t 
 
 // The totals of `columns` columns of a few rows. Goes through memory row by row, eight rows side by side.
 template <class Lanes, class T>
-void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
-                       typename Lanes::Total* totals) {
+void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows,
+                       std::int64_t row_stride, typename Lanes::Total* totals) {
   using Total = typename Lanes::Total;
   using Load = typename Lanes::Load;
   std::fill_n(totals, columns, Lanes::start());

@@ -103,18 +103,22 @@ class Reducer {
     const std::int64_t parts = (units + units_per_part - 1) / units_per_part;
     const auto reduce_part = [&](const T* base, std::int64_t part) {
       State state;
-      const std::int64_t end = std::min(units, (part + 1) * units_per_part);
-      for (std::int64_t unit = part * units_per_part; unit < end; ++unit) {
-        const std::int64_t row = unit / pieces, first = (unit - row * pieces) * piece;
-        reduce_row(op_, base + (row == 0 ? 0 : reduced.offset(row, 1)) + first * stride, std::min(piece, n - first),
-                   stride, state);
+      const std::int64_t begin = part * units_per_part, end = std::min(units, begin + units_per_part);
+      std::int64_t row = begin == 0 ? 0 : begin / pieces, first = (begin - row * pieces) * piece;
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        reduce_row(op_, base + (row == 0 ? 0 : reduced.offset(row, 1)) + first * stride,
+                   std::min(piece, n - first), stride, state);
+        first += piece;
+        if (first >= n) {
+          first = 0;
+          ++row;
+        }
       }
       return state;
     };
     if (parts == 1) {
-      parallel_for(kept.count, kept.count * reduced.count, [&](std::int64_t o) {
-        finish(kept.out_offset(o), reduce_part(x_ + kept.offset(o), 0));
-      });
+      parallel_for(kept.count, kept.count * reduced.count,
+                   [&](std::int64_t o) { finish(kept.out_offset(o), reduce_part(x_ + kept.offset(o), 0)); });
       return;
     }
     const std::unique_ptr<State[]> states(new State[static_cast<std::size_t>(kept.count * parts)]);
@@ -175,7 +179,8 @@ class Reducer {
  private:
   // Rows of columns that follow each other with the innermost stride of what is reduced.
   void run_of_rows(const T* x, std::int64_t columns, std::int64_t rows, State* states) const {
-    const std::int64_t stride = walk_.reduced.rank > 0 ? walk_.reduced.dims[walk_.reduced.rank - 1].stride : 0;
+    const std::int64_t stride =
+        walk_.reduced.rank > 0 ? walk_.reduced.dims[walk_.reduced.rank - 1].stride : 0;
     constexpr std::int64_t wide = 128;
     // Few columns, dense: several rows are taken as one wide row.
     const std::int64_t together = stride == columns && columns <= wide / 4 ? wide / columns : 1;
