@@ -15,7 +15,9 @@ using autograd::Saved;
 
 namespace {
 
-Array scaled(const Array& x, double factor) { return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x); }
+Array scaled(const Array& x, double factor) {
+  return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x);
+}
 
 // The value of a reduction with the reduced dimensions, which its gradient broadcasts from, and as the caller wants it.
 struct Reduced {
@@ -33,14 +35,16 @@ struct Reduced {
 };
 
 // A reduction whose gradient is its derivative, by x and the result.
-Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims,
+                      bool keepdim) {
   const ProfileRange range(name);
   const Reduced y(op, x.value(), dims, keepdim);
-  return record(name, {x}, y.value,
-                [op, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
-                  const Array& kept = out;
-                  return {ops::reduce_grad(op, in, kept, grad.reshape(kept.shape()))};
-                });
+  return record(
+      name, {x}, y.value,
+      [op, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
+        const Array& kept = out;
+        return {ops::reduce_grad(op, in, kept, grad.reshape(kept.shape()))};
+      });
 }
 
 // One whose gradient goes to the elements that equal the result, in equal shares.
@@ -49,16 +53,19 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
   const Reduced y(op, x.value(), dims, keepdim);
   return record(
       name, {x}, y.value,
-      [op, dims, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
+      [op, dims, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad,
+                                                                         Needs) -> Gradients {
         using reductions::CountNonzero;
         const Array& kept = out;
         const Array one = ops::ones({}, grad.dtype(), grad.device());
         // 1 (or -1, of a magnitude) where the result came from.
         const Array equals = ops::reduce_grad(op, in, kept, one);
         const Array count = ops::reduce(Reduction::count_nonzero, equals, dims, true).to(grad.dtype());
-        const Array any = ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
+        const Array any =
+            ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
         const Array divisor = ops::zip(functors::Add{}, count, ops::map(functors::Affine{-1, 1}, any));
-        return {ops::zip(functors::Mul{}, equals, ops::zip(functors::Div{}, grad.reshape(kept.shape()), divisor))};
+        return {ops::zip(functors::Mul{}, equals,
+                         ops::zip(functors::Div{}, grad.reshape(kept.shape()), divisor))};
       });
 }
 
@@ -66,22 +73,25 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
   const ProfileRange range(name);
   const double correction = options.correction;
   const Reduced y(reductions::Var{correction, root}, x.value(), dims, options.keepdim);
-  return record(name, {x}, y.value,
-                [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
-                  const Array& kept = out;
-                  const Array& values = in;
-                  const double count =
-                      static_cast<double>(values.numel()) / static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
-                  const double freedom = std::max(0.0, count - correction);
-                  Array of_var = scaled(grad.reshape(kept.shape()), (root ? 1 : 2) / freedom);
-                  // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
-                  if (root) {
-                    const Array one = ops::ones({}, grad.dtype(), grad.device());
-                    of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
-                  }
-                  const Array mean = ops::reduce(Reduction::mean, values, dims, true);
-                  return {ops::reduce_grad(reductions::Var{}, values, mean, of_var)};
-                });
+  return record(
+      name, {x}, y.value,
+      [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
+        const Array& kept = out;
+        // A mean in 16 bits would be too coarse to subtract.
+        const DType dtype = promote(kept.dtype(), DType::f32);
+        const Array values = in.get().to(dtype);
+        const double count = static_cast<double>(values.numel()) /
+                             static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
+        const double freedom = count - correction;
+        Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
+        // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
+        if (root) {
+          const Array one = ops::ones({}, dtype, grad.device());
+          of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
+        }
+        const Array mean = ops::reduce(Reduction::mean, values, dims, true);
+        return {ops::reduce_grad(reductions::Var{}, values, mean, of_var).to(grad.dtype())};
+      });
 }
 
 Tensor number_of_nonzeros(const Tensor& x, const Dims& dims, bool keepdim) {

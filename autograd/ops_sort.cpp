@@ -15,23 +15,28 @@ namespace {
 // `dim`.
 ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& found, std::int64_t dim,
                         const Shape& kept) {
-  const Tensor values = record(name, {x}, found.values,
-                               [indices = found.indices, dim, kept, shape = x.shape()](const Array& grad,
-                                                                                       Needs) -> Gradients {
-                                 return {ops::scatter(grad.reshape(kept), indices.reshape(kept), dim, shape)};
-                               });
+  const Tensor values =
+      record(name, {x}, found.values,
+             [indices = found.indices, dim, kept, shape = x.shape()](const Array& grad, Needs) -> Gradients {
+               return {ops::scatter(grad.reshape(kept), indices.reshape(kept), dim, shape)};
+             });
   return {values, found.indices};
 }
 
 ValuesAndIndices search(const char* name, bool largest, const Tensor& x, std::int64_t dim, bool keepdim) {
   const ProfileRange range(name);
-  return picked(name, x, ops::search(largest, x.value(), dim, keepdim), dim, ops::kept_shape(x.value(), {dim}, name));
+  return picked(name, x, ops::search(largest, x.value(), dim, keepdim), dim,
+                ops::kept_shape(x.value(), {dim}, name));
 }
 
 }  // namespace
 
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) { return search("max", true, x, dim, keepdim); }
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) { return search("min", false, x, dim, keepdim); }
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
+  return search("max", true, x, dim, keepdim);
+}
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
+  return search("min", false, x, dim, keepdim);
+}
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending, bool) {
   const ProfileRange range("sort");

@@ -9,6 +9,7 @@ namespace tandem {
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
 Array argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
 // The k largest (smallest), in order, whatever `sorted` says. Error when there are fewer.
-ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true, bool sorted = true);
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true,
+                      bool sorted = true);
 
 }  // namespace tandem

@@ -87,7 +87,7 @@ struct ExtremeMagnitude : Extreme<T, largest> {
 
 // Welford's mean and sum of squared deviations from it; merged by Chan's formula.
 template <class T>
-struct Moments {
+struct Spread {
   double count = 0, mean = 0, m2 = 0;
   TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
     const double v = static_cast<compute_t<T>>(value), delta = v - mean;
@@ -95,7 +95,7 @@ struct Moments {
     mean += delta / count;
     m2 += delta * (v - mean);
   }
-  TANDEM_HOST_DEVICE void merge(const Moments& other) {
+  TANDEM_HOST_DEVICE void merge(const Spread& other) {
     if (other.count == 0) return;
     const double all = count + other.count, delta = other.mean - mean, share = other.count / all;
     mean += delta * share;
@@ -190,7 +190,7 @@ struct Var {
   double correction = 1;
   bool root = false;  // the standard deviation
   template <class T>
-  using State = Moments<T>;
+  using State = Spread<T>;
   template <class T>
   TANDEM_HOST_DEVICE double result(const State<T>& s, std::int64_t count) const {
     const double freedom = static_cast<double>(count) - correction;

@@ -80,7 +80,7 @@ void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t
 // Two passes: the mean, then squares of what is left when it is taken away. Both start from the first number, so that a
 // mean far from zero costs no digits.
 template <class T>
-void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Moments<T>& state) {
+void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Spread<T>& state) {
   using C = compute_t<T>;
   using Shift = ForAll<C>;
   const C first = static_cast<C>(x[0]);
@@ -90,7 +90,7 @@ void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t
 }
 template <class T>
 void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, std::int64_t rows,
-                    std::int64_t row_stride, Moments<T>* states) {
+                    std::int64_t row_stride, Spread<T>* states) {
   using C = compute_t<T>;
   using Shift = PerColumn<C>;
   C first[column_block], mean[column_block], m2[column_block];
@@ -100,7 +100,7 @@ void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, st
   totals_of_columns(SquareLanes<T, Shift>({first}, {mean}), x, columns, rows, row_stride, m2);
   const double n = static_cast<double>(rows), all = states[0].count + n, share = n / all;
   for (std::int64_t j = 0; j < columns; ++j) {
-    Moments<T>& s = states[j];
+    Spread<T>& s = states[j];
     const double delta = static_cast<double>(first[j]) + static_cast<double>(mean[j]) - s.mean;
     s.m2 += static_cast<double>(m2[j]) + delta * delta * s.count * share;
     s.mean += delta * share;

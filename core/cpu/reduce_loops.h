@@ -103,11 +103,16 @@ class Reducer {
     const std::int64_t parts = (units + units_per_part - 1) / units_per_part;
     const auto reduce_part = [&](const T* base, std::int64_t part) {
       State state;
-      const std::int64_t end = std::min(units, (part + 1) * units_per_part);
-      for (std::int64_t unit = part * units_per_part; unit < end; ++unit) {
-        const std::int64_t row = unit / pieces, first = (unit - row * pieces) * piece;
+      const std::int64_t begin = part * units_per_part, end = std::min(units, begin + units_per_part);
+      std::int64_t row = begin == 0 ? 0 : begin / pieces, first = (begin - row * pieces) * piece;
+      for (std::int64_t unit = begin; unit < end; ++unit) {
         reduce_row(op_, base + (row == 0 ? 0 : reduced.offset(row, 1)) + first * stride,
                    std::min(piece, n - first), stride, state);
+        first += piece;
+        if (first >= n) {
+          first = 0;
+          ++row;
+        }
       }
       return state;
     };

@@ -47,7 +47,8 @@ class CudaBackend final : public Backend {
   void cumsum(const Array& x, int dim, bool reversed, const Array& y) override;
 
   // sort.cu
-  void sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) override;
+  void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
+            const Array& indices) override;
   void scatter(const Array& source, const Array& index, int dim, const Array& target) override;
 
   // matmul.cpp

@@ -2,9 +2,9 @@
 // finish.add(state, value, index) and finish(output, state) are the caller's.
 #pragma once
 
+#include <tandem/core/cuda/reduce.h>
 #include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/cuda/warp.cuh>
-#include <tandem/core/cuda/reduce.h>
 
 #include <algorithm>
 
@@ -58,7 +58,8 @@ __global__ void reduce_rows(DevicePlan plan, const T* x, State* partial, Finish 
   const T* base = x + plan.output_offset(output);
   State state;
   const std::int64_t end = plan.begin_of(part + 1);
-  for (std::int64_t i = plan.begin_of(part) + lane; i < end; i += 32) finish.add(state, base[plan.element_offset(i)], i);
+  for (std::int64_t i = plan.begin_of(part) + lane; i < end; i += 32)
+    finish.add(state, base[plan.element_offset(i)], i);
   merge_warp(state);
   if (lane != 0) return;
   if (plan.parts == 1) finish(output, state);
@@ -95,8 +96,13 @@ template <class State, class T, class Finish>
 void reduce_states(const Array& x, const Array& y, Finish finish) {
   const ReducePlan shapes(x, y);
   const bool columns = shapes.keeps_neighbours_apart();
-  DevicePlan plan{shapes.kept_shape, shapes.reduced_shape, shapes.kept_strides, shapes.reduced_strides,
-                  shapes.outputs(), shapes.count(), 1};
+  DevicePlan plan{shapes.kept_shape,
+                  shapes.reduced_shape,
+                  shapes.kept_strides,
+                  shapes.reduced_strides,
+                  shapes.outputs(),
+                  shapes.count(),
+                  1};
   const std::int64_t threads_per_item = columns ? 1 : 32;
   constexpr std::int64_t fewest = 16;  // elements of a thread that are worth a part
   plan.parts = std::clamp<std::int64_t>(many / (plan.outputs * threads_per_item), 1,
@@ -110,11 +116,12 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
   }
   const std::int64_t all = plan.outputs * plan.parts * threads_per_item;
   const dim3 blocks(static_cast<unsigned>((all + reduce_threads - 1) / reduce_threads));
-  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks, dim3(reduce_threads), plan,
-               static_cast<const T*>(x.raw()), partial, finish);
+  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks,
+         dim3(reduce_threads), plan, static_cast<const T*>(x.raw()), partial, finish);
   if (plan.parts == 1) return;
-  launch(merge_parts<State, Finish>, dim3(static_cast<unsigned>((plan.outputs * 32 + reduce_threads - 1) / reduce_threads)),
-               dim3(reduce_threads), plan.outputs, plan.parts, partial, finish);
+  launch(merge_parts<State, Finish>,
+         dim3(static_cast<unsigned>((plan.outputs * 32 + reduce_threads - 1) / reduce_threads)),
+         dim3(reduce_threads), plan.outputs, plan.parts, partial, finish);
 }
 
 // What reductions do with the elements and with what is kept of them.

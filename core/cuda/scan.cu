@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/reductions.h>
+#include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
 
@@ -51,7 +51,8 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
   Total before = 0;  // of the pieces so far
   for (std::int64_t first = 0; first < plan.n; first += threads) {
     const std::int64_t i = first + threadIdx.x;
-    Total total = i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : Total(0);
+    Total total =
+        i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : Total(0);
     for (int d = 1; d < 32; d *= 2) {
       const Total other = __shfl_sync(0xffffffffu, total, lane >= d ? lane - d : lane);
       if (lane >= d) total += other;
@@ -63,8 +64,7 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
       if (w == warp) total += piece;
       piece += of_warp[w];
     }
-    if (i < plan.n)
-      y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(before + total));
+    if (i < plan.n) y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(before + total));
     before += piece;
     __syncthreads();
   }
@@ -74,7 +74,8 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
 
 void CudaBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) {
   const std::int64_t n = x.shape()[dim], direction = reversed ? -1 : 1;
-  ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim], 0, 0};
+  ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim],
+                0,  0};
   if (reversed) {
     plan.x_first = (n - 1) * x.strides()[dim];
     plan.y_first = (n - 1) * y.strides()[dim];
@@ -90,8 +91,8 @@ void CudaBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y)
     using T = decltype(in_type);
     using Out = decltype(out_type);
     const auto blocks = static_cast<unsigned>(by_blocks ? plan.lines : (plan.lines + threads - 1) / threads);
-    cuda::launch(by_blocks ? scan_by_blocks<T, Out> : scan_by_threads<T, Out>, dim3(blocks), dim3(threads), plan,
-                 static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
+    cuda::launch(by_blocks ? scan_by_blocks<T, Out> : scan_by_threads<T, Out>, dim3(blocks), dim3(threads),
+                 plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
   };
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);

@@ -136,8 +136,7 @@ TEST(Ops, ArgmaxTakesTheFirstOfEquals) {
   EXPECT_EQ(ops::argmax(a, 1).to_vector<std::int64_t>(), (Integers{1, 0, 0}));
   EXPECT_EQ(ops::argmax(a, 0).to_vector<std::int64_t>(), (Integers{1, 0, 1}));
   EXPECT_EQ(ops::argmax(a, -1, true).shape(), (Shape{3, 1}));
-  EXPECT_EQ(ops::argmax(a.transpose(0, 1), 0).to_vector<std::int64_t>(),
-            (Integers{1, 0, 0}));
+  EXPECT_EQ(ops::argmax(a.transpose(0, 1), 0).to_vector<std::int64_t>(), (Integers{1, 0, 0}));
   EXPECT_EQ(ops::argmax(array_of({1, NAN, NAN, 3}), 0).item(), 1);
   EXPECT_EQ(ops::argmax(array_of({-INFINITY, -INFINITY}), 0).item(), 0);
   EXPECT_EQ(ops::argmax(a, 1).dtype(), DType::i64);

@@ -63,7 +63,8 @@ TEST(ReduceErrors, NameTheOperationAndTheRule) {
 
 TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {
   if (!device.is_cpu()) GTEST_SKIP() << "takes too long on an emulated GPU";
-  for (const Shape& shape : {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
+  for (const Shape& shape :
+       {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
     const Array a = random(shape).to(DType::f64);
     for (int d = 0; d < shape.rank(); ++d) {
       // The same, computed another way: along a copy whose dimension d is the last, as f64 and one by one.
@@ -88,10 +89,12 @@ TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {
           exps += std::exp(v);
         }
         const std::int64_t first = std::max_element(line, line + n) - line;
-        for (std::int64_t i = 0; i < n; ++i) m2 += std::pow(static_cast<float>(line[i]) - sum / static_cast<double>(n), 2);
+        for (std::int64_t i = 0; i < n; ++i)
+          m2 += std::pow(static_cast<float>(line[i]) - sum / static_cast<double>(n), 2);
         ASSERT_NEAR(sums[o], sum, 1e-6 * std::sqrt(squares * static_cast<double>(n))) << shape << ' ' << d;
         ASSERT_NEAR(norms[o], std::sqrt(squares), 2e-6 * std::sqrt(squares)) << shape << ' ' << d;
-        ASSERT_NEAR(vars[o], m2 / static_cast<double>(n - 1), 2e-6 * m2 / static_cast<double>(n - 1)) << shape << ' ' << d;
+        ASSERT_NEAR(vars[o], m2 / static_cast<double>(n - 1), 2e-6 * m2 / static_cast<double>(n - 1))
+            << shape << ' ' << d;
         ASSERT_NEAR(logs[o], std::log(exps), 2e-6 * std::abs(std::log(exps)) + 1e-6) << shape << ' ' << d;
         ASSERT_EQ(places[o], static_cast<double>(first)) << shape << ' ' << d;
         ASSERT_EQ(maxima[o], static_cast<float>(line[first])) << shape << ' ' << d;
@@ -141,7 +144,8 @@ TEST(Sort, LongRowsOfEqualsKeepTheirOrder) {
       });
       EXPECT_EQ(sorted.indices.to_vector<std::int64_t>(), expected) << name_of(dtype) << descending;
       const auto top = ops::topk(Array::from(values, {3000}).to(dtype).to(device), 100, 0, descending);
-      EXPECT_EQ(top.indices.to_vector<std::int64_t>(), std::vector<std::int64_t>(expected.begin(), expected.begin() + 100))
+      EXPECT_EQ(top.indices.to_vector<std::int64_t>(),
+                std::vector<std::int64_t>(expected.begin(), expected.begin() + 100))
           << name_of(dtype) << descending;
     }
   }

@@ -17,7 +17,8 @@ std::vector<Row> sort_rows() {
   return {
       {"sort",
        [](Call& c) {
-         return with_indices(c, sort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true));
+         return with_indices(c,
+                             sort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true));
        }},
       {"argsort",
        [](Call& c) -> Tensor {

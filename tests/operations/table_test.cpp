@@ -24,7 +24,11 @@ struct Family {
   const char* name;
   std::vector<Row> (*rows)();
 };
-constexpr Family families[] = {{"attention", attention_rows}, {"elementwise", elementwise_rows}, {"index", index_rows}, {"linear", linear_rows}, {"loss", loss_rows}, {"norm", norm_rows}, {"reduce", reduce_rows}, {"shape", shape_rows}, {"sort", sort_rows}, {"spatial", spatial_rows}};
+constexpr Family families[] = {{"attention", attention_rows}, {"elementwise", elementwise_rows},
+                               {"index", index_rows},         {"linear", linear_rows},
+                               {"loss", loss_rows},           {"norm", norm_rows},
+                               {"reduce", reduce_rows},       {"shape", shape_rows},
+                               {"sort", sort_rows},           {"spatial", spatial_rows}};
 
 const Golden& golden_of(const std::string& family) {
   static std::map<std::string, Golden> loaded;
@@ -158,7 +162,8 @@ TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
   bool has_gradients = false;
   for (const Case& c : cases()) {
     // Special values (infinities, NaN, ties) have no finite differences; some gradients leave out a part by intent.
-    if (!has(c, "grad_output") || c.attributes.contains("special") || c.attributes.contains("gradient_is_partial"))
+    if (!has(c, "grad_output") || c.attributes.contains("special") ||
+        c.attributes.contains("gradient_is_partial"))
       continue;
     has_gradients = true;
     std::int64_t elements = 0;

@@ -44,15 +44,16 @@ def reductions(ops):
         if correction == 1:  # of a single number it is not a number: PyTorch warns
             forms = {k: v for k, v in forms.items() if k not in ("one", "scalar", "size_one", "nothing", "empty_all", "empty")}
         for name, function in {"var": torch.var, "std": torch.std}.items():
-            if correction == 0 and name == "std":
+            if correction > 1 or name == "std":
                 forms.pop("one", None)  # a gradient of 0 / 0
             cases(f"{name}-{correction}", lambda x, dims, keep: function(x, dims, correction=correction, keepdim=keep),
                   forms, correction=correction)
-    cases("var-shifted", lambda x, dims, keep: torch.var(x.double(), dims, keepdim=keep).float(), {"all": FORMS["all"]},
+    cases("var-shifted", lambda x, dims, keep: torch.var(x, dims, keepdim=keep), {"all": FORMS["all"]},
           lambda *shape: ops.uniform(*shape) + 1000, correction=1)
     for p in [2, 1, 3, 0.5, inf, -inf, 0, -1, 2.5]:
         forms = {**everywhere, **EMPTY} if p == 2 else {k: everywhere[k] for k in ["all", "first", "last_keep", "images", "one", "columns"]}
-        cases(f"norm-{p}", lambda x, dims, keep: torch.linalg.vector_norm(x, p, dims, keep), forms, p=str(p))
+        # PyTorch gives the number of nonzeros no gradient.
+        cases(f"norm-{p}", lambda x, dims, keep: torch.linalg.vector_norm(x.detach() if p == 0 else x, p, dims, keep), forms, p=str(p))
     zeros = torch.zeros(2, 3)
     for p in [2, 1, 3, inf]:
         ops.case(f"norm_of_zeros_{p}", "norm", [zeros], lambda x: torch.linalg.vector_norm(x, p, [1], False), dims=[1],
