@@ -64,7 +64,8 @@ struct BinaryGradient {
   F f;
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad_y) const {
     const C x = static_cast<C>(a), y = static_cast<C>(b);
-    if constexpr (operand == 0) return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_a(x, y)));
+    if constexpr (operand == 0)
+      return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_a(x, y)));
     else return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_b(x, y)));
   }
 };

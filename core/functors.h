@@ -19,13 +19,14 @@
 
 namespace tandem {
 
-using UnaryOp = std::variant<
-    functors::Affine, functors::DivideBy, functors::Reciprocal, functors::Square, functors::Abs, functors::Sign,
-    functors::Floor, functors::Ceil, functors::Trunc, functors::Round, functors::Clamp,
-    functors::Power, functors::Cube, functors::Exponential, functors::Exp, functors::Log, functors::Log1p, functors::Sqrt,
-    functors::Rsqrt, functors::Sin, functors::Cos, functors::Erf, functors::Relu, functors::LeakyRelu,
-    functors::Elu, functors::Sigmoid, functors::Tanh, functors::Gelu, functors::GeluTanh, functors::Silu,
-    functors::Softplus, functors::Hardswish>;
+using UnaryOp =
+    std::variant<functors::Affine, functors::DivideBy, functors::Reciprocal, functors::Square, functors::Abs,
+                 functors::Sign, functors::Floor, functors::Ceil, functors::Trunc, functors::Round,
+                 functors::Clamp, functors::Power, functors::Cube, functors::Exponential, functors::Exp,
+                 functors::Log, functors::Log1p, functors::Sqrt, functors::Rsqrt, functors::Sin,
+                 functors::Cos, functors::Erf, functors::Relu, functors::LeakyRelu, functors::Elu,
+                 functors::Sigmoid, functors::Tanh, functors::Gelu, functors::GeluTanh, functors::Silu,
+                 functors::Softplus, functors::Hardswish>;
 using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Pow,
                               functors::Maximum, functors::Minimum>;
 using CompareOp =
@@ -33,8 +34,12 @@ using CompareOp =
                  functors::GreaterEqual, functors::And, functors::Or, functors::Xor>;
 
 template <class F>
-inline constexpr bool keeps_integers = requires { F::keeps_integers; };
+inline constexpr bool keeps_integers = requires {
+  F::keeps_integers;
+};
 template <class F>
-inline constexpr bool selects = requires { F::selects; };
+inline constexpr bool selects = requires {
+  F::selects;
+};
 
 }  // namespace tandem

@@ -30,8 +30,8 @@ Array rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
            Generator& generator = default_generator());
 Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
             Generator& generator = default_generator());
-Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
-              Generator& generator = default_generator());
+Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
+              Device device = {}, Generator& generator = default_generator());
 Array randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
 // Of the shape, layout (channels last or row-major) and device of `like`, and of its dtype unless another is given.
@@ -40,8 +40,10 @@ Array empty_like(const Array& like, DType dtype);
 Array full_like(const Array& like, double value, std::optional<DType> dtype = {});
 Array zeros_like(const Array& like, std::optional<DType> dtype = {});
 Array ones_like(const Array& like, std::optional<DType> dtype = {});
-Array rand_like(const Array& like, std::optional<DType> dtype = {}, Generator& generator = default_generator());
-Array randn_like(const Array& like, std::optional<DType> dtype = {}, Generator& generator = default_generator());
+Array rand_like(const Array& like, std::optional<DType> dtype = {},
+                Generator& generator = default_generator());
+Array randn_like(const Array& like, std::optional<DType> dtype = {},
+                 Generator& generator = default_generator());
 
 }  // namespace ops
 

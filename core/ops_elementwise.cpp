@@ -57,8 +57,9 @@ Array as_bytes(const Array& a) {
 BinaryOp on_bools(const BinaryOp& op) {
   if (std::holds_alternative<functors::Add>(op)) return functors::Maximum{};
   if (std::holds_alternative<functors::Mul>(op)) return functors::Minimum{};
-  TANDEM_CHECK(std::holds_alternative<functors::Maximum>(op) || std::holds_alternative<functors::Minimum>(op),
-               "arithmetic: needs numbers, got bool; for bools there are logical_and, logical_or, logical_xor");
+  TANDEM_CHECK(
+      std::holds_alternative<functors::Maximum>(op) || std::holds_alternative<functors::Minimum>(op),
+      "arithmetic: needs numbers, got bool; for bools there are logical_and, logical_or, logical_xor");
   return op;
 }
 
@@ -185,17 +186,18 @@ void zip_(const char* operation, const BinaryOp& op, const Array& target, const 
   check_same_device(target, b, operation);
   check_writable(target, operation);
   TANDEM_CHECK(broadcast_shape(target.shape(), b.shape(), operation) == target.shape(), operation,
-               ": the result of ", target.shape(), " with ", b.shape(), " does not fit into ", target.shape());
+               ": the result of ", target.shape(), " with ", b.shape(), " does not fit into ",
+               target.shape());
   const DType dtype = zip_dtype(op, target, b);
-  TANDEM_CHECK(kind_of(dtype) <= kind_of(target.dtype()), operation, ": ", target.dtype(), " with ", b.dtype(),
-               " gives ", dtype, ", which ", target.dtype(), " can't hold");
+  TANDEM_CHECK(kind_of(dtype) <= kind_of(target.dtype()), operation, ": ", target.dtype(), " with ",
+               b.dtype(), " gives ", dtype, ", which ", target.dtype(), " can't hold");
   if (dtype != target.dtype()) {
     Array result = target;
     return result.copy_from(zip(op, target, b));
   }
-  const bool overlaps = target.storage() == b.storage() &&
-                        !(target.offset() == b.offset() && target.shape() == b.shape() &&
-                          target.strides() == b.strides());
+  const bool overlaps =
+      target.storage() == b.storage() &&
+      !(target.offset() == b.offset() && target.shape() == b.shape() && target.strides() == b.strides());
   zip_into(op, target, overlaps ? b.clone() : b, target);
   target.storage()->written_by(operation);
 }

@@ -25,8 +25,8 @@ float cephes_log(float x) {
     x += mantissa;
   }
   float y = 7.0376836292E-2f;
-  for (const float c : {-1.1514610310E-1f, 1.1676998740E-1f, -1.2420140846E-1f, 1.4249322787E-1f, -1.6668057665E-1f,
-                        2.0000714765E-1f, -2.4999993993E-1f, 3.3333331174E-1f})
+  for (const float c : {-1.1514610310E-1f, 1.1676998740E-1f, -1.2420140846E-1f, 1.4249322787E-1f,
+                        -1.6668057665E-1f, 2.0000714765E-1f, -2.4999993993E-1f, 3.3333331174E-1f})
     y = std::fma(y, x, c);
   const float square = x * x;
   y *= x;
@@ -113,7 +113,7 @@ void Generator::fill_normal(double* values, std::int64_t n) { fill(*this, values
 std::int64_t Generator::integer(std::int64_t low, std::int64_t high) {
   TANDEM_CHECK(low < high, "random integer: nothing is in [", low, ", ", high, ")");
   const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  const std::uint64_t drawn = count >= std::uint64_t{1} << 32 ? next_u64() : next_u32();
+  const std::uint64_t drawn = count >= std::uint64_t{1} << 28 ? next_u64() : next_u32();
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + drawn % count);
 }
 

@@ -27,6 +27,7 @@
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>
 #include <tandem/distributed/training_run.h>
+#include <tandem/nn/activations.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>

@@ -1,17 +1,13 @@
-// The layers without parameters.
+// Layers without parameters. The activations: activations.h.
 #pragma once
 
 #include <tandem/autograd/ops.h>
+#include <tandem/nn/activations.h>
 #include <tandem/nn/module.h>
 
 #include <optional>
 
 namespace tandem::nn {
-
-class ReLU : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return relu(x); }
-};
 
 // The maximum of each window, by default of windows side by side. (N, C, H, W) -> (N, C, OH, OW).
 class MaxPool2d : public Module {

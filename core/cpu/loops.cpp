@@ -34,7 +34,8 @@ void widen(const T* from, std::int64_t stride, std::int64_t n, float* to) {
 #ifdef __F16C__
     if constexpr (std::is_same_v<T, float16>) {
       for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+        _mm256_storeu_ps(to + i,
+                         _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
     }
 #endif
     if constexpr (std::is_same_v<T, bfloat16>) {
@@ -135,8 +136,8 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
   filled_row.fill(-1);
   for (int k = 0; k < K; ++k) {
     const Operand& operand = operands[k];
-    is_direct[k] = operand.stride == 1 && !operand.converts &&
-                   (block_rows == 1 || operand.row_stride == columns);
+    is_direct[k] =
+        operand.stride == 1 && !operand.converts && (block_rows == 1 || operand.row_stride == columns);
   }
   std::array<const void*, K> in{};
   for (std::int64_t row = 0; row < rows; row += block_rows) {
