@@ -143,16 +143,17 @@ Tensor where(const Array& condition, const Tensor& a, const Tensor& b) {
   const ProfileRange range("where");
   Array y = ops::where(condition, a.value(), b.value());
   if (!needs_gradient(a) && !needs_gradient(b)) return y;
-  return record(
-      "where", {a, b}, std::move(y),
-      [saved = Saved("where", condition), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
-       dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
-        const Array zero = ops::scalar(0, grad.dtype(), grad.device());
-        Gradients gradients(2);
-        if (needs[0]) gradients[0] = ops::sum_to(ops::where(saved, grad, zero), shape_a).to(dtype_a);
-        if (needs[1]) gradients[1] = ops::sum_to(ops::where(saved, zero, grad), shape_b).to(dtype_b);
-        return gradients;
-      });
+  return record("where", {a, b}, std::move(y),
+                [saved = Saved("where", condition), shape_a = a.shape(), shape_b = b.shape(),
+                 dtype_a = a.dtype(), dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
+                  const Array zero = ops::scalar(0, grad.dtype(), grad.device());
+                  Gradients gradients(2);
+                  if (needs[0])
+                    gradients[0] = ops::sum_to(ops::where(saved, grad, zero), shape_a).to(dtype_a);
+                  if (needs[1])
+                    gradients[1] = ops::sum_to(ops::where(saved, zero, grad), shape_b).to(dtype_b);
+                  return gradients;
+                });
 }
 Tensor where(const Array& condition, const Tensor& a, Number b) {
   const Tensor fitting = fit(a, b);

@@ -32,7 +32,7 @@ Tensor reciprocal(const Tensor& x);
 // The larger or smaller one; NaN where either is. Equals share the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-// Into [min, max], either of which may be left out. The gradient passes at the limits.
+// Into [min, max], either of which may be left out. The gradient passes between the limits, not at them.
 Tensor clamp(const Tensor& x, std::optional<Number> min = {}, std::optional<Number> max = {});
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);

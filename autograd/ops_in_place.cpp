@@ -123,13 +123,13 @@ Tensor copy_(const Tensor& x, const Tensor& source) {
   autograd::check_in_place("copy_", {x, source});
   Array target = x.value();
   target.copy_from(source.value());
-  autograd::record_in_place(
-      "copy_", {x, source},
-      [shape = source.shape(), dtype = source.dtype(), device = source.device()](const Array& grad, Needs needs) {
-        Gradients gradients(2);
-        if (needs[1]) gradients[1] = ops::sum_to(grad, shape).to(dtype).to(device);
-        return gradients;
-      });
+  autograd::record_in_place("copy_", {x, source},
+                            [shape = source.shape(), dtype = source.dtype(), device = source.device()](
+                                const Array& grad, Needs needs) {
+                              Gradients gradients(2);
+                              if (needs[1]) gradients[1] = ops::sum_to(grad, shape).to(dtype).to(device);
+                              return gradients;
+                            });
   return x;
 }
 

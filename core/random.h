@@ -22,7 +22,7 @@ class Generator {
   std::uint64_t next_u64();                 // two draws, the high word first
   float uniform(float low, float high);     // 24 random bits, in [low, high)
   double uniform(double low, double high);  // 53 random bits
-  // A whole number in [low, high), from one or (from 2^32 numbers on) two draws modulo their count.
+  // A whole number in [low, high), from one or (from 2^28 numbers on) two draws modulo their count.
   std::int64_t integer(std::int64_t low, std::int64_t high);
   // Standard normal numbers by pairs (Box and Muller, 1958), one at a time: the second of a pair waits for the next call.
   double normal();

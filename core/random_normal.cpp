@@ -113,7 +113,7 @@ void Generator::fill_normal(double* values, std::int64_t n) { fill(*this, values
 std::int64_t Generator::integer(std::int64_t low, std::int64_t high) {
   TANDEM_CHECK(low < high, "random integer: nothing is in [", low, ", ", high, ")");
   const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  const std::uint64_t drawn = count >= std::uint64_t{1} << 32 ? next_u64() : next_u32();
+  const std::uint64_t drawn = count >= std::uint64_t{1} << 28 ? next_u64() : next_u32();
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + drawn % count);
 }
 

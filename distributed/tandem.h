@@ -33,6 +33,7 @@
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_options.h>
 #include <tandem/distributed/training_run.h>
+#include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/checkpoint.h>

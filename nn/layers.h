@@ -1,15 +1,10 @@
-// The layers without parameters.
+// Layers without parameters. The activations: activations.h.
 #pragma once
 
 #include <tandem/autograd/ops.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {
-
-class ReLU : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return relu(x); }
-};
 
 // The dimensions from start_dim to end_dim become one; by default (N, ...) -> (N, everything else).
 class Flatten : public Module {

@@ -129,7 +129,7 @@ struct Round : Floor {
   }
 };
 
-// Into [low, high]; `high` where they are the wrong way round. NaN stays NaN.
+// Into [low, high]; `high` where they are the wrong way round; an infinite one is no limit. NaN stays NaN.
 struct Clamp {
   double low = -HUGE_VAL, high = HUGE_VAL;
   static constexpr Saves saves = Saves::input;
@@ -144,7 +144,9 @@ struct Clamp {
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
-    return T((x >= static_cast<T>(low)) & (x <= static_cast<T>(high)));
+    const bool above = (x > static_cast<T>(low)) | (low == -HUGE_VAL);
+    const bool below = (x < static_cast<T>(high)) | (high == HUGE_VAL);
+    return T(above & below);
   }
 };
 

@@ -5,12 +5,12 @@
 
 namespace tandem::functors {
 
-#define TANDEM_COMPARISON(Name, expression)    \
-  struct Name {                                \
-    template <class T>                         \
+#define TANDEM_COMPARISON(Name, expression)         \
+  struct Name {                                     \
+    template <class T>                              \
     TANDEM_HOST_DEVICE bool value(T a, T b) const { \
-      return expression;                       \
-    }                                          \
+      return expression;                            \
+    }                                               \
   };
 TANDEM_COMPARISON(Equal, a == b)
 TANDEM_COMPARISON(NotEqual, a != b)

@@ -9,9 +9,10 @@
 #include <cmath>
 #include <type_traits>
 
-#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__CUDACC__)
 #if __GLIBC_PREREQ(2, 35)
-#define TANDEM_VECTOR_MATH(function) \
+#define TANDEM_VECTOR_MATH(function)                                                        \
   extern "C" __attribute__((simd("notinbranch"), const)) float function##f(float) noexcept; \
   extern "C" __attribute__((simd("notinbranch"), const)) double function(double) noexcept;
 TANDEM_VECTOR_MATH(exp)
@@ -30,11 +31,11 @@ extern "C" __attribute__((simd("notinbranch"), const)) double pow(double, double
 
 namespace tandem::functors {
 
-#define TANDEM_MATH(function)                       \
-  template <class T>                                \
-  TANDEM_HOST_DEVICE T function(T x) {              \
+#define TANDEM_MATH(function)                                        \
+  template <class T>                                                 \
+  TANDEM_HOST_DEVICE T function(T x) {                               \
     if constexpr (std::is_same_v<T, float>) return ::function##f(x); \
-    else return ::function(x);                      \
+    else return ::function(x);                                       \
   }
 namespace math {
 TANDEM_MATH(exp)

@@ -78,10 +78,9 @@ void expect_near(const Array& expected, const Array& found) {
 
 TEST(CudaElementwise, MapsAsTheCpu) {
   for_each_op<UnaryOp>([](auto op) {
-    constexpr bool is_affine = std::is_same_v<decltype(op), functors::Affine>;
-    if constexpr (is_affine) op = {3, 2};
+    if constexpr (std::is_same_v<decltype(op), functors::Affine>) op = {3, 2};
     for (const DType dtype : all_dtypes) {
-      if (dtype == DType::boolean || (!is_affine && !is_floating(dtype))) continue;
+      if (dtype == DType::boolean) continue;
       const Array here = base(dtype, 1), there = here.to(gpu);
       for (const auto& [name, view] : layouts) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
@@ -147,8 +146,7 @@ void for_each_pair(F f) {
 TEST(CudaElementwise, ZipsAsTheCpu) {
   for_each_op<BinaryOp>([](auto op) {
     for (const DType dtype : all_dtypes) {
-      if (dtype == DType::boolean || (std::is_same_v<decltype(op), functors::Div> && !is_floating(dtype)))
-        continue;
+      if (dtype == DType::boolean) continue;
       const Array a = base(dtype, 1), a_there = a.to(gpu), b = base(dtype, 2), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
