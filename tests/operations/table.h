@@ -58,6 +58,7 @@ struct Row {
 };
 
 // The rows of a family: those of autograd/ops_FAMILY.h.
+std::vector<Row> dropout_rows();
 std::vector<Row> elementwise_rows();
 std::vector<Row> linear_rows();
 std::vector<Row> loss_rows();

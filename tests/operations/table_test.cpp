@@ -25,7 +25,7 @@ struct Family {
   std::vector<Row> (*rows)();
 };
 constexpr Family families[] = {
-    {"elementwise", elementwise_rows}, {"linear", linear_rows}, {"loss", loss_rows},      {"norm", norm_rows},
+    {"dropout", dropout_rows}, {"elementwise", elementwise_rows}, {"linear", linear_rows}, {"loss", loss_rows},      {"norm", norm_rows},
     {"reduce", reduce_rows},           {"shape", shape_rows},   {"spatial", spatial_rows}};
 
 const Golden& golden_of(const std::string& family) {

@@ -1,2 +1,2 @@
 """The cases of each family of operations: one module for each header autograd/ops_FAMILY.h."""
-FAMILIES = ["elementwise", "linear", "loss", "norm", "reduce", "shape", "spatial"]
+FAMILIES = ["dropout", "elementwise", "linear", "loss", "norm", "reduce", "shape", "spatial"]
