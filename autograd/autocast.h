@@ -3,6 +3,7 @@
 // What each operation does (PyTorch's table):
 //   conv2d, linear, matmul                         compute in the lower type
 //   cross_entropy, log_softmax, softmax, exp, log  compute in f32
+//   all other losses, layer_norm, group_norm       compute in f32
 //   everything else                                computes in the type of its inputs, mixed inputs in the widest
 // Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
 #pragma once

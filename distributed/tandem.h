@@ -29,9 +29,12 @@
 #include <tandem/distributed/training_run.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/dropout.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/normalization.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/nn/softmax.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/sgd.h>
