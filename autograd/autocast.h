@@ -4,6 +4,7 @@
 //   convolutions, linear, matmul                   compute in the lower type
 //   cross_entropy, log_softmax, softmax, exp, log  compute in f32
 //   sum, prod, cumsum, norm, logsumexp             compute in f32
+//   all other losses, layer_norm, group_norm       compute in f32
 //   everything else                                computes in the type of its inputs, mixed inputs in the widest
 // Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
 #pragma once

@@ -144,9 +144,10 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   if (options.pos_weight.defined()) {
     const Tensor positives =
         pair_loss(name, losses::PositivesWithLogits{}, logits, target, LossReduction::none);
-    each = add(each, mul(positives, Tensor(ops::map(functors::Affine{1, -1}, options.pos_weight))));
+    each = add(
+        each, mul(positives, Tensor(ops::map(functors::Affine{1, -1}, options.pos_weight.to(each.dtype())))));
   }
-  if (options.weight.defined()) each = mul(each, Tensor(options.weight));
+  if (options.weight.defined()) each = mul(each, Tensor(options.weight.to(each.dtype())));
   return reduced(each, options.reduction);
 }
 
@@ -157,7 +158,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
   TANDEM_CHECK(!options.pos_weight.defined(), name, ": pos_weight is for logits");
   if (!options.weight.defined()) return pair_loss(name, losses::Binary{}, input, target, options.reduction);
   const Tensor each = pair_loss(name, losses::Binary{}, input, target, LossReduction::none);
-  return reduced(mul(each, Tensor(options.weight)), options.reduction);
+  return reduced(mul(each, Tensor(options.weight.to(each.dtype()))), options.reduction);
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {

@@ -230,15 +230,16 @@ class Backend {
   virtual void softmax_grad(bool logarithm, const Array& y, const Array& grad_y, const Array& grad_x) = 0;
 
   // x row-major (before, classes, after); target i64 and loss, unless it is reduced to (), one for each row: (before, after).
-  // weight (classes) or null, loss and log_sums are f32 (f64 for f64 x). For the gradient: log_sums (before, after), the
-  // logarithm of a row's sum of exponentials, undefined for log probabilities; total_weight (), which a mean divides by.
+  // weight (classes) or null, loss and sums are f32 (f64 for f64 x). For the gradient: sums (2, rows), the
+  // highest number of each row and the logarithm of its sum of exp(x - highest), undefined for log probabilities;
+  // total_weight (), which a mean divides by.
   // Returns the first row whose target is neither in [0, classes) nor ignored, or -1. A device whose work runs later
   // returns -1, and its next download or synchronize throws.
   virtual std::int64_t cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
-                                     const Array* weight, const Array& loss, const Array& log_sums,
+                                     const Array* weight, const Array& loss, const Array& sums,
                                      const Array& total_weight) = 0;
   virtual void cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
-                                  const Array* weight, const Array& log_sums, const Array& total_weight,
+                                  const Array* weight, const Array& sums, const Array& total_weight,
                                   const Array& grad_loss, const Array& grad_x) = 0;
 
   // All dense in the same order. y like x, or the sum of all losses times `scale` as ().

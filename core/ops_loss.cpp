@@ -66,12 +66,12 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
   const Array wanted = row_order.apply(target);
   const bool is_reduced = how.reduction != LossReduction::none;
   CrossEntropy out{Array::empty(is_reduced ? Shape{} : wanted.shape(), dtype, x.device()), {}, {}};
-  if (!how.is_log_probability) out.log_sums = Array::empty(wanted.shape(), dtype, x.device());
+  if (!how.is_log_probability) out.sums = Array::empty({2, wanted.numel()}, dtype, x.device());
   if (is_reduced) out.total_weight = Array::empty({}, dtype, x.device());
   const auto bad_row =
       backend(x.device())
           .cross_entropy(how, around(order.apply(x), order.position(dim)), wanted,
-                         weights.defined() ? &weights : nullptr, out.loss, out.log_sums, out.total_weight);
+                         weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
   if (bad_row >= 0)
     fail(IndexFault{how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
                     bad_row, static_cast<std::int64_t>(wanted.reshape({-1}).select(0, bad_row).item()),
@@ -91,7 +91,7 @@ Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Arra
   if (x.numel() > 0)
     backend(x.device())
         .cross_entropy_grad(how, around(in, at), row_order.apply(target),
-                            weights.defined() ? &weights : nullptr, forward.log_sums, forward.total_weight,
+                            weights.defined() ? &weights : nullptr, forward.sums, forward.total_weight,
                             how.reduction == LossReduction::none ? row_order.apply(grad) : grad,
                             around(grad_x, at));
   return order.restore(grad_x);

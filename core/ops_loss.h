@@ -11,7 +11,7 @@ Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool l
 // x (C) or (N, C, ...), target i64 of the same shape without C, weight (C) or undefined.
 struct CrossEntropy {
   Array loss;  // (), or like target; f32, f64 for f64 x
-  Array log_sums, total_weight;
+  Array sums, total_weight;
 };
 CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight = {},
                            const ClassLoss& how = {});

@@ -39,13 +39,16 @@
 #include <tandem/nn/checkpoint.h>
 #include <tandem/nn/containers.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/dropout.h>
 #include <tandem/nn/embedding.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/normalization.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/nn/softmax.h>
 #include <tandem/nn/summary.h>
 #include <tandem/nn/upsample.h>
 #include <tandem/optim/adagrad.h>

@@ -4,21 +4,31 @@
 
 namespace tandem::nn {
 
-BatchNorm2d::BatchNorm2d(std::int64_t channels, const BatchNormOptions& options) : options_(options) {
-  TANDEM_CHECK(channels > 0, "BatchNorm2d: channels must be positive, got ", channels);
-  weight = add_parameter("weight", ops::ones({channels}));
-  bias = add_parameter("bias", ops::zeros({channels}));
+BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options)
+    : options_(options) {
+  TANDEM_CHECK(channels > 0, name, ": channels must be positive, got ", channels);
+  if (options.affine) {
+    weight = add_parameter("weight", ops::ones({channels}));
+    bias = add_parameter("bias", ops::zeros({channels}));
+  }
+  if (!options.track_running_stats) return;
   running_mean = add_buffer("running_mean", ops::zeros({channels}));
   running_var = add_buffer("running_var", ops::ones({channels}));
   num_batches_tracked = add_buffer("num_batches_tracked", ops::zeros({}, DType::i64));
 }
 
 Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
-  BatchNormState state{running_mean.value(), running_var.value(), is_training()};
+  BatchNormState state{{}, {}, is_training()};
   state.eps = options_.eps;
+  if (options_.track_running_stats) {
+    state.running_mean = running_mean.value();
+    state.running_var = running_var.value();
+  }
   if (is_training()) {
-    state.num_batches = num_batches_tracked.value();
-    state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
+    if (options_.track_running_stats) {
+      state.num_batches = num_batches_tracked.value();
+      state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
+    }
     state.exchange = exchange_;
     if (is_recomputing()) {  // this batch has been counted already
       state.running_mean = state.running_mean.clone();

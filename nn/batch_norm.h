@@ -12,13 +12,16 @@ namespace tandem::nn {
 struct BatchNormOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // weight of the newest batch; nullopt: all batches weigh the same
+  bool affine = true;                    // has weight and bias
+  bool track_running_stats = true;       // false: by the batch's own statistics, in evaluation too
 };
 
 // Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running ones;
 // by the running ones in evaluation. weight and bias (C).
 class BatchNorm2d : public Module {
  public:
-  explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {});
+  explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {})
+      : BatchNorm2d("BatchNorm2d", channels, options) {}
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow.
   Tensor forward(const Tensor& x, BatchNormFusion fusion);
@@ -26,11 +29,22 @@ class BatchNorm2d : public Module {
   // From now on x is one rank's part of a batch, in training; null: x is the whole batch.
   void set_exchange(std::shared_ptr<BatchNormExchange> exchange) { exchange_ = std::move(exchange); }
 
-  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  Tensor weight, bias, running_mean, running_var,
+      num_batches_tracked;  // undefined where options leave them out
+
+ protected:
+  BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options);
 
  private:
   BatchNormOptions options_;
   std::shared_ptr<BatchNormExchange> exchange_;
+};
+
+// The same of x (N, C) or (N, C, L).
+class BatchNorm1d : public BatchNorm2d {
+ public:
+  explicit BatchNorm1d(std::int64_t channels, const BatchNormOptions& options = {})
+      : BatchNorm2d("BatchNorm1d", channels, options) {}
 };
 
 }  // namespace tandem::nn

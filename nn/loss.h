@@ -1,13 +1,48 @@
+// The losses as objects that keep their options; autograd/ops_loss.h says what each computes.
+//   const nn::CrossEntropyLoss criterion({.label_smoothing = 0.1});
 #pragma once
 
 #include <tandem/autograd/ops.h>
 
+#include <utility>
+
 namespace tandem::nn {
 
-// Mean over the batch of -log softmax(logits)[target]. logits (N, classes), target (N) i64 -> ().
-class CrossEntropyLoss {
+// A function (input, target, options), with the options kept.
+template <class Options, Tensor (*function)(const Tensor&, const Tensor&, const Options&)>
+class LossWithOptions {
  public:
-  Tensor operator()(const Tensor& logits, const Array& target) const { return cross_entropy(logits, target); }
+  LossWithOptions() = default;
+  LossWithOptions(Options options) : options_(std::move(options)) {}  // NOLINT: {.reduction = ...} converts
+  Tensor operator()(const Tensor& input, const Tensor& target) const {
+    return function(input, target, options_);
+  }
+
+ private:
+  Options options_;
 };
+
+// The same where the reduction is the only option.
+template <Tensor (*function)(const Tensor&, const Tensor&, LossReduction)>
+class LossWithReduction {
+ public:
+  explicit LossWithReduction(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
+  Tensor operator()(const Tensor& input, const Tensor& target) const {
+    return function(input, target, reduction_);
+  }
+
+ private:
+  LossReduction reduction_;
+};
+
+using CrossEntropyLoss = LossWithOptions<CrossEntropyOptions, cross_entropy>;
+using NLLLoss = LossWithOptions<NLLLossOptions, nll_loss>;
+using MSELoss = LossWithReduction<mse_loss>;
+using L1Loss = LossWithReduction<l1_loss>;
+using SmoothL1Loss = LossWithOptions<SmoothL1Options, smooth_l1_loss>;
+using HuberLoss = LossWithOptions<HuberOptions, huber_loss>;
+using BCEWithLogitsLoss = LossWithOptions<BinaryCrossEntropyOptions, binary_cross_entropy_with_logits>;
+using BCELoss = LossWithOptions<BinaryCrossEntropyOptions, binary_cross_entropy>;
+using KLDivLoss = LossWithOptions<KLDivOptions, kl_div>;
 
 }  // namespace tandem::nn

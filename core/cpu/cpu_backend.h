@@ -103,9 +103,9 @@ class CpuBackend final : public Backend {
 
   // loss.cpp
   std::int64_t cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
-                             const Array& loss, const Array& log_sums, const Array& total_weight) override;
+                             const Array& loss, const Array& sums, const Array& total_weight) override;
   void cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
-                          const Array& log_sums, const Array& total_weight, const Array& grad_loss,
+                          const Array& sums, const Array& total_weight, const Array& grad_loss,
                           const Array& grad_x) override;
 
   // pair_loss.cpp

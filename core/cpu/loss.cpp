@@ -42,10 +42,11 @@ struct Classes {
   }
   // What the row costs: x its classes, `step` apart.
   template <class T>
-  C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C log_sum) const {
+  C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C highest,
+         C log_sum) const {
     if (row.hit == 0 && row.spread == 0) return 0;
-    C loss = row.hit * (log_sum - static_cast<C>(x[target * step]));
-    if (row.spread != 0) loss += row.spread * (weights * log_sum - weighted_sum(x, step));
+    C loss = row.hit * (log_sum - (static_cast<C>(x[target * step]) - highest));
+    if (row.spread != 0) loss += row.spread * (weights * (highest + log_sum) - weighted_sum(x, step));
     return loss;
   }
 };
@@ -60,7 +61,7 @@ std::int64_t first_invalid(const ClassLoss& how, const std::int64_t* target, std
 }  // namespace
 
 std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
-                                       const Array* weight, const Array& loss, const Array& log_sums,
+                                       const Array* weight, const Array& loss, const Array& sums,
                                        const Array& total_weight) {
   const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
@@ -70,29 +71,35 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
     using C = compute_t<T>;
     using M = RowMath<C>;
     const T* in = static_cast<const T*>(x.raw());
-    C* sums = how.is_log_probability ? nullptr : log_sums.data<C>();
+    C* highest = how.is_log_probability ? nullptr : sums.data<C>();
+    C* log_sum = highest + (highest ? all.count() : 0);
     const Classes<C> classes(how, all.n, weight);
     const bool is_reduced = how.reduction != LossReduction::none;
     // One for each row; summed in the end, in double and in their order.
     const Array each = is_reduced ? Array::empty({all.count()}, dtype_of<C>()) : loss;
     C* losses = each.data<C>();
-    const auto cost = [&](std::int64_t r, std::int64_t at, C log_sum) {
-      if (sums) sums[r] = log_sum;
-      losses[r] = classes.loss(classes.row(wanted[r]), in + at, all.after, wanted[r], log_sum);
+    const auto cost = [&](std::int64_t r, std::int64_t at) {
+      losses[r] = classes.loss(classes.row(wanted[r]), in + at, all.after, wanted[r],
+                               highest ? highest[r] : C(0), highest ? log_sum[r] : C(0));
     };
     cpu::for_each_rows<C>(
         all,
         [&](std::int64_t r, std::int64_t at) {
-          cost(r, at, sums ? cpu::log_sum_exp<C>(in + at, all.n) : C(0));
+          if (highest) {
+            highest[r] = cpu::highest_of_row<C>(in + at, all.n);
+            log_sum[r] = std::log(cpu::sum_of_exponentials<C>(in + at, all.n, highest[r]));
+          }
+          cost(r, at);
         },
         [&](std::int64_t r, std::int64_t at, std::int64_t some) {
-          C log_sum[cpu::math_lanes<C>] = {};
-          if (sums) {
-            const auto highest = cpu::highest_of_columns<C>(in + at, all.n, all.after, some);
-            M::store(log_sum, highest + M::log(cpu::sum_of_exponentials_of_columns<C>(
-                                            in + at, all.n, all.after, some, highest)));
+          if (highest) {
+            const auto most = cpu::highest_of_columns<C>(in + at, all.n, all.after, some);
+            M::store_some(highest + r, most, some);
+            M::store_some(
+                log_sum + r,
+                M::log(cpu::sum_of_exponentials_of_columns<C>(in + at, all.n, all.after, some, most)), some);
           }
-          for (std::int64_t i = 0; i < some; ++i) cost(r + i, at + i, log_sum[i]);
+          for (std::int64_t i = 0; i < some; ++i) cost(r + i, at + i);
         });
     if (!is_reduced) return;
     double sum = 0, total = 0;
@@ -107,7 +114,7 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
 }
 
 void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
-                                    const Array* weight, const Array& log_sums, const Array& total_weight,
+                                    const Array* weight, const Array& sums, const Array& total_weight,
                                     const Array& grad_loss, const Array& grad_x) {
   const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
@@ -119,7 +126,8 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
     constexpr int L = cpu::math_lanes<C>;
     const T* in = static_cast<const T*>(x.raw());
     T* out = static_cast<T*>(grad_x.raw());
-    const C* sums = how.is_log_probability ? nullptr : log_sums.data<C>();
+    const C* highest = how.is_log_probability ? nullptr : sums.data<C>();
+    const C* log_sum = highest + (highest ? all.count() : 0);
     const Classes<C> classes(how, all.n, weight);
     const C* given = grad_loss.data<C>();
     const bool is_reduced = how.reduction != LossReduction::none;
@@ -135,17 +143,17 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
       }
       for_each_lanes<L>(all.n, [&](std::int64_t c, std::int64_t some) {
         V v{};
-        if (sums) v = M::exp(M::load_some(in + at + c, some) - sums[r]) * mass;
+        if (highest) v = M::exp(M::load_some(in + at + c, some) - highest[r] - log_sum[r]) * mass;
         if (spread != 0) v -= classes.weight ? M::load_some(classes.weight + c, some) * spread : V{} + spread;
         M::store_some(out + at + c, v, some);
       });
       // From its own number, and not from one rounded to 16 bits.
       const std::int64_t t = at + wanted[r];
-      const C probability = sums ? std::exp(static_cast<C>(in[t]) - sums[r]) : C(0);
+      const C probability = highest ? std::exp(static_cast<C>(in[t]) - highest[r] - log_sum[r]) : C(0);
       out[t] = static_cast<T>(probability * mass - spread * classes.weight_of(wanted[r]) - k.hit * grad);
     };
     const auto columns = [&](std::int64_t r, std::int64_t at, std::int64_t some) {
-      C hit[L] = {}, spread[L] = {}, mass[L] = {}, log_sum[L] = {};
+      C hit[L] = {}, spread[L] = {}, mass[L] = {};
       cpu::mask_t<C> place[L] = {};
       for (std::int64_t i = 0; i < some; ++i) {
         const RowOfClasses<C> k = classes.row(wanted[r + i]);
@@ -153,14 +161,15 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
         hit[i] = k.hit == 0 ? 0 : k.hit * grad;  // a grad that is no number does not reach ignored rows
         spread[i] = k.spread == 0 ? 0 : k.spread * grad;
         mass[i] = k.mass == 0 ? 0 : k.mass * grad;
-        log_sum[i] = sums ? sums[r + i] : C(0);
         place[i] = static_cast<cpu::mask_t<C>>(wanted[r + i]);
       }
-      const V hits = M::load(hit), spreads = M::load(spread), masses = M::load(mass), logs = M::load(log_sum);
+      const V hits = M::load(hit), spreads = M::load(spread), masses = M::load(mass);
+      const V most = highest ? M::load_some(highest + r, some) : V{};
+      const V logs = highest ? M::load_some(log_sum + r, some) : V{};
       for (std::int64_t c = 0; c < all.n; ++c) {
         V v = -spreads * classes.weight_of(c);
-        if (sums) {
-          const V p = M::exp(M::load_some(in + at + c * all.after, some) - logs);
+        if (highest) {
+          const V p = M::exp(M::load_some(in + at + c * all.after, some) - most - logs);
           v += masses == 0 ? V{} : p * masses;
         }
         if constexpr (L == 1) v -= place[0] == c ? hits : V{};

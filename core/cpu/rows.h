@@ -64,13 +64,6 @@ C sum_of_exponentials(const T* x, std::int64_t n, C highest) {
   return M::sum(sum);
 }
 
-// log(sum(exp(x))) of a row, without overflow.
-template <class C, class T>
-C log_sum_exp(const T* x, std::int64_t n) {
-  const C highest = highest_of_row<C>(x, n);
-  return highest + std::log(sum_of_exponentials<C>(x, n, highest));
-}
-
 // The same of `some` rows side by side, whose elements are `after` apart.
 template <class C, class T>
 typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some) {

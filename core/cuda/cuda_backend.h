@@ -107,9 +107,9 @@ class CudaBackend final : public Backend {
 
   // loss.cu
   std::int64_t cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
-                             const Array& loss, const Array& log_sums, const Array& total_weight) override;
+                             const Array& loss, const Array& sums, const Array& total_weight) override;
   void cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
-                          const Array& log_sums, const Array& total_weight, const Array& grad_loss,
+                          const Array& sums, const Array& total_weight, const Array& grad_loss,
                           const Array& grad_x) override;
 
   // pair_loss.cu

@@ -70,17 +70,17 @@ struct WriteLoss {
 // finishes.
 template <class By, class C, class T>
 __global__ void __launch_bounds__(1024)
-    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* log_sums, C* each, Losses* partial,
+    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each, Losses* partial,
                        WriteLoss<C> write) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
   Losses losses;
   for (std::int64_t r = by.row; r < all.count(); r += by.row_step) {
     const std::int64_t wanted = classes.target[r];
-    C log_sum = 0;
-    if (log_sums) {
-      const C highest = cuda::highest_of_row<C>(by, all, r, x);
-      log_sum = highest + std::log(cuda::sum_of_exponentials(by, all, r, x, highest));
+    C highest = 0, log_sum = 0;
+    if (sums) {
+      highest = cuda::highest_of_row<C>(by, all, r, x);
+      log_sum = std::log(cuda::sum_of_exponentials(by, all, r, x, highest));
     }
     const RowOfClasses<C> k(classes.how, all.n, wanted, classes.weight, weights);
     Total<C> smooth;  // the sum of weight * x
@@ -90,12 +90,15 @@ __global__ void __launch_bounds__(1024)
       by.merge(smooth);
     }
     if (by.first != 0) continue;
-    if (log_sums) log_sums[r] = log_sum;
+    if (sums) {
+      sums[r] = highest;
+      sums[all.count() + r] = log_sum;
+    }
     C loss = 0;
     if (wanted >= 0 && wanted < all.n) {
       if (wanted != classes.how.ignore_index) {
-        loss = k.hit * (log_sum - static_cast<C>(x[by.offset(all, r, wanted)]));
-        if (k.spread != 0) loss += k.spread * (weights * log_sum - smooth.value);
+        loss = k.hit * (log_sum - (static_cast<C>(x[by.offset(all, r, wanted)]) - highest));
+        if (k.spread != 0) loss += k.spread * (weights * (highest + log_sum) - smooth.value);
         losses.sum.add(loss, r);
         losses.weight.add(classes.weight_of(wanted), r);
       }
@@ -120,7 +123,7 @@ __global__ void merge_blocks(int blocks, const Losses* partial, WriteLoss<C> wri
 }
 
 template <class By, class C, class T>
-__global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* log_sums,
+__global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* sums,
                                         const C* total_weight, const C* grad_loss, T* grad) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
@@ -133,7 +136,7 @@ __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x
     for (std::int64_t c = by.first; c < all.n; c += by.step) {
       const std::int64_t at = by.offset(all, r, c);
       C g = 0;  // a grad that is no number does not reach ignored rows
-      if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - log_sums[r]) * k.mass * given;
+      if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - sums[r] - sums[all.count() + r]) * k.mass * given;
       if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
       if (c == wanted && k.hit != 0) g -= k.hit * given;
       grad[at] = static_cast<T>(g);
@@ -156,7 +159,7 @@ C* pointer(const Array& array) {
 
 // Returns at once: a target that is no class is noted for the next synchronisation.
 std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
-                                        const Array* weight, const Array& loss, const Array& log_sums,
+                                        const Array* weight, const Array& loss, const Array& sums,
                                         const Array& total_weight) {
   const Rows all(x);
   // A batch of a few classes is one block's work, and then the second kernel's start would cost more than it saves.
@@ -184,7 +187,7 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
         all.n,
         cuda::fault_of(index_)};
     cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T> : cross_entropy_rows<cuda::ByThread, C, T>,
-                 blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(log_sums),
+                 blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(sums),
                  is_reduced ? nullptr : pointer<C>(loss), partial, write);
     if (partial)
       cuda::launch(merge_blocks<C>, dim3(1), dim3(cuda::row_threads), static_cast<int>(blocks.x), partial, write);
@@ -193,7 +196,7 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
 }
 
 void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
-                                     const Array* weight, const Array& log_sums, const Array& total_weight,
+                                     const Array* weight, const Array& sums, const Array& total_weight,
                                      const Array& grad_loss, const Array& grad_x) {
   const Rows all(x);
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
@@ -202,7 +205,7 @@ void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const
     cuda::launch(all.is_for_warps() ? cross_entropy_grad_rows<cuda::ByWarp, C, T>
                                     : cross_entropy_grad_rows<cuda::ByThread, C, T>,
                  all.blocks(), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
-                 static_cast<const T*>(x.raw()), pointer<const C>(log_sums), pointer<const C>(total_weight),
+                 static_cast<const T*>(x.raw()), pointer<const C>(sums), pointer<const C>(total_weight),
                  static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
   });
 }

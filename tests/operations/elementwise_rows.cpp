@@ -73,8 +73,7 @@ std::vector<Row> elementwise_rows() {
       {"erf", unary<erf>},
       {"silu", unary<silu>},
       {"hardswish", unary<hardswish>},
-      {"leaky_relu",
-       [](Call& c) { return leaky_relu(c.in.at(0), option(c, "negative_slope", 0.01)); }},
+      {"leaky_relu", [](Call& c) { return leaky_relu(c.in.at(0), option(c, "negative_slope", 0.01)); }},
       {"elu", [](Call& c) { return elu(c.in.at(0), option(c, "alpha", 1)); }},
       {"gelu",
        [](Call& c) {
@@ -118,10 +117,8 @@ std::vector<Row> elementwise_rows() {
       {"isinf", predicate<isinf>},
       {"isfinite", predicate<isfinite>},
       {"where", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), c.in.at(2)); }},
-      {"where_number",
-       [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), number_of(c)); }},
-      {"number_where",
-       [](Call& c) { return where(c.in.at(0).value(), number_of(c), c.in.at(1)); }},
+      {"where_number", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), number_of(c)); }},
+      {"number_where", [](Call& c) { return where(c.in.at(0).value(), number_of(c), c.in.at(1)); }},
   };
 }
 

@@ -13,6 +13,19 @@ Tensor normalise(Call& c, BatchNormFusion fusion) {
 }
 
 const MaxPoolOptions two_by_two{.kernel_size = 2};
+// The last `dims` dimensions of the input.
+Shape last_dims(const Call& c) {
+  const Shape& shape = c.in[0].shape();
+  const auto dims = c.get<int>("dims");
+  TANDEM_CHECK(dims <= shape.rank(), "a case of ", dims, " dimensions, on an input ", shape);
+  Shape last;
+  for (int i = shape.rank() - dims; i < shape.rank(); ++i) last.push_back(shape[i]);
+  return last;
+}
+
+std::optional<double> optional_eps(const Call& c) {
+  return c.has("eps") ? std::optional(c.get<double>("eps")) : std::nullopt;
+}
 
 }  // namespace
 
@@ -41,6 +54,34 @@ std::vector<Row> norm_rows() {
        .function = [](Call& c) { return max_pool2d(normalise(c, {.relu = true}), two_by_two); },
        .variant = "pool_apart",
        .low_inputs = 0},
+      {.op = "batch_norm_untracked",
+       .function =
+           [](Call& c) {
+             BatchNormState state;
+             state.eps = c.get<double>("eps");
+             return batch_norm(c.in[0], {}, {}, state);
+           },
+       .low_tolerance = 8},
+      {.op = "layer_norm",
+       .function =
+           [](Call& c) {
+             return layer_norm(c.in[0], last_dims(c), c.optional(1), c.optional(2), c.get<double>("eps"));
+           },
+       .low_tolerance = 8},
+      {.op = "rms_norm",
+       .function = [](Call& c) { return rms_norm(c.in[0], last_dims(c), c.optional(1), optional_eps(c)); },
+       .low_tolerance = 8},
+      {.op = "group_norm",
+       .function =
+           [](Call& c) {
+             return group_norm(c.in[0], c.get<std::int64_t>("groups"), c.optional(1), c.optional(2),
+                               c.get<double>("eps"));
+           },
+       .low_tolerance = 8},
+      {.op = "instance_norm",
+       .function =
+           [](Call& c) { return instance_norm(c.in[0], c.optional(1), c.optional(2), c.get<double>("eps")); },
+       .low_tolerance = 8},
   };
 }
 

@@ -1,0 +1,32 @@
+// Zeros in random places while training; nothing in evaluation.
+#pragma once
+
+#include <tandem/autograd/ops.h>
+#include <tandem/nn/module.h>
+
+namespace tandem::nn {
+
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p = 0.5) : p_(p) {
+    TANDEM_CHECK(p >= 0 && p <= 1, "Dropout: p must be from 0 to 1, got ", p);
+  }
+  Tensor forward(const Tensor& x) override { return dropout(x, p_, is_training()); }
+
+ private:
+  double p_;
+};
+
+// Whole channels of x (N, C, ...).
+class Dropout2d : public Module {
+ public:
+  explicit Dropout2d(double p = 0.5) : p_(p) {
+    TANDEM_CHECK(p >= 0 && p <= 1, "Dropout2d: p must be from 0 to 1, got ", p);
+  }
+  Tensor forward(const Tensor& x) override { return dropout2d(x, p_, is_training()); }
+
+ private:
+  double p_;
+};
+
+}  // namespace tandem::nn

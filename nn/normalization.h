@@ -1,0 +1,84 @@
+// The normalisations that look at one sample at a time.
+#pragma once
+
+#include <tandem/autograd/ops.h>
+#include <tandem/nn/module.h>
+
+#include <optional>
+
+namespace tandem::nn {
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;  // has weight
+  bool bias = true;                // has bias too
+};
+
+// Over the last dimensions of x, which have `shape`, as weight and bias have.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
+  Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, weight, bias, eps_); }
+
+  Tensor weight, bias;  // undefined where options leave them out
+
+ private:
+  Shape shape_;
+  double eps_;
+};
+
+struct RMSNormOptions {
+  std::optional<double> eps = std::nullopt;  // as rms_norm()'s
+  bool elementwise_affine = true;
+};
+
+// The same by the root of the mean square. weight has `shape`.
+class RMSNorm : public Module {
+ public:
+  explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {});
+  Tensor forward(const Tensor& x) override { return rms_norm(x, shape_, weight, eps_); }
+
+  Tensor weight;
+
+ private:
+  Shape shape_;
+  std::optional<double> eps_;
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+
+// Over groups of the channels of x (N, C, ...). weight and bias (C).
+class GroupNorm : public Module {
+ public:
+  GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
+  Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
+
+  Tensor weight, bias;
+
+ private:
+  std::int64_t groups_;
+  double eps_;
+};
+
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  bool affine = false;
+};
+
+// A group for each channel of x (N, C, H, W); without running statistics.
+class InstanceNorm2d : public Module {
+ public:
+  explicit InstanceNorm2d(std::int64_t channels, const InstanceNormOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+  Tensor weight, bias;
+
+ private:
+  std::int64_t channels_;
+  double eps_;
+};
+
+}  // namespace tandem::nn
