@@ -81,10 +81,10 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
     const int letters = static_cast<int>(
         std::ranges::count_if(parts[i], [](char c) { return std::isalpha(static_cast<unsigned char>(c)); }));
     const bool has_ellipsis = parts[i].find("...") != std::string::npos;
+    equation.inputs.push_back(labels_of(equation, parts[i], rank - letters));
     if (letters > rank || (letters < rank && !has_ellipsis))
       equation.fail("\"", parts[i], "\" names ", letters, " dimensions, operand ", i, " has shape ",
                     operands[i].shape());
-    equation.inputs.push_back(labels_of(equation, parts[i], rank - letters));
     if (has_ellipsis) most_ellipsis = std::max(most_ellipsis, rank - letters);
   }
   if (arrow != std::string::npos) {

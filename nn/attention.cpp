@@ -127,7 +127,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
       options.is_causal = false;
     }
     const Tensor padding = reshape(added(mask), {batch, 1, 1, keys});
-    options.attn_mask = options.attn_mask.defined() ? add(options.attn_mask, padding) : padding;
+    options.attn_mask = options.attn_mask.defined() ? options.attn_mask + padding : padding;
   }
 
   Result result;

@@ -117,7 +117,10 @@ void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
   const Products<T> p(a, b, y, adds);
   if constexpr (std::is_integral_v<T>) for_each_product(p, multiply_integers<T>);
   else if constexpr (std::is_same_v<T, double>) for_each_product(p, multiply_eigen<T>);
-  else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
+  else {
+    const bool is_dot = p.rows * p.columns == 1;  // which oneDNN multiplies as if it were a matrix
+    for_each_product(p, is_dot || p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/random.h>
 #include <tandem/nn/attention.h>
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ TEST(EinsumErrors, NameTheSubscript) {
   EXPECT_SAYS(einsum("ij->k", {numbers({2, 3})}), "subscript 'k' of the output is in no operand");
   EXPECT_SAYS(einsum("ij,jk", {numbers({2, 3})}), "2 subscripts for 1 operands");
   EXPECT_SAYS(einsum("ijk->i", {numbers({2, 3})}), "\"ijk\" names 3 dimensions, operand 0 has shape (2, 3)");
-  EXPECT_SAYS(einsum("ii->i", {numbers({2, 3})}), "subscript 'i' is 2 and 3");
+  EXPECT_SAYS(einsum("ii->i", {numbers({2, 3})}), "subscript 'i' is 2 in operand 0");
   EXPECT_SAYS(einsum("i1->i", {numbers({2, 3})}), "found '1'");
   EXPECT_SAYS(einsum("......->", {numbers({2, 3})}), "stands twice");
 }
@@ -82,8 +83,10 @@ TEST(AttentionErrors, NameShapesAndTheRule) {
 }
 
 TEST(Matmul, OfIntegersIsExactOnTheCpu) {
-  if (!device.is_cpu())
-    return EXPECT_SAYS(matmul(numbers({2}, DType::i64), numbers({2}, DType::i64)), "floating");
+  if (!device.is_cpu()) {
+    EXPECT_SAYS(matmul(numbers({2}, DType::i64), numbers({2}, DType::i64)), "needs floating dtypes");
+    return;
+  }
   for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
     const Array a = counting({2, 3}).to(dtype), b = counting({4, 3}).to(dtype).transpose(0, 1);
     const Array y = ops::matmul(a, b);

