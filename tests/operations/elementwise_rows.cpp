@@ -73,8 +73,7 @@ std::vector<Row> elementwise_rows() {
       {"erf", unary<erf>},
       {"silu", unary<silu>},
       {"hardswish", unary<hardswish>},
-      {"leaky_relu",
-       [](Call& c) { return leaky_relu(c.in.at(0), option(c, "negative_slope", 0.01)); }},
+      {"leaky_relu", [](Call& c) { return leaky_relu(c.in.at(0), option(c, "negative_slope", 0.01)); }},
       {"elu", [](Call& c) { return elu(c.in.at(0), option(c, "alpha", 1)); }},
       {"gelu",
        [](Call& c) {
@@ -85,7 +84,8 @@ std::vector<Row> elementwise_rows() {
       {"clamp", [](Call& c) { return clamp(c.in.at(0), limit(c, "min"), limit(c, "max")); }},
       {"add", with_alpha<add>},
       {"sub", with_alpha<sub>},
-      {"mul", binary<mul>},
+      // The gradient of a repeated operand sums products that were rounded to 16 bits, and they may cancel.
+      {"mul", binary<mul>, "", 64 * machine_epsilon(DType::f32), 3, 16},
       {"div", binary<div>},
       {"pow", binary<pow>},
       {"maximum", binary<maximum>},
@@ -118,10 +118,8 @@ std::vector<Row> elementwise_rows() {
       {"isinf", predicate<isinf>},
       {"isfinite", predicate<isfinite>},
       {"where", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), c.in.at(2)); }},
-      {"where_number",
-       [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), number_of(c)); }},
-      {"number_where",
-       [](Call& c) { return where(c.in.at(0).value(), number_of(c), c.in.at(1)); }},
+      {"where_number", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), number_of(c)); }},
+      {"number_where", [](Call& c) { return where(c.in.at(0).value(), number_of(c), c.in.at(1)); }},
   };
 }
 
