@@ -107,7 +107,7 @@ Arrays tokens(std::int64_t n) {
 const std::map<std::string, Prepare>& table() {
   const auto add_pair = [](const In& in) { return add(in[0], in[1]); };
   const auto multiply = [](const In& in) { return matmul(in[0], in[1]); };
-  const auto convolve = [](const In& in) { return conv2d(in[0], in[1], {}, {3, 1, 1, 1}); };
+  const auto convolve = [](const In& in) { return conv2d(in[0], in[1], {}, {.padding = 1}); };
   const auto attend = [](const In& in) { return scaled_dot_product_attention(in[0], in[1], in[2]); };
   const auto normalise = [](const In& in) { return layer_norm(in[0], {in[1].dim(0)}, in[1], in[2]); };
   const auto embed = [](const In& in) { return embedding(in[1].value(), in[0]); };
@@ -139,13 +139,13 @@ const std::map<std::string, Prepare>& table() {
       {"mul", forward(two, [](const In& in) { return mul(in[0], in[1]); })},
       {"where", forward(two, [](const In& in) { return where(gt(in[0], 0.5), in[0], in[1]); })},
       {"to_bf16", unary([](const Tensor& x) { return cast(x, DType::bf16); })},
-      {"relu", unary(relu)},
+      {"relu", unary([](const Tensor& x) { return tandem::relu(x); })},
       {"relu_train", train(one, [](const In& in) { return relu(in[0]); })},
-      {"exp", unary(exp)},
-      {"log", unary(log)},
-      {"sqrt", unary(sqrt)},
-      {"tanh", unary(tanh)},
-      {"sigmoid", unary(sigmoid)},
+      {"exp", unary([](const Tensor& x) { return tandem::exp(x); })},
+      {"log", unary([](const Tensor& x) { return tandem::log(x); })},
+      {"sqrt", unary([](const Tensor& x) { return tandem::sqrt(x); })},
+      {"tanh", unary([](const Tensor& x) { return tandem::tanh(x); })},
+      {"sigmoid", unary([](const Tensor& x) { return tandem::sigmoid(x); })},
       {"gelu", unary([](const Tensor& x) { return gelu(x); })},
       {"gelu_train", train(one, [](const In& in) { return gelu(in[0]); })},
       {"sum", unary([](const Tensor& x) { return sum(x); })},
@@ -174,7 +174,7 @@ const std::map<std::string, Prepare>& table() {
       {"conv2d_train", train(images, convolve)},
       {"max_pool2d", forward(images,
                              [](const In& in) {
-                               return max_pool2d(in[0], {2, 2, 0, 1});
+                               return max_pool2d(in[0], {.kernel_size = 2});
                              })},
       {"attention", forward(heads, attend)},
       {"attention_train", train(heads, attend)},

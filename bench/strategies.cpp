@@ -118,7 +118,7 @@ Measurement measure(Net& model, Training training, Group group, const std::vecto
     }
     group->take();
     const auto begin = std::chrono::steady_clock::now();
-    const Tensor loss = criterion(training.forward(batches[i].images), batches[i].labels);
+    const Tensor loss = criterion(training.forward(batches[i].inputs), batches[i].targets);
     model.zero_grad();
     loss.backward();
     training.update();

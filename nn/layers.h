@@ -1,7 +1,8 @@
-// Layers without parameters. The activations: activations.h.
+// Layers without parameters.
 #pragma once
 
 #include <tandem/autograd/ops.h>
+#include <tandem/nn/activations.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {
