@@ -1,33 +1,15 @@
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
+#include <tandem/optim/clip.h>
 #include <tandem/optim/grad_scaler.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace tandem::optim {
-
-namespace {
-
-// Whether all numbers of all arrays (of one device) are finite. A mean is taken in double and cannot overflow by itself, so
-// it is finite exactly where all its numbers are. One copy to the host, which waits for the device, tells of all.
-bool all_finite(const std::vector<Array>& arrays) {
-  if (arrays.empty()) return true;
-  const Array means =
-      Array::empty({static_cast<std::int64_t>(arrays.size())}, DType::f32, arrays[0].device());
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const Array numbers = arrays[i].is_contiguous() ? arrays[i].flatten() : arrays[i];
-    const auto at = static_cast<std::int64_t>(i);
-    const Array mean = means.slice(0, at, at + 1).reshape(Dims::filled(numbers.rank(), 1));
-    backend(numbers.device()).reduce(Reduction::mean, numbers, mean);
-  }
-  const auto values = means.to_vector<float>();
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
-}
-
-}  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options)
     : options_(options), scale_(static_cast<float>(options.init_scale)) {
@@ -61,13 +43,13 @@ void GradScaler::unscale_(Optimizer& optimizer) {
       "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
       "update() after each step");
   const ProfileRange range("GradScaler::unscale_");
-  std::vector<Array> gradients;
-  for (const Tensor& parameter : optimizer.parameters())
-    if (const Array gradient = parameter.grad(); gradient.defined() && gradient.numel() > 0)
-      gradients.push_back(gradient);
-  const bool finite = all_finite(gradients);
+  const auto parameters = optimizer.parameters();
+  // The largest of all gradients is finite exactly where all of them are. Waits for the device.
+  const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
   const double inverse = 1.0 / static_cast<double>(scale_);
-  for (Array& gradient : gradients) ops::scale_(gradient, static_cast<float>(inverse));
+  for (const Tensor& parameter : parameters)
+    if (Array gradient = parameter.grad(); gradient.defined())
+      ops::scale_(gradient, static_cast<float>(inverse));
   seen_.push_back({&optimizer, {.overflow = !finite}});
 }
 

@@ -12,10 +12,10 @@ foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
   install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN *.h
           PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE PATTERN nccl_communicator.h EXCLUDE PATTERN tandem.h EXCLUDE)
-  list(APPEND libraries tandem_${layer})
+  list(APPEND layer_targets tandem_${layer})
   set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
 endforeach()
-install(TARGETS tandem ${libraries} EXPORT Tandem ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS tandem ${layer_targets} EXPORT Tandem ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT Tandem NAMESPACE Tandem:: FILE TandemTargets.cmake DESTINATION ${package_dir})
 
 configure_package_config_file(third_party/TandemConfig.cmake.in ${PROJECT_BINARY_DIR}/TandemConfig.cmake

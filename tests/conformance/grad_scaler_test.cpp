@@ -1,6 +1,7 @@
 // GradScaler finds overflows on the GPU, and waits for it once.
 #include <tandem/core/ops.h>
 #include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
@@ -16,55 +17,48 @@ namespace {
 
 const Device cuda = Device::cuda(0);
 
-struct CountingOptimizer : optim::Optimizer {
-  std::vector<Tensor> all;
-  int steps = 0;
-  void step() override { ++steps; }
-  void zero_grad() override {}
-  std::vector<Tensor> parameters() const override { return all; }
-  double lr(int) const override { return 0; }
-  std::vector<NamedArray> state_dict() const override { return {}; }
-  void load_state_dict(const std::vector<NamedArray>&) override {}
-};
-
-// Parameters of several shapes, one with channels last, whose gradients are `value` times 4, but for one element.
-CountingOptimizer optimizer_with(float value, float odd) {
-  CountingOptimizer optimizer;
+// Parameters (zeros) of several shapes, one with channels last, whose gradients are `value` times 4, but for one element.
+std::vector<NamedTensor> parameters_with(float value, float odd) {
+  std::vector<NamedTensor> parameters;
   for (const Shape& shape : {Shape{1000}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{}}) {
     Tensor parameter(ops::zeros(shape, DType::f32, cuda), true);
     Array gradient = ops::full(shape, 4 * value, DType::f32, cuda);
     if (shape.rank() == 4) gradient = gradient.channels_last();
     if (shape.rank() == 2) gradient.select(0, 2).select(0, 4).fill(odd);
     parameter.set_grad(gradient);
-    optimizer.all.push_back(parameter);
+    parameters.push_back({std::to_string(parameters.size()), parameter});
   }
-  return optimizer;
+  return parameters;
 }
 
 TEST(CudaGradScaler, StepsAndDividesWhereAllIsFinite) {
-  auto optimizer = optimizer_with(2, 8);
+  const auto parameters = parameters_with(2, 8);
+  optim::SGD optimizer(parameters, {.lr = 1});
   optim::GradScaler scaler({.init_scale = 4});
   EXPECT_TRUE(scaler.step(optimizer));
-  EXPECT_EQ(optimizer.steps, 1);
-  for (const Tensor& parameter : optimizer.all)
+  for (const auto& [name, parameter] : parameters) {
     for (const float v : parameter.grad().to_vector<float>()) ASSERT_EQ(v, 2) << parameter.shape();
+    for (const float v : parameter.value().to_vector<float>()) ASSERT_EQ(v, -2) << parameter.shape();
+  }
 }
 
 TEST(CudaGradScaler, SkipsWhereOneElementIsNot) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float odd : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
-    auto optimizer = optimizer_with(2, odd);
+    const auto parameters = parameters_with(2, odd);
+    optim::SGD optimizer(parameters, {.lr = 1});
     optim::GradScaler scaler({.init_scale = 4});
     EXPECT_FALSE(scaler.step(optimizer));
     scaler.update();
-    EXPECT_EQ(optimizer.steps, 0);
+    for (const auto& [name, parameter] : parameters)
+      for (const float v : parameter.value().to_vector<float>()) ASSERT_EQ(v, 0) << parameter.shape();
     EXPECT_EQ(scaler.scale(), 2);
   }
 }
 
 #ifdef TANDEM_EMULATED_CUDA
 TEST(CudaGradScaler, WaitsForTheGpuOnce) {
-  auto optimizer = optimizer_with(1, 1);
+  optim::SGD optimizer(parameters_with(1, 1), {.lr = 1});
   optim::GradScaler scaler;
   scaler.step(optimizer);
   scaler.update();

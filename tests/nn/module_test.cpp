@@ -106,7 +106,8 @@ TEST(Module, LayersRefuseNonsense) {
   EXPECT_ERROR(nn::Conv2d(3, -1, {.kernel_size = 3}), "Conv2d", "-1");
   EXPECT_ERROR(nn::BatchNorm2d(0), "BatchNorm2d", "0");
   EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({2, 5}))), "linear", "(2, 5)", "(3, 4)");
-  EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({4}))), "linear", "(4)");
+  EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({5}))), "linear", "(5)");
+  EXPECT_EQ(nn::Linear(4, 3)(Tensor(counting({4}))).shape(), Shape{3});
   EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({2, 4, 2, 2}))), "batch_norm", "(2, 4, 2, 2)");
   EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({1, 3, 1, 1}))), "batch_norm", "(1, 3, 1, 1)",
                "1 value per channel", "SyncBatchNorm", "drop_last");
