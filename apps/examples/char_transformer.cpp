@@ -90,6 +90,7 @@ struct Text {
 
   explicit Text(const std::string& path) {
     std::ifstream file(path);
+    TANDEM_CHECK(file, "cannot read ", path, "; run this in the folder that it is in, or name another text");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     TANDEM_CHECK(text.size() > context + 1, path, " holds ", text.size(), " characters, expected more than ",
                  context + 1);

@@ -11,7 +11,7 @@ struct Relu {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    return x < T(0) ? T(0) : x;
+    return is_negative(x) ? T(0) : x;
   }  // keeps NaN
   // PyTorch's rule is "0 where y <= 0", which lets the gradient of NaN through.
   template <class T>

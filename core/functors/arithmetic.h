@@ -73,7 +73,7 @@ struct Abs {
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
     if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    else return static_cast<T>(x < T(0) ? -x : x);
+    else return static_cast<T>(is_negative(x) ? -x : x);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
@@ -87,7 +87,7 @@ struct Sign {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    return static_cast<T>(T(x > T(0)) - T(x < T(0)));
+    return static_cast<T>(T(x > T(0)) - T(is_negative(x)));
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T) const {

@@ -59,6 +59,13 @@ TANDEM_HOST_DEVICE T pow(T x, T y) {
 }  // namespace math
 #undef TANDEM_MATH
 
+// Spelled out for unsigned types, where a comparison with 0 gets a warning.
+template <class T>
+TANDEM_HOST_DEVICE bool is_negative(T x) {
+  if constexpr (std::is_unsigned_v<T>) return false;
+  else return x < T(0);
+}
+
 // A number given by the user, in the type computed in. Integers wrap around, as they do in arithmetic.
 template <class T>
 TANDEM_HOST_DEVICE T as(double number) {

@@ -10,7 +10,7 @@ namespace tandem::functors {
 // x to the power of n, of integers: wraps around. A negative exponent gives what truncation leaves of the fraction.
 template <class T>
 TANDEM_HOST_DEVICE T integer_power(T x, T n) {
-  if (n < T(0)) return x == T(1) ? T(1) : x == static_cast<T>(-1) ? (n % 2 == 0 ? T(1) : x) : T(0);
+  if (is_negative(n)) return x == T(1) ? T(1) : x == static_cast<T>(-1) ? (n % 2 == 0 ? T(1) : x) : T(0);
   std::uint64_t result = 1, factor = static_cast<std::uint64_t>(x);
   for (auto rest = static_cast<std::uint64_t>(n); rest > 0; rest >>= 1) {
     if (rest & 1) result *= factor;

@@ -165,7 +165,7 @@ TEST(CudaElementwise, ZipGradientsAreTheCpus) {
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         const Array y = ops::zip(op, view_a(a), view_b(b));
         const Array grad = numbers(y.shape(), 3, dtype), grad_there = grad.to(gpu);
-        // each summand may be off by one rounding
+        // each summand may be off by one rounding, and the vector functions behind a power by 4
         const double summands = static_cast<double>(
             y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
         for (const int operand : {0, 1}) {
@@ -173,7 +173,7 @@ TEST(CudaElementwise, ZipGradientsAreTheCpus) {
                        << typeid(op).name() << ' ' << dtype << ", operand " << operand << ", " << name);
           expect_same(ops::zip_grad(op, operand, view_a(a), view_b(b), grad),
                       ops::zip_grad(op, operand, view_a(a_there), view_b(b_there), grad_there),
-                      2 * std::max(1.0, summands) * epsilon_of(dtype));
+                      (size_of(dtype) == 2 ? 2 : 8) * std::max(1.0, summands) * epsilon_of(dtype));
         }
       });
     }
