@@ -1,6 +1,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/ops_attention.h>
+#include <tandem/autograd/ops_dropout.h>
 #include <tandem/autograd/ops_linear.h>
 #include <tandem/autograd/ops_shape.h>
 #include <tandem/core/ops.h>
@@ -35,7 +36,8 @@ void check(const Tensor& query, const Tensor& key, const AttentionOptions& optio
                ": attn_mask must be bool or floating, got ", mask.dtype());
   TANDEM_CHECK(!mask.defined() || mask.device() == query.device(), name, ": query is on ", query.device(),
                ", attn_mask on ", mask.device());
-  TANDEM_CHECK(options.dropout_p == 0, name, ": dropout_p must be 0 so far, got ", options.dropout_p);
+  TANDEM_CHECK(options.dropout_p >= 0 && options.dropout_p <= 1, name,
+               ": dropout_p must be between 0 and 1, got ", options.dropout_p);
 }
 
 double scale_of(const Tensor& query, const AttentionOptions& options) {
@@ -114,11 +116,13 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
                " and value ", value.shape(), " do not fit: needs (..., S, E) and (..., S, F)");
   TANDEM_CHECK(value.dtype() == key.dtype() && value.device() == key.device(), name, ": key is ", key.dtype(),
                " on ", key.device(), ", value ", value.dtype(), " on ", value.device());
-  if (!options.attn_mask.defined() || !options.attn_mask.requires_grad()) {
+  const bool drops = options.dropout_p > 0;
+  if (!drops && (!options.attn_mask.defined() || !options.attn_mask.requires_grad())) {
     const Tensor y = in_blocks(query, key, value, options);
     if (y.defined()) return y;
   }
-  return matmul(attention_weights(query, key, options), value);
+  const Tensor weights = attention_weights(query, key, options);
+  return matmul(drops ? dropout(weights, options.dropout_p) : weights, value);
 }
 
 }  // namespace tandem

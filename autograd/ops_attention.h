@@ -10,8 +10,8 @@ namespace tandem {
 struct AttentionOptions {
   // Broadcasts to (..., L, S): bool, true where a query may look at a key; or numbers that are added to the scores.
   Tensor attn_mask = {};
-  double dropout_p = 0;                        // only 0 so far
-  bool is_causal = false;                      // query i looks at keys 0 .. i; not together with attn_mask
+  double dropout_p = 0;    // share of the weights that become 0; the caller passes 0 in evaluation
+  bool is_causal = false;  // query i looks at keys 0 .. i; not together with attn_mask
   std::optional<double> scale = std::nullopt;  // default: 1 / sqrt(E)
 };
 

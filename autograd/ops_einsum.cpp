@@ -129,27 +129,6 @@ void check_sizes(const Equation& equation, std::span<const Tensor> operands) {
     }
 }
 
-// The view of x where dimensions a and b have one index, at a.
-Array diagonal_view(const Array& x, int a, int b) {
-  Shape shape;
-  Strides strides;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d == b) continue;
-    shape.push_back(x.shape()[d]);
-    strides.push_back(x.strides()[d] + (d == a ? x.strides()[b] : 0));
-  }
-  return Array(x.storage(), shape, strides, x.offset(), x.dtype());
-}
-
-Tensor diagonal_of(const Tensor& x, int a, int b) {
-  return record("diagonal", {x}, diagonal_view(x.value(), a, b),
-                [a, b, shape = x.shape()](const Array& grad, Needs) -> Gradients {
-                  Array whole = ops::zeros(shape, grad.dtype(), grad.device());
-                  diagonal_view(whole, a, b).copy_from(grad);
-                  return {whole};
-                });
-}
-
 Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
   Term term{operand, std::move(labels)};
   for (std::size_t second = 0; second < term.labels.size();) {
@@ -162,8 +141,12 @@ Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
     if (term.tensor.shape()[a] != term.tensor.shape()[b])
       equation.fail("subscript '", term.labels[first], "' is ", term.tensor.shape()[a], " and ",
                     term.tensor.shape()[b], " in one operand of shape ", operand.shape());
-    term.tensor = diagonal_of(term.tensor, a, b);
+    const char label = term.labels[first];
+    term.tensor = diagonal(term.tensor, 0, a, b);  // its dimension comes last
     term.labels.erase(second, 1);
+    term.labels.erase(first, 1);
+    term.labels += label;
+    second = 0;
   }
   return term;
 }

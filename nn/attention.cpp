@@ -1,31 +1,12 @@
-#include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/init.h>
 
-#include <cmath>
 #include <limits>
 
 namespace tandem::nn {
 
 namespace {
-
-// Glorot and Bengio's uniform initialisation, in PyTorch's order of operations, so that the bound is the same to the bit.
-Array xavier_uniform(std::int64_t out, std::int64_t in) {
-  const double std = std::sqrt(2.0 / static_cast<double>(in + out));
-  return init::uniform({out, in}, std::sqrt(3.0) * std);
-}
-
-// Elements [begin, end) along `dim`; a view.
-Tensor part(const Tensor& x, std::int64_t dim, std::int64_t begin, std::int64_t end) {
-  return autograd::record(
-      "part", {x}, x.value().slice(dim, begin, end),
-      [dim, begin, end, shape = x.shape()](const Array& grad, autograd::Needs) -> autograd::Gradients {
-        Array whole = ops::zeros(shape, grad.dtype(), grad.device());
-        whole.slice(dim, begin, end).copy_from(grad);
-        return {whole};
-      });
-}
 
 // A mask whose `true` forbids, as numbers to add; one of numbers stays.
 Tensor added(const Tensor& mask) {
@@ -34,11 +15,8 @@ Tensor added(const Tensor& mask) {
 }
 
 Tensor causal(std::int64_t queries, std::int64_t keys, Device device) {
-  std::vector<float> values(static_cast<std::size_t>(queries * keys), 0.f);
-  for (std::int64_t q = 0; q < queries; ++q)
-    for (std::int64_t k = q + 1; k < keys; ++k)
-      values[static_cast<std::size_t>(q * keys + k)] = -std::numeric_limits<float>::infinity();
-  return Tensor(Array::from(values, {queries, keys}).to(device));
+  const double nothing = -std::numeric_limits<double>::infinity();
+  return triu(Tensor(ops::full({queries, keys}, nothing, DType::f32, device)), 1);
 }
 
 }  // namespace
@@ -51,7 +29,8 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
       out_proj(add("out_proj", Linear(embed_dim, embed_dim, options.bias))) {
   TANDEM_CHECK(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim ", embed_dim,
                " does not divide into ", num_heads, " heads");
-  in_proj_weight = add_parameter("in_proj_weight", xavier_uniform(3 * embed_dim, embed_dim));
+  in_proj_weight = add_parameter("in_proj_weight", ops::zeros({3 * embed_dim, embed_dim}));
+  init::xavier_uniform_(in_proj_weight);
   if (!options.bias) return;
   in_proj_bias = add_parameter("in_proj_bias", ops::zeros({3 * embed_dim}));
   out_proj.bias.set_value(ops::zeros({embed_dim}));
@@ -81,16 +60,17 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   const auto projected = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
     const bool whole = begin == 0 && end == 3;
     const auto rows = [&](const Tensor& of) {
-      return whole || !of.defined() ? of : part(of, 0, begin * embed_dim_, end * embed_dim_);
+      return whole || !of.defined() ? of : narrow(of, 0, begin * embed_dim_, (end - begin) * embed_dim_);
     };
     return linear(x, rows(in_proj_weight), rows(in_proj_bias));
   };
   Tensor q, k, v;
   if (is_self) {
     const Tensor all = projected(query, 0, 3);
-    q = part(all, -1, 0, embed_dim_);
-    k = part(all, -1, embed_dim_, 2 * embed_dim_);
-    v = part(all, -1, 2 * embed_dim_, 3 * embed_dim_);
+    const auto parts = chunk(all, 3, -1);
+    q = parts[0];
+    k = parts[1];
+    v = parts[2];
   } else {
     q = projected(query, 0, 1);
     k = projected(key, 1, 2);
@@ -134,6 +114,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   Tensor y;
   if (inputs.need_weights) {
     result.weights = attention_weights(q, k, options);
+    if (options.dropout_p > 0) result.weights = dropout(result.weights, options.dropout_p);
     y = matmul(result.weights, v);
     if (inputs.average_attn_weights) result.weights = mean(result.weights, {1});
     if (is_single) {

@@ -7,7 +7,7 @@ namespace tandem::nn {
 
 struct MultiheadAttentionOptions {
   bool bias = true;
-  double dropout = 0;        // only 0 so far
+  double dropout = 0;        // of the weights, in training
   bool batch_first = false;  // x is (N, L, E), not (L, N, E)
 };
 

@@ -48,7 +48,7 @@ struct ResNet : nn::Module {
 
 struct Trainer {
   ResNet model;
-  optim::SGD optimizer{model.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4}};
+  optim::SGD optimizer{model.parameters(), {.lr = 0.005, .momentum = 0.9, .weight_decay = 5e-4}};
 
   double step(const Tensor& images, const Array& labels) {
     const Tensor loss = cross_entropy(model(images), labels);

@@ -20,7 +20,7 @@ TEST_P(Example, HasPyTorchsLosses) {
   std::ifstream file(golden + "examples.json");
   const auto expected = nlohmann::json::parse(file).at(name).get<std::vector<double>>();
   const auto run = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file",
-                        golden + "example_" + name + ".safetensors"});
+                                golden + "example_" + name + ".safetensors"});
   ASSERT_EQ(run.code, 0) << run.err;
   std::istringstream lines(run.out);
   std::vector<double> found;

@@ -97,7 +97,7 @@ def make(save, write_json):
     labels = torch.randint(10, (STEPS, 8), generator=generator)
     save("example_resnet.safetensors", {**resnet.state_dict(), "images": images, "labels": labels})
     resnet_losses = train(
-        resnet, torch.optim.SGD(resnet.parameters(), 0.05, momentum=0.9, weight_decay=5e-4),
+        resnet, torch.optim.SGD(resnet.parameters(), 0.005, momentum=0.9, weight_decay=5e-4),
         [lambda i=i: F.cross_entropy(resnet(images[i].float() / 255), labels[i]) for i in range(STEPS)])
 
     characters = 50
