@@ -1,6 +1,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/elementwise_gradients.h>
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/with_power.h>
 #include <tandem/core/profile.h>
 
 #include <limits>
@@ -75,15 +76,8 @@ Tensor neg(const Tensor& x) { return unary("neg", functors::Affine{-1}, x); }
 
 Tensor pow(const Tensor& x, Number exponent) {
   const Tensor base = fit(autocast_f32(x), exponent);
-  const double e = exponent.value;
-  if (e == 2) return unary("pow", functors::Square{}, base);
-  if (e == 3) return unary("pow", functors::Cube{}, base);
-  if (is_floating(base.dtype())) {
-    if (e == 0.5) return unary("pow", functors::Sqrt{}, base);
-    if (e == -0.5) return unary("pow", functors::Rsqrt{}, base);
-    if (e == -1) return unary("pow", functors::Reciprocal{}, base);
-  }
-  return unary("pow", functors::Power{e}, base);
+  return autograd::with_power(exponent.value, is_floating(base.dtype()),
+                              [&](const auto& power) { return unary("pow", power, base); });
 }
 Tensor pow(const Tensor& base, const Tensor& exponent) {
   return binary("pow", functors::Pow{}, autocast_f32(base), autocast_f32(exponent));

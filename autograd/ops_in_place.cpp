@@ -1,5 +1,6 @@
 #include <tandem/autograd/elementwise_gradients.h>
 #include <tandem/autograd/ops_in_place.h>
+#include <tandem/autograd/with_power.h>
 #include <tandem/core/profile.h>
 
 namespace tandem {
@@ -77,8 +78,8 @@ Tensor mul_(const Tensor& x, Number number) {
 Tensor div_(const Tensor& x, Number number) { return unary_("div_", functors::DivideBy{number.value}, x); }
 Tensor pow_(const Tensor& x, Number exponent) {
   check_number("pow_", x, exponent);
-  if (exponent.value == 2) return unary_("pow_", functors::Square{}, x);
-  return unary_("pow_", functors::Power{exponent.value}, x);
+  return autograd::with_power(exponent.value, is_floating(x.dtype()),
+                              [&](const auto& power) { return unary_("pow_", power, x); });
 }
 Tensor clamp_(const Tensor& x, std::optional<Number> min, std::optional<Number> max) {
   TANDEM_CHECK(min || max, "clamp_: at least one of min and max must be given");

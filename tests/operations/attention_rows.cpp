@@ -52,7 +52,8 @@ std::vector<Row> attention_rows() {
        .function = multihead_attention,
        .low_inputs = 7,
        .low_tolerance = 32,
-       .is_fuzzed = false},
+       .is_fuzzed = false,
+       .also = {"attention_weights"}},
   };
 }
 

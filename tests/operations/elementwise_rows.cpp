@@ -1,4 +1,6 @@
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/ops_in_place.h>
+#include <tandem/autograd/ops_shape.h>
 
 #include "operations/table.h"
 
@@ -45,6 +47,33 @@ Tensor comparison_with_number(Call& c) {
 template <Array (*f)(const Tensor&)>
 Tensor predicate(Call& c) {
   return f(c.in.at(0));
+}
+
+// In place on a copy, where the result has the shape and dtype of the first operand; otherwise the other form.
+template <Tensor (*in_place)(const Tensor&), Tensor (*f)(const Tensor&)>
+Tensor on_copy(Call& c) {
+  const Tensor& x = c.in.at(0);
+  return is_floating(x.dtype()) ? in_place(clone(x)) : f(x);
+}
+bool first_has_result(const Call& c) {
+  const Tensor &a = c.in.at(0), &b = c.in.at(1);
+  return is_floating(a.dtype()) && promote(a.dtype(), b.dtype()) == a.dtype() &&
+         broadcast_shape(a.shape(), b.shape(), "on_copy") == a.shape();
+}
+template <Tensor (*in_place)(const Tensor&, const Tensor&), Tensor (*f)(const Tensor&, const Tensor&)>
+Tensor pair_on_copy(Call& c) {
+  return first_has_result(c) ? in_place(clone(c.in[0]), c.in[1]) : f(c.in[0], c.in[1]);
+}
+template <Tensor (*in_place)(const Tensor&, const Tensor&, double),
+          Tensor (*f)(const Tensor&, const Tensor&, double)>
+Tensor pair_with_alpha_on_copy(Call& c) {
+  const double alpha = option(c, "alpha", 1);
+  return first_has_result(c) ? in_place(clone(c.in[0]), c.in[1], alpha) : f(c.in[0], c.in[1], alpha);
+}
+
+DType dtype_of(const Call& c) {
+  const std::string name = c.attributes.at("dtype");
+  return name == "f64" ? DType::f64 : name == "i32" ? DType::i32 : DType::f32;
 }
 
 }  // namespace
@@ -120,6 +149,73 @@ std::vector<Row> elementwise_rows() {
       {"where", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), c.in.at(2)); }},
       {"where_number", [](Call& c) { return where(c.in.at(0).value(), c.in.at(1), number_of(c)); }},
       {"number_where", [](Call& c) { return where(c.in.at(0).value(), number_of(c), c.in.at(1)); }},
+      {.op = "neg", .function = on_copy<neg_, neg>, .variant = "in_place", .also = {"neg_"}},
+      {.op = "abs", .function = on_copy<abs_, abs>, .variant = "in_place", .also = {"abs_"}},
+      {.op = "square", .function = on_copy<square_, square>, .variant = "in_place", .also = {"square_"}},
+      {.op = "reciprocal",
+       .function = on_copy<reciprocal_, reciprocal>,
+       .variant = "in_place",
+       .also = {"reciprocal_"}},
+      {.op = "floor", .function = on_copy<floor_, floor>, .variant = "in_place", .also = {"floor_"}},
+      {.op = "ceil", .function = on_copy<ceil_, ceil>, .variant = "in_place", .also = {"ceil_"}},
+      {.op = "trunc", .function = on_copy<trunc_, trunc>, .variant = "in_place", .also = {"trunc_"}},
+      {.op = "round", .function = on_copy<round_, round>, .variant = "in_place", .also = {"round_"}},
+      {.op = "exp", .function = on_copy<exp_, exp>, .variant = "in_place", .also = {"exp_"}},
+      {.op = "log", .function = on_copy<log_, log>, .variant = "in_place", .also = {"log_"}},
+      {.op = "sqrt", .function = on_copy<sqrt_, sqrt>, .variant = "in_place", .also = {"sqrt_"}},
+      {.op = "rsqrt", .function = on_copy<rsqrt_, rsqrt>, .variant = "in_place", .also = {"rsqrt_"}},
+      {.op = "relu", .function = on_copy<relu_, relu>, .variant = "in_place", .also = {"relu_"}},
+      {.op = "sigmoid", .function = on_copy<sigmoid_, sigmoid>, .variant = "in_place", .also = {"sigmoid_"}},
+      {.op = "tanh", .function = on_copy<tanh_, tanh>, .variant = "in_place", .also = {"tanh_"}},
+      {.op = "silu", .function = on_copy<silu_, silu>, .variant = "in_place", .also = {"silu_"}},
+      {.op = "hardswish",
+       .function = on_copy<hardswish_, hardswish>,
+       .variant = "in_place",
+       .also = {"hardswish_"}},
+      {.op = "mul",
+       .function = pair_on_copy<mul_, mul>,
+       .variant = "in_place",
+       .low_tolerance = 16,
+       .also = {"mul_"}},
+      {.op = "div",
+       .function = pair_on_copy<div_, div>,
+       .variant = "in_place",
+       .low_tolerance = 16,
+       .also = {"div_"}},
+      {.op = "add", .function = pair_with_alpha_on_copy<add_, add>, .variant = "in_place", .also = {"add_"}},
+      {.op = "sub", .function = pair_with_alpha_on_copy<sub_, sub>, .variant = "in_place", .also = {"sub_"}},
+      {.op = "leaky_relu",
+       .function = [](Call& c) { return leaky_relu_(clone(c.in[0]), option(c, "negative_slope", 0.01)); },
+       .variant = "in_place",
+       .also = {"leaky_relu_"}},
+      {.op = "elu",
+       .function = [](Call& c) { return elu_(clone(c.in[0]), option(c, "alpha", 1)); },
+       .variant = "in_place",
+       .also = {"elu_"}},
+      {.op = "clamp",
+       .function =
+           [](Call& c) {
+             const Tensor& x = c.in[0];
+             return is_floating(x.dtype()) ? clamp_(clone(x), limit(c, "min"), limit(c, "max"))
+                                           : clamp(x, limit(c, "min"), limit(c, "max"));
+           },
+       .variant = "in_place",
+       .also = {"clamp_"}},
+      {.op = "pow_number",
+       .function =
+           [](Call& c) {
+             const Tensor& x = c.in[0];
+             return is_floating(x.dtype()) ? pow_(clone(x), number_of(c)) : pow(x, number_of(c));
+           },
+       .variant = "in_place",
+       .also = {"pow_"}},
+      {"affine", [](Call& c) { return affine(c.in[0], 2.5, -1.25); }},
+      {"fill_", [](Call& c) { return fill_(clone(c.in[0].detach()), 2.5); }},
+      {"zero_", [](Call& c) { return zero_(clone(c.in[0].detach())); }},
+      {.op = "copy_",
+       .function = [](Call& c) { return copy_(clone(c.in[0].detach()), c.in[1]); },
+       .low_inputs = 0},
+      {.op = "cast", .function = [](Call& c) { return cast(c.in[0], dtype_of(c)); }, .low_inputs = 0},
   };
 }
 

@@ -54,6 +54,9 @@ struct Row {
   // nothing random.
   bool is_fuzzed = true;
 
+  // Other operations of the headers that this row runs.
+  std::vector<std::string> also = {};
+
   std::string name() const { return op + (variant.empty() ? "" : "_" + variant); }
 };
 

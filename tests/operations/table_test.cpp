@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "support/golden.h"
@@ -307,6 +310,32 @@ TEST(OperationTable, HasARowForEachGoldenCaseAndACaseForEachRow) {
     for (const Row& row : family.rows()) in_table.insert(row.op);
     EXPECT_EQ(in_file, in_table) << family.name;
   }
+}
+
+// The functions that the headers of the families declare.
+std::set<std::string> declared_operations() {
+  std::set<std::string> names;
+  const std::regex declaration(R"(^(?:inline )?(?:[A-Za-z_:]+(?:<[^>]*>)?) ([a-z_0-9]+)\()");
+  for (const auto& file : std::filesystem::directory_iterator(TANDEM_SOURCE_DIR "/autograd")) {
+    const std::string name = file.path().filename();
+    if (!name.starts_with("ops_") || !name.ends_with(".h")) continue;
+    std::ifstream header(file.path());
+    for (std::string line; std::getline(header, line);)
+      if (std::smatch match; std::regex_search(line, match, declaration)) names.insert(match[1]);
+  }
+  return names;
+}
+
+TEST(OperationTable, HasARowForEachOperation) {
+  std::set<std::string> tested;
+  for (const FamilyRow& row : table()) {
+    tested.insert(row.row.op);
+    tested.insert(row.row.also.begin(), row.row.also.end());
+  }
+  const auto declared = declared_operations();
+  ASSERT_GT(declared.size(), 100u);
+  for (const std::string& name : declared)
+    EXPECT_TRUE(tested.contains(name)) << name << " is declared in autograd/ and has no row";
 }
 
 TEST(OperationTable, UsesEveryGoldenArray) {

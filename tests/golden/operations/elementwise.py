@@ -180,9 +180,25 @@ def where(ops):
     ops.case("where_infinite", "where", [torch.isfinite(SPECIAL), SPECIAL, torch.zeros(())], torch.where, special=True)
 
 
+def others(ops):
+    for shape in [(3, 4), (), (0, 2)]:
+        form = "x".join(map(str, shape)) or "scalar"
+        ops.case(f"affine_{form}", "affine", [ops.uniform(*shape)], lambda x: x * 2.5 - 1.25)
+        ops.case(f"fill_{form}", "fill_", [ops.uniform(*shape)], lambda x: x.detach().clone().fill_(2.5))
+        ops.case(f"zero_{form}", "zero_", [ops.uniform(*shape)], lambda x: x.detach().clone().zero_())
+        ops.case(f"cast_{form}", "cast", [ops.uniform(*shape)], lambda x: x.double(), dtype="f64")
+    ops.case("cast_to_integers", "cast", [ops.uniform(7, low=-9, high=9)], lambda x: x.to(torch.int32), dtype="i32")
+    ops.case("cast_from_integers", "cast", [ops.integers(2, 3)], lambda x: x.float(), dtype="f32")
+    ops.case("copy_row", "copy_", [ops.uniform(3, 4), ops.uniform(4)], lambda x, y: x.detach().clone().copy_(y),
+             gradient_is_partial=True)
+    ops.case("copy_integers", "copy_", [ops.uniform(3, 4), ops.integers(3, 1)], lambda x, y: x.detach().clone().copy_(y),
+             gradient_is_partial=True)
+
+
 def make(ops):
     unary(ops)
     activations(ops)
     numbers(ops)
     binary(ops)
     where(ops)
+    others(ops)

@@ -1,0 +1,19 @@
+// The choice of the operation that raises to a power, for pow and pow_.
+#pragma once
+
+#include <tandem/core/functors.h>
+
+namespace tandem::autograd {
+
+// Calls f with the operation that is x to the power of `exponent`: several have cheaper ones than the general.
+template <class F>
+decltype(auto) with_power(double exponent, bool is_floating, F f) {
+  if (exponent == 2) return f(functors::Square{});
+  if (exponent == 3) return f(functors::Cube{});
+  if (is_floating && exponent == 0.5) return f(functors::Sqrt{});
+  if (is_floating && exponent == -0.5) return f(functors::Rsqrt{});
+  if (is_floating && exponent == -1) return f(functors::Reciprocal{});
+  return f(functors::Power{exponent});
+}
+
+}  // namespace tandem::autograd
