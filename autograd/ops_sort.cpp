@@ -18,7 +18,9 @@ ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& fou
   const Tensor values =
       record(name, {x}, found.values,
              [indices = found.indices, dim, kept, shape = x.shape()](const Array& grad, Needs) -> Gradients {
-               return {ops::scatter(grad.reshape(kept), indices.reshape(kept), dim, shape)};
+               Array whole = ops::zeros(shape, grad.dtype(), grad.device());
+               ops::scatter_(whole, dim, indices.reshape(kept), grad.reshape(kept));
+               return {whole};
              });
   return {values, found.indices};
 }

@@ -24,6 +24,15 @@ Cuda cuda_devices;
 
 }  // namespace
 
+void Backend::cat(std::span<const Array> parts, int dim, const Array& y) {
+  std::int64_t at = 0;
+  for (const Array& part : parts) {
+    const std::int64_t size = part.shape()[dim];
+    if (part.numel() > 0) copy(part, y.narrow(dim, at, size));
+    at += size;
+  }
+}
+
 Backend& backend(Device device) {
   if (device.is_cpu()) return cpu_backend();
   TANDEM_CHECK(cuda_devices.of_device, device,

@@ -16,6 +16,7 @@
 #include <tandem/core/update_rules.h>
 
 #include <optional>
+#include <span>
 
 namespace tandem {
 
@@ -125,6 +126,8 @@ class Backend {
 
   // Element by element; any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
+  // y = the parts, one after the other along `dim`: a copy of each, or something faster.
+  virtual void cat(std::span<const Array> parts, int dim, const Array& y);
   virtual void fill(const Array& to, double value) = 0;
   virtual void map(const UnaryOp& op, const Array& x, const Array& y) = 0;
   virtual void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) = 0;
@@ -150,8 +153,6 @@ class Backend {
   // indices (i64) are (rows, k). All dense.
   virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
                     const Array& indices) = 0;
-  // target[..., index[i], ...] = source[i] along `dim`; the indices of a line differ from each other and are valid. All dense.
-  virtual void scatter(const Array& source, const Array& index, int dim, const Array& target) = 0;
 
   // y (M, N) = a (M, K) b (K, N) [+ bias (N)], or the same for a batch: y (B, M, N), a (B, M, K), b (B, K, N). Nothing is
   // empty; any strides of a and b (0: one matrix for all); y's matrices are row-major; bias is f32 where y is 16-bit.

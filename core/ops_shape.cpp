@@ -68,12 +68,11 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
       inputs, [](const Array& x) { return is_skipped(x) || (x.is_channels_last() && !x.is_contiguous()); });
   const Array y = is_image ? Array::empty_channels_last(shape, dtype, first->device())
                            : Array::empty(shape, dtype, first->device());
-  std::int64_t at = 0;
-  for (const Array& x : inputs) {
-    if (is_skipped(x)) continue;
-    write(x, y.narrow(d, at, x.shape()[d]));
-    at += x.shape()[d];
-  }
+  std::vector<Array> parts;
+  parts.reserve(inputs.size());
+  for (const Array& x : inputs)
+    if (!is_skipped(x)) parts.push_back(x);
+  backend(y.device()).cat(parts, d, y);
   return y;
 }
 

@@ -42,13 +42,4 @@ Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
   return first_k(x, k, d, largest);
 }
 
-Array scatter(const Array& source, const Array& index, std::int64_t dim, const Shape& shape) {
-  Array target = zeros(shape, source.dtype(), source.device());
-  if (shape.rank() == 0) return source.reshape({});
-  if (source.numel() > 0)
-    backend(source.device())
-        .scatter(source.contiguous(), index.contiguous(), normalize_dim(dim, shape.rank()), target);
-  return target;
-}
-
 }  // namespace tandem::ops

@@ -8,8 +8,5 @@ namespace tandem::ops {
 Found sort(const Array& x, std::int64_t dim = -1, bool descending = false);
 // The k largest (smallest) along `dim`, in order.
 Found topk(const Array& x, std::int64_t k, std::int64_t dim = -1, bool largest = true);
-// Zeros of `shape` with source[..., i, ...] at [..., index[i], ...] along `dim`: the gradient of picking elements by `index`,
-// which differ from each other in every line and are valid.
-Array scatter(const Array& source, const Array& index, std::int64_t dim, const Shape& shape);
 
 }  // namespace tandem::ops

@@ -18,6 +18,7 @@ class CpuBackend final : public Backend {
 
   // elementwise.cpp
   void copy(const Array& from, const Array& to) override;
+  void cat(std::span<const Array> parts, int dim, const Array& y) override;
   void fill(const Array& to, double value) override;
   void map(const UnaryOp& op, const Array& x, const Array& y) override;
   void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) override;
@@ -42,7 +43,6 @@ class CpuBackend final : public Backend {
   // sort.cpp
   void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
             const Array& indices) override;
-  void scatter(const Array& source, const Array& index, int dim, const Array& target) override;
 
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;

@@ -2,49 +2,19 @@
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/element_functions.h>
-#include <tandem/core/loop_plan.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
 
 namespace tandem {
 
 namespace {
 
-// Moves numbers of one size without looking at them. Where source and target are dense in different dimensions (a
-// transposition), it goes by tiles, so that each cache line is fetched once.
+// Moves numbers of one size without looking at them.
 template <class Bits>
 void copy_bits(const Array& from, const Array& to) {
-  const LoopPlan<2> plan({&from, &to});
-  const int inner = plan.rank - 1;
-  int dense_in_source = inner;
-  for (int d = 0; d < plan.rank; ++d)
-    if (plan.stride[d][0] == 1) dense_in_source = d;
-  const Bits* source = static_cast<const Bits*>(from.raw());
-  Bits* target = static_cast<Bits*>(to.raw());
-  if (dense_in_source == inner || plan.stride[inner][1] != 1) {
-    cpu::Loops::transform<Bits, Bits>(from, to, Keep{});
-    return;
-  }
-  const std::int64_t columns = plan.size[inner], column_stride = plan.stride[inner][0];
-  const std::int64_t rows = plan.size[dense_in_source], row_stride = plan.stride[dense_in_source][1];
-  constexpr std::int64_t tile = 16;
-  cpu::parallel_for(to.numel() / (rows * columns), to.numel(), [&](std::int64_t matrix) {
-    const Bits* a = source;
-    Bits* b = target;
-    for (int d = inner - 1; d >= 0; --d) {
-      if (d == dense_in_source) continue;
-      const std::int64_t i = matrix % plan.size[d];
-      matrix /= plan.size[d];
-      a += i * plan.stride[d][0];
-      b += i * plan.stride[d][1];
-    }
-    for (std::int64_t r0 = 0; r0 < rows; r0 += tile) {
-      const std::int64_t r1 = std::min(rows, r0 + tile);
-      for (std::int64_t c0 = 0; c0 < columns; c0 += tile) {
-        const std::int64_t c1 = std::min(columns, c0 + tile);
-        for (std::int64_t r = r0; r < r1; ++r)
-          for (std::int64_t c = c0; c < c1; ++c) b[r * row_stride + c] = a[c * column_stride + r];
-      }
-    }
-  });
+  cpu::Loops::transform<Bits, Bits>(from, to, Keep{});
 }
 
 }  // namespace
@@ -60,6 +30,44 @@ void CpuBackend::copy(const Array& from, const Array& to) {
   }
   elementwise::convert<cpu::Loops>(from, to);
 }
+
+// Row by row, in the order of y's memory: fetching and writing ahead works within a run, not between distant ones.
+void CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
+  const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
+  if (!all([&](const Array& a) { return a.dtype() == y.dtype(); })) return Backend::cat(parts, dim, y);
+  if (!all([](const Array& a) { return a.is_contiguous(); })) {
+    if (!all([](const Array& a) { return a.is_channels_last(); })) return Backend::cat(parts, dim, y);
+    const Dims order{0, 2, 3, 1};
+    std::vector<Array> dense;
+    for (const Array& part : parts) dense.push_back(part.permute(order));
+    const int place[] = {0, 3, 1, 2};
+    return cat(dense, place[dim], y.permute(order));
+  }
+  std::int64_t rows = 1;
+  for (int d = 0; d < dim; ++d) rows *= y.shape()[d];
+  if (rows <= 1 || y.numel() == 0) return Backend::cat(parts, dim, y);
+  struct Run {
+    const char* from;
+    std::size_t bytes;  // of a row
+  };
+  std::vector<Run> runs;
+  for (const Array& part : parts)
+    if (part.numel() > 0)
+      runs.push_back({static_cast<const char*>(part.raw()), part.bytes() / static_cast<std::size_t>(rows)});
+  const std::int64_t width = y.numel() / rows;
+  const std::int64_t together = std::max<std::int64_t>(1, cpu::parallel_grain / 2 / width);
+  cpu::parallel_for((rows + together - 1) / together, y.numel(), [&](std::int64_t task) {
+    const std::int64_t first = task * together, last = std::min(rows, first + together);
+    char* to = static_cast<char*>(y.raw()) + static_cast<std::size_t>(first * width) * size_of(y.dtype());
+    for (std::int64_t row = first; row < last; ++row) {
+      for (const Run& run : runs) {
+        std::memcpy(to, run.from + static_cast<std::size_t>(row) * run.bytes, run.bytes);
+        to += run.bytes;
+      }
+    }
+  });
+}
+
 void CpuBackend::fill(const Array& to, double value) { elementwise::fill<cpu::Loops>(to, value); }
 void CpuBackend::where(const Array& condition, const Array& a, const Array& b, const Array& y) {
   elementwise::where<cpu::Loops>(condition, a, b, y);

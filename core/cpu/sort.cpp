@@ -114,27 +114,4 @@ void CpuBackend::sort(const Array& x, bool descending, std::int64_t k, const Arr
   });
 }
 
-void CpuBackend::scatter(const Array& source, const Array& index, int dim, const Array& target) {
-  const std::int64_t n = index.shape()[dim], inner_rank = index.rank() - 1 - dim;
-  std::int64_t inner = 1;
-  for (std::int64_t i = 0; i < inner_rank; ++i) inner *= index.shape()[dim + 1 + static_cast<int>(i)];
-  const std::int64_t size = target.shape()[dim];
-  const std::int64_t* positions = static_cast<const std::int64_t*>(index.raw());
-  const auto run = [&](auto bits) {
-    using Bits = decltype(bits);
-    const Bits* from = static_cast<const Bits*>(source.raw());
-    Bits* to = static_cast<Bits*>(target.raw());
-    cpu::parallel_for(index.numel() / inner, index.numel() * 2, [&](std::int64_t row) {
-      const std::int64_t outer = row / n;
-      for (std::int64_t j = 0; j < inner; ++j)
-        to[(outer * size + positions[row * inner + j]) * inner + j] = from[row * inner + j];
-    });
-  };
-  switch (size_of(source.dtype())) {
-    case 2: return run(std::uint16_t{});
-    case 4: return run(std::uint32_t{});
-    default: return run(std::uint64_t{});
-  }
-}
-
 }  // namespace tandem

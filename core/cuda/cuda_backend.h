@@ -49,7 +49,6 @@ class CudaBackend final : public Backend {
   // sort.cu
   void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
             const Array& indices) override;
-  void scatter(const Array& source, const Array& index, int dim, const Array& target) override;
 
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;

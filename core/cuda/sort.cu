@@ -91,14 +91,6 @@ __global__ void write_first(const Record* records, const T* x, std::int64_t n, s
   }
 }
 
-template <class Bits>
-__global__ void scatter_elements(const Bits* source, const std::int64_t* index, std::int64_t n,
-                                 std::int64_t inner, std::int64_t size, std::int64_t all, Bits* target) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < all; i += step)
-    target[(i / (n * inner) * size + index[i]) * inner + i % inner] = source[i];
-}
-
 }  // namespace
 
 void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Array& values,
@@ -126,23 +118,6 @@ void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Ar
     cuda::launch(write_first<T, Record>, cuda::blocks_for(rows * k, threads), dim3(threads), from, in, n, k,
                  rows * k, static_cast<T*>(values.raw()), static_cast<std::int64_t*>(indices.raw()));
   });
-}
-
-void CudaBackend::scatter(const Array& source, const Array& index, int dim, const Array& target) {
-  std::int64_t inner = 1;
-  for (int i = dim + 1; i < index.rank(); ++i) inner *= index.shape()[i];
-  const auto run = [&](auto bits) {
-    using Bits = decltype(bits);
-    cuda::launch(scatter_elements<Bits>, cuda::blocks_for(index.numel(), threads), dim3(threads),
-                 static_cast<const Bits*>(source.raw()), static_cast<const std::int64_t*>(index.raw()),
-                 index.shape()[dim], inner, target.shape()[dim], index.numel(),
-                 static_cast<Bits*>(target.raw()));
-  };
-  switch (size_of(source.dtype())) {
-    case 2: return run(std::uint16_t{});
-    case 4: return run(std::uint32_t{});
-    default: return run(std::uint64_t{});
-  }
 }
 
 }  // namespace tandem
