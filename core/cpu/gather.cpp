@@ -43,6 +43,30 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
 
 namespace {
 
+bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, std::int64_t count) {
+  std::uint64_t highest = 0;  // a negative index is a large number
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<std::uint64_t>(index[i]));
+  } else {
+    for (std::int64_t i = 0; i < n; ++i)
+      highest = std::max(highest, static_cast<std::uint64_t>(index[i * stride]));
+  }
+  return highest < static_cast<std::uint64_t>(count);
+}
+
+// y[k] = x[k][index[k]], each with strides; `step` is that between what an index chooses from.
+template <class Bits>
+void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::int64_t* index,
+          std::int64_t index_stride, Bits* y, std::int64_t y_stride, std::int64_t n) {
+  if (x_stride == 0 && step == 1 && index_stride == 1 && y_stride == 1) {
+    for (std::int64_t k = 0; k < n; ++k) y[k] = x[index[k]];
+  } else if (index_stride == 1 && y_stride == 1) {
+    for (std::int64_t k = 0; k < n; ++k) y[k] = x[k * x_stride + index[k] * step];
+  } else {
+    for (std::int64_t k = 0; k < n; ++k) y[k * y_stride] = x[k * x_stride + index[k * index_stride] * step];
+  }
+}
+
 template <class Bits>
 std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Array& y) {
   const std::int64_t count = x.shape()[dim], step = x.strides()[dim];
@@ -65,16 +89,18 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
       }
       return;
     }
-    bool inside = true;
-    for (std::int64_t k = 0; k < n; ++k) inside &= cpu::is_inside(i[k * stride[1]], count);
-    if (!inside) {
-      for (std::int64_t k = 0; k < n; ++k)
-        if (!cpu::is_inside(i[k * stride[1]], count)) return bad.add(offset[1] + k * stride[1]);
-    }
-    if (stride[1] == 1 && stride[2] == 1) {
-      for (std::int64_t k = 0; k < n; ++k) b[k] = a[k * stride[0] + i[k] * step];
-    } else {
-      for (std::int64_t k = 0; k < n; ++k) b[k * stride[2]] = a[k * stride[0] + i[k * stride[1]] * step];
+    // Piece by piece, whose indices are still in the nearest cache after they have been checked.
+    constexpr std::int64_t piece = 512;
+    for (std::int64_t first = 0; first < n; first += piece) {
+      const std::int64_t count_here = std::min(piece, n - first);
+      const std::int64_t* here = i + first * stride[1];
+      if (!are_inside(here, stride[1], count_here, count)) {
+        std::int64_t k = 0;
+        while (cpu::is_inside(here[k * stride[1]], count)) ++k;
+        return bad.add(offset[1] + (first + k) * stride[1]);
+      }
+      take(a + first * stride[0], stride[0], step, here, stride[1], b + first * stride[2], stride[2],
+           count_here);
     }
   });
   return bad.position();

@@ -22,6 +22,9 @@ struct Operand {
   bool converts;  // between 16 bits in memory and the floats of the loop
 
   std::size_t size() const { return size_of(dtype); }
+  std::size_t computed_size() const { return converts ? sizeof(float) : size(); }
+  // Whether its columns are dense instead of its rows.
+  bool is_turned() const { return row_stride == 1 && stride != 0 && stride != 1 && !converts; }
   char* at(std::int64_t row, std::int64_t column) const {
     return data + (row * row_stride + column * stride) * static_cast<std::int64_t>(size());
   }
@@ -70,8 +73,66 @@ void gather_bits(const void* from, std::int64_t stride, std::int64_t n, void* to
   Bits* target = static_cast<Bits*>(to);
   if (stride == 0) std::fill_n(target, n, *source);
   else if (stride == 1) std::copy_n(source, n, target);
+  else if (stride == -1)
+    for (std::int64_t i = 0; i < n; ++i) target[i] = source[-i];
   else
     for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
+}
+
+// So many numbers at a time are transposed within registers: L x L of them.
+#ifdef __AVX512F__
+constexpr std::size_t turned_bytes = 64;
+#else
+constexpr std::size_t turned_bytes = 32;
+#endif
+template <class Bits>
+constexpr int turned = std::min<int>(16, turned_bytes / sizeof(Bits));
+
+// A square of L rows of `from` becomes one of L rows of `to`. Each round deals row i and row i + L/2 out to rows 2 i and
+// 2 i + 1, in turns; after log2(L) rounds each element has come to its place.
+template <class Bits, int L = turned<Bits>>
+void turn_square(const Bits* from, std::int64_t from_stride, Bits* to, std::int64_t to_stride) {
+  using V = vec<Bits, L>;
+  V low{}, high{};
+  for (int i = 0; i < L; ++i) {
+    low[i] = static_cast<Bits>(i / 2 + i % 2 * L);
+    high[i] = static_cast<Bits>(low[i] + L / 2);
+  }
+  V row[L];
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) row[i] = load_raw<Bits, L>(from + i * from_stride);
+#pragma GCC unroll 4
+  for (int round = 1; round < L; round *= 2) {
+    V next[L];
+#pragma GCC unroll 8
+    for (int i = 0; i < L / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(row[i], row[i + L / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(row[i], row[i + L / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < L; ++i) row[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
+}
+
+// to[r * columns + c] = from[r + c * stride]
+template <class Bits>
+void turn_bits(const void* source, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+               void* target) {
+  constexpr int L = turned<Bits>;
+  const Bits* from = static_cast<const Bits*>(source);
+  Bits* to = static_cast<Bits*>(target);
+  std::int64_t r = 0;
+  for (; r + L <= rows; r += L) {
+    std::int64_t c = 0;
+    for (; c + L <= columns; c += L)
+      turn_square<Bits>(from + r + c * stride, stride, to + r * columns + c, columns);
+    for (; c < columns; ++c)
+      for (int i = 0; i < L; ++i) to[(r + i) * columns + c] = from[r + i + c * stride];
+  }
+  for (; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) to[r * columns + c] = from[r + c * stride];
 }
 
 template <class Bits>
@@ -115,20 +176,48 @@ void scatter(const Operand& operand, const void* from, std::int64_t n, char* to)
   }
 }
 
-// Rows of `columns` elements, in blocks that are dense in every array or fit into a buffer: a piece of a row, or some
-// short rows.
+void gather_block(const Operand& operand, std::int64_t row, std::int64_t column, std::int64_t height,
+                  std::int64_t width, char* to) {
+  if (operand.is_turned() && height > 1) {
+    const char* from = operand.at(row, column);
+    switch (operand.size()) {
+      case 1: return turn_bits<std::uint8_t>(from, operand.stride, height, width, to);
+      case 2: return turn_bits<std::uint16_t>(from, operand.stride, height, width, to);
+      case 4: return turn_bits<std::uint32_t>(from, operand.stride, height, width, to);
+      default: return turn_bits<std::uint64_t>(from, operand.stride, height, width, to);
+    }
+  }
+  for (std::int64_t r = 0; r < height; ++r)
+    gather(operand, operand.at(row + r, column), width,
+           to + static_cast<std::size_t>(r * width) * operand.computed_size());
+}
+
+// Rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. `by_lines`: blocks are as many rows
+// as a cache line has elements, so that each line of an array whose columns are dense is fetched once. Otherwise a
+// block is a piece of a row, or some short rows.
 template <int K>
 void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
-              std::int64_t columns) {
-  std::size_t widest = 1;
+              std::int64_t columns, bool by_lines) {
+  constexpr std::int64_t line_bytes = 64;
+  // A number that is repeated in a row, and another in the next one, is written out so many times at once: a long piece of
+  // buffer would cost as much as the loop.
+  constexpr std::int64_t repeated = 512;
+  std::int64_t widest = 1;
   bool rows_are_dense = true;  // as far as one row goes
+  bool repeats_in_rows = false;
   for (const Operand& operand : operands) {
     rows_are_dense &= operand.stride == 1 && !operand.converts;
-    widest = std::max(widest, operand.converts ? sizeof(float) : operand.size());
+    repeats_in_rows |= operand.stride == 0 && operand.row_stride != 0;
+    widest = std::max(widest, static_cast<std::int64_t>(operand.computed_size()));
   }
-  const auto room = static_cast<std::int64_t>(buffer_bytes / widest);
-  const std::int64_t block_rows = std::clamp<std::int64_t>(room / columns, 1, rows);
-  const std::int64_t block_columns = rows_are_dense && block_rows == 1 ? columns : std::min(columns, room);
+  const std::int64_t room = buffer_bytes / widest;
+  std::int64_t block_rows = std::clamp<std::int64_t>(room / columns, 1, rows), block_columns = columns;
+  if (by_lines) {
+    block_rows = std::min(rows, line_bytes / widest);
+    block_columns = std::min(columns, room / block_rows);
+  } else if (!rows_are_dense || block_rows > 1) {
+    block_columns = std::min(columns, repeats_in_rows && block_rows == 1 ? repeated : room);
+  }
 
   alignas(64) char buffers[K][buffer_bytes];
   std::array<bool, K> is_direct;
@@ -136,42 +225,64 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
   filled_row.fill(-1);
   for (int k = 0; k < K; ++k) {
     const Operand& operand = operands[k];
-    is_direct[k] =
-        operand.stride == 1 && !operand.converts && (block_rows == 1 || operand.row_stride == columns);
+    is_direct[k] = operand.stride == 1 && !operand.converts &&
+                   (by_lines || block_rows == 1 || operand.row_stride == columns);
   }
-  std::array<const void*, K> in{};
-  for (std::int64_t row = 0; row < rows; row += block_rows) {
+  const auto run_block = [&](std::int64_t row, std::int64_t column) {
     const std::int64_t height = std::min(block_rows, rows - row);
-    for (std::int64_t column = 0; column < columns; column += block_columns) {
-      const std::int64_t width = std::min(block_columns, columns - column);
-      for (int k = 0; k < K - 1; ++k) {
+    const std::int64_t width = std::min(block_columns, columns - column);
+    for (int k = 0; k < K - 1; ++k) {
+      const Operand& operand = operands[k];
+      if (is_direct[k]) continue;
+      const bool stays = !by_lines && (operand.stride == 0 || block_columns == columns);
+      const std::int64_t needed = operand.row_stride == 0 ? 0 : row;
+      if (stays && filled_row[k] == needed) continue;
+      filled_row[k] = needed;
+      gather_block(operand, row, column, height, width, buffers[k]);
+    }
+    // One call of the loop for the block where it is dense, else one for each row.
+    const std::int64_t calls = by_lines ? height : 1, n = height * width / calls;
+    for (std::int64_t r = 0; r < calls; ++r) {
+      const auto place = [&](int k) {
         const Operand& operand = operands[k];
-        if (is_direct[k]) {
-          in[k] = operand.at(row, column);
-          continue;
-        }
-        in[k] = buffers[k];
-        const bool repeats = operand.stride == 0 || block_columns == columns;
-        const std::int64_t needed = operand.row_stride == 0 ? 0 : row;
-        if (repeats && filled_row[k] == needed) continue;
-        filled_row[k] = needed;
-        const std::size_t element = operand.converts ? sizeof(float) : operand.size();
-        for (std::int64_t r = 0; r < height; ++r)
-          gather(operand, operand.at(row + r, column), width,
-                 buffers[k] + static_cast<std::size_t>(r * width) * element);
-      }
-      const Operand& out = operands[K - 1];
-      if (is_direct[K - 1]) {
-        loop.run(loop.function, height * width, out.at(row, column), in.data());
-        continue;
-      }
-      loop.run(loop.function, height * width, buffers[K - 1], in.data());
-      const std::size_t element = out.converts ? sizeof(float) : out.size();
-      for (std::int64_t r = 0; r < height; ++r)
-        scatter(out, buffers[K - 1] + static_cast<std::size_t>(r * width) * element, width,
-                out.at(row + r, column));
+        return is_direct[k] ? operand.at(row + r, column)
+                            : buffers[k] + static_cast<std::size_t>(r * n) * operand.computed_size();
+      };
+      std::array<const void*, K> in{};
+      for (int k = 0; k < K - 1; ++k) in[k] = place(k);
+      loop.run(loop.function, n, place(K - 1), in.data());
+    }
+    const Operand& out = operands[K - 1];
+    if (is_direct[K - 1]) return;
+    for (std::int64_t r = 0; r < height; ++r)
+      scatter(out, buffers[K - 1] + static_cast<std::size_t>(r * width) * out.computed_size(), width,
+              out.at(row + r, column));
+  };
+  if (by_lines) {
+    for (std::int64_t column = 0; column < columns; column += block_columns)
+      for (std::int64_t row = 0; row < rows; row += block_rows) run_block(row, column);
+  } else {
+    for (std::int64_t row = 0; row < rows; row += block_rows)
+      for (std::int64_t column = 0; column < columns; column += block_columns) run_block(row, column);
+  }
+}
+
+// Whether an input is dense in another dimension than the output, as in a transposition: that dimension comes next to the
+// innermost.
+template <int K>
+bool bring_turned_dimension_inside(LoopPlan<K>& plan) {
+  constexpr std::int64_t least = 16;  // columns; fewer are a block with some rows
+  const int inner = plan.rank - 1;
+  if (plan.size[inner] <= least) return false;
+  for (int d = inner - 1; d >= 0; --d) {
+    for (int k = 0; k < K - 1; ++k) {
+      if (plan.stride[d][k] != 1 || plan.stride[inner][k] == 0 || plan.stride[inner][k] == 1) continue;
+      std::rotate(plan.size.begin() + d, plan.size.begin() + d + 1, plan.size.begin() + inner);
+      std::rotate(plan.stride.begin() + d, plan.stride.begin() + d + 1, plan.stride.begin() + inner);
+      return true;
     }
   }
+  return false;
 }
 
 }  // namespace
@@ -181,13 +292,14 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
          const std::array<bool, K>& is_float) {
   const std::int64_t numel = arrays[K - 1]->numel();
   if (numel == 0) return;
-  const LoopPlan<K> plan(arrays);
+  LoopPlan<K> plan(arrays);
+  const bool by_lines = bring_turned_dimension_inside(plan);
   const int inner = plan.rank - 1;
   const std::int64_t columns = plan.size[inner], rows = inner > 0 ? plan.size[inner - 1] : 1;
   // Work for one thread at a time: a piece of a long row, or several rows.
   constexpr std::int64_t piece = parallel_grain / 2;
-  const std::int64_t tile_columns = std::min(columns, piece);
-  const std::int64_t tile_rows = std::clamp<std::int64_t>(piece / columns, 1, rows);
+  const std::int64_t tile_columns = std::min<std::int64_t>(columns, by_lines ? 512 : piece);
+  const std::int64_t tile_rows = std::clamp<std::int64_t>(piece / tile_columns, 1, rows);
   const std::int64_t across = (columns + tile_columns - 1) / tile_columns;
   const std::int64_t down = (rows + tile_rows - 1) / tile_rows;
   const std::int64_t tiles = numel / (rows * columns) * down * across;
@@ -210,7 +322,8 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
       operands[k].data += offset[k] * static_cast<std::int64_t>(size_of(dtype));
       operands[k].data = operands[k].at(row, column);
     }
-    run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column));
+    run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column),
+                by_lines);
   });
 }
 

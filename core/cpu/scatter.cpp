@@ -66,6 +66,16 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
       i += at * other.index;
       b += at * other.source;
     }
+    if (along.index < line.index) {  // line by line, as the indices lie in memory
+      for (std::int64_t k = 0; k < n; ++k, a += line.y, i += line.index, b += line.source) {
+        for (std::int64_t j = 0; j < along.size; ++j) {
+          const std::int64_t at = wanted[i + j * along.index];
+          if (!cpu::is_inside(at, count)) return bad.add(i + j * along.index);
+          f(to[a + at * stride], from[b + j * along.source]);
+        }
+      }
+      return;
+    }
     for (std::int64_t j = 0; j < along.size; ++j, i += along.index, b += along.source) {
       if (line.index == 0) {  // one index for the line
         if (!cpu::is_inside(wanted[i], count)) return bad.add(i);
