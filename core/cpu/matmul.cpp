@@ -5,7 +5,10 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 namespace tandem {
 
@@ -81,6 +84,35 @@ void multiply_onednn(const Products<float>& p, std::int64_t i) {
                 .beta = p.adds ? 1.f : 0.f});
 }
 
+// One number, which the libraries multiply as if it were a matrix. In pieces that do not depend on the number of threads, nor
+// does the sum.
+template <class T>
+void multiply_vectors(const Products<T>& p, std::int64_t i) {
+  using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+  using Dense = Eigen::Map<const Vector>;
+  using Strided = Eigen::Map<const Vector, 0, Eigen::InnerStride<>>;
+  const std::int64_t a_step = p.a_layout.transposed ? p.a_layout.leading : 1;
+  const std::int64_t b_step = p.b_layout.transposed ? 1 : p.b_layout.leading;
+  const auto product = [&](std::int64_t first, std::int64_t n) -> T {
+    const T* a = p.a + i * p.a_step + first * a_step;
+    const T* b = p.b + i * p.b_step + first * b_step;
+    if (a_step == 1 && b_step == 1) return Dense(a, n).dot(Dense(b, n));
+    return Strided(a, n, Eigen::InnerStride<>(a_step)).dot(Strided(b, n, Eigen::InnerStride<>(b_step)));
+  };
+  constexpr std::int64_t piece = cpu::parallel_grain / 2;
+  T sum = p.adds ? p.y[i * p.y_step] : T(0);
+  if (p.inner <= piece) {
+    sum += product(0, p.inner);
+  } else {
+    std::vector<T> sums(static_cast<std::size_t>((p.inner + piece - 1) / piece));
+    cpu::parallel_for(static_cast<std::int64_t>(sums.size()), p.inner, [&](std::int64_t k) {
+      sums[static_cast<std::size_t>(k)] = product(k * piece, std::min(piece, p.inner - k * piece));
+    });
+    for (const T part : sums) sum += part;
+  }
+  p.y[i * p.y_step] = sum;
+}
+
 // Modulo 2^bits, as integers multiply everywhere.
 template <class T>
 void multiply_integers(const Products<T>& p, std::int64_t i) {
@@ -116,17 +148,32 @@ template <class T>
 void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
   const Products<T> p(a, b, y, adds);
   if constexpr (std::is_integral_v<T>) for_each_product(p, multiply_integers<T>);
+  else if (p.rows * p.columns == 1) for_each_product(p, multiply_vectors<T>);
   else if constexpr (std::is_same_v<T, double>) for_each_product(p, multiply_eigen<T>);
-  else {
-    const bool is_dot = p.rows * p.columns == 1;  // which oneDNN multiplies as if it were a matrix
-    for_each_product(p, is_dot || p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
-  }
+  else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
 }
+
+// Fewer products are done before other threads have woken up.
+constexpr std::int64_t team_products = 512 * 1024;
+
+// From now on this thread starts no others, until this object ends.
+class WithoutTeam {
+ public:
+  WithoutTeam() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~WithoutTeam() { omp_set_num_threads(threads_); }
+  WithoutTeam(const WithoutTeam&) = delete;
+  WithoutTeam& operator=(const WithoutTeam&) = delete;
+
+ private:
+  const int threads_;
+};
 
 }  // namespace
 
 void CpuBackend::matmul(const Array& left, const Array& right, const std::optional<Array>& bias,
                         const Array& y) {
+  std::optional<WithoutTeam> alone;
+  if (y.numel() > 1 && y.numel() * left.dim(-1) < team_products && omp_get_max_threads() > 1) alone.emplace();
   const Array a = with_matrix_layout(left), b = with_matrix_layout(right);
   if (y.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
   const bool narrow = size_of(y.dtype()) == 2;
