@@ -100,6 +100,11 @@ Arrays element_indices(std::int64_t n) {
   const Shape shape = rows(n);
   return {random(shape), ops::randint(0, shape[1], shape)};
 }
+Arrays two_vectors(std::int64_t n) { return {random({side(n)}), random({side(n)})}; }
+Arrays scattered(std::int64_t n) {
+  const Shape shape = rows(n);
+  return {random(shape), ops::randint(0, shape[1], shape), random(shape)};
+}
 Arrays tokens(std::int64_t n) {
   return {random({1000, 64}), ops::randint(0, 1000, {std::max<std::int64_t>(1, n / 64)})};
 }
@@ -178,9 +183,17 @@ const std::map<std::string, Prepare>& table() {
       {"cat_first", forward(two, [](const In& in) { return cat(in, 0); })},
       {"cat_last", forward(two, [](const In& in) { return cat(in, 1); })},
       {"transpose_copy", forward(matrices, [](const In& in) { return contiguous(transpose(in[0], 0, 1)); })},
+      {"pad", unary([](const Tensor& x) {
+         return pad(x, {1, 1, 1, 1});
+       })},
+      {"flip", unary([](const Tensor& x) { return flip(x, {1}); })},
+      {"outer", forward(two_vectors, [](const In& in) { return outer(in[0], in[1]); })},
+      {"dot", forward(two, [](const In& in) { return dot(flatten(in[0]), flatten(in[1])); })},
       {"index_select",
        forward(row_indices, [](const In& in) { return index_select(in[0], 0, in[1].value()); })},
       {"gather", forward(element_indices, [](const In& in) { return gather(in[0], 1, in[1].value()); })},
+      {"scatter_add_train",
+       train(scattered, [](const In& in) { return scatter_add(in[0], 1, in[1].value(), in[2]); })},
       {"embedding_train", train(tokens, embed)},
   };
   return all;

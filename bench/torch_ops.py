@@ -118,8 +118,13 @@ TABLE = {
     "cat_first": (two, lambda x, y: torch.cat([x, y], 0)),
     "cat_last": (two, lambda x, y: torch.cat([x, y], 1)),
     "transpose_copy": (matrices, lambda x, y: x.T.contiguous()),
+    "pad": (one, lambda x: F.pad(x, (1, 1, 1, 1))),
+    "flip": (one, lambda x: x.flip(1)),
+    "outer": (lambda n: [torch.rand(side(n)), torch.rand(side(n))], torch.outer),
+    "dot": (two, lambda x, y: torch.dot(x.flatten(), y.flatten())),
     "index_select": (row_indices, lambda x, i: x.index_select(0, i)),
     "gather": (element_indices, lambda x, i: x.gather(1, i)),
+    "scatter_add": (lambda n: element_indices(n) + [torch.rand(rows(n))], lambda x, i, y: x.scatter_add(1, i, y)),
     "embedding": (tokens, lambda table, i: F.embedding(i, table)),
 }
 

@@ -163,6 +163,48 @@ TEST(Ops, LargeArraysGoThroughTheParallelLoops) {
   }
 }
 
+// Large and odd enough for whole squares, what is left beside them, and several blocks.
+TEST(Ops, TurnedArraysGoByBlocks) {
+  for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
+    for (const Shape& shape : {Shape{5, 37, 83}, Shape{1, 70, 601}, Shape{3, 200, 9}, Shape{40, 3, 70}}) {
+      const auto value = [](std::int64_t i) { return static_cast<float>(i % 251); };
+      Floats values(static_cast<std::size_t>(shape.product()));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<std::int64_t>(i));
+      const Array base = Array::from(values, shape).to(dtype);
+      for (const Dims& order : {Dims{0, 2, 1}, Dims{2, 1, 0}, Dims{2, 0, 1}, Dims{1, 2, 0}}) {
+        const Array turned = base.permute(order);
+        const Array added = ops::zip(functors::Add{}, turned, ops::zeros(turned.shape(), dtype));
+        Floats expected;
+        const Strides& strides = turned.strides();
+        for (std::int64_t i = 0; i < turned.dim(0); ++i)
+          for (std::int64_t j = 0; j < turned.dim(1); ++j)
+            for (std::int64_t k = 0; k < turned.dim(2); ++k)
+              expected.push_back(value(i * strides[0] + j * strides[1] + k * strides[2]));
+        EXPECT_EQ(turned.contiguous().to_vector<float>(), expected) << dtype << shape << order;
+        EXPECT_EQ(added.to_vector<float>(), expected) << dtype << shape << order;
+      }
+    }
+  }
+}
+
+TEST(Ops, CatGoesRowByRow) {
+  const Array a = counting({40, 300, 7, 2}), b = counting({40, 3, 7, 2}), none = counting({40, 0, 7, 2});
+  const Floats expected = ops::cat(std::vector{a.to(DType::f64), none, b}, 1).to_vector<float>();
+  EXPECT_EQ(expected[300 * 14 + 5], 5);
+  EXPECT_EQ(expected[303 * 14 + 5], 300 * 14 + 5);
+  EXPECT_EQ(ops::cat(std::vector{a, none, b}, 1).to_vector<float>(), expected);
+  const Array images = ops::cat(std::vector{a.channels_last(), b.channels_last()}, 1);
+  EXPECT_TRUE(images.is_channels_last());
+  EXPECT_EQ(images.to_vector<float>(), expected);
+}
+
+TEST(Ops, DotOfLongVectors) {
+  const Array x = ops::ones({100000}), y = ops::full({100000}, 0.5);
+  EXPECT_EQ(ops::matmul(x, y).item(), 50000);
+  EXPECT_EQ(ops::matmul(x.slice(0, 1, Array::to_end, 3), y.slice(0, 0, 99999, 3)).item(), 16666.5);
+  EXPECT_EQ(ops::matmul(x.to(DType::f64), y.slice(0, 0, Array::to_end, 1).to(DType::f64)).item(), 50000);
+}
+
 TEST(Ops, MatmulErrors) {
   EXPECT_ERROR(ops::matmul(counting({2, 3}), counting({2, 3})), "matmul", "(2, 3)");
   EXPECT_ERROR(ops::matmul(counting({2, 3}), counting({4, 5})), "(2, 3)", "(4, 5)");
