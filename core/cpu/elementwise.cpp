@@ -16,7 +16,7 @@ void copy_bits(const Array& from, const Array& to) {
   const int inner = plan.rank - 1;
   int dense_in_source = inner;
   for (int d = 0; d < plan.rank; ++d)
-    if (plan.stride[d][0] == 1) dense_in_source = d;
+    if (plan.stride[d][0] == 1 && plan.stride[inner][0] != 0) dense_in_source = d;
   const Bits* source = static_cast<const Bits*>(from.raw());
   Bits* target = static_cast<Bits*>(to.raw());
   if (dense_in_source == inner || plan.stride[inner][1] != 1) {
