@@ -62,6 +62,12 @@ using In = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
 Arrays one(std::int64_t n) { return {random(rows(n))}; }
+Arrays short_rows(std::int64_t n) { return {random(rows(n, 64))}; }
+// (a, 128, 64), or fewer of the 128
+Arrays stacked(std::int64_t n) {
+  const std::int64_t rows = std::min<std::int64_t>(128, std::max<std::int64_t>(1, n / 64));
+  return {random({std::max<std::int64_t>(1, n / (64 * rows)), rows, 64})};
+}
 Arrays two(std::int64_t n) { return {random(rows(n)), random(rows(n))}; }
 Arrays matrices(std::int64_t n) { return {random({side(n), side(n)}), random({side(n), side(n)})}; }
 Arrays low_matrices(std::int64_t n) {
@@ -156,8 +162,11 @@ const std::map<std::string, Prepare>& table() {
       {"sum", unary([](const Tensor& x) { return sum(x); })},
       {"sum_last", unary([](const Tensor& x) { return sum(x, {1}); })},
       {"sum_first", unary([](const Tensor& x) { return sum(x, {0}); })},
+      {"sum_short_rows", forward(short_rows, [](const In& in) { return sum(in[0], {1}); })},
+      {"sum_middle", forward(stacked, [](const In& in) { return sum(in[0], {1}); })},
       {"mean_train", train(one, [](const In& in) { return mean(in[0], {1}); })},
       {"amax_last", unary([](const Tensor& x) { return amax(x, {1}); })},
+      {"amax_middle", forward(stacked, [](const In& in) { return amax(in[0], {1}); })},
       {"argmax_last", unary([](const Tensor& x) { return argmax(x, 1); })},
       {"var_last", unary([](const Tensor& x) { return var(x, {1}); })},
       {"cumsum_last", unary([](const Tensor& x) { return cumsum(x, 1); })},

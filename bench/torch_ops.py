@@ -21,6 +21,15 @@ def one(n):
     return [torch.rand(rows(n))]
 
 
+def short_rows(n):
+    return [torch.rand(rows(n, 64))]
+
+
+def stacked(n):
+    height = min(128, max(1, n // 64))
+    return [torch.rand(max(1, n // (64 * height)), height, 64)]
+
+
 def two(n):
     return [torch.rand(rows(n)), torch.rand(rows(n))]
 
@@ -97,8 +106,11 @@ TABLE = {
     "sum": (one, torch.sum),
     "sum_last": (one, lambda x: x.sum(1)),
     "sum_first": (one, lambda x: x.sum(0)),
+    "sum_short_rows": (short_rows, lambda x: x.sum(1)),
+    "sum_middle": (stacked, lambda x: x.sum(1)),
     "mean": (one, lambda x: x.mean(1)),
     "amax_last": (one, lambda x: x.amax(1)),
+    "amax_middle": (stacked, lambda x: x.amax(1)),
     "argmax_last": (one, lambda x: x.argmax(1)),
     "var_last": (one, lambda x: x.var(1)),
     "cumsum_last": (one, lambda x: x.cumsum(1)),

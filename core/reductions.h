@@ -8,8 +8,8 @@
 // autograd/ops_reduce.h and a row in the table of tests.
 #pragma once
 
-#include <tandem/core/dtype.h>
-#include <tandem/core/half.h>
+#include <tandem/core/array.h>
+#include <tandem/core/functors/math.h>
 
 #include <cmath>
 #include <cstdint>
@@ -241,7 +241,7 @@ struct LogSumExp {
   }
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
-    return x == -std::numeric_limits<C>::infinity() ? C(0) : grad * std::exp(x - y);
+    return x == -std::numeric_limits<C>::infinity() ? C(0) : grad * functors::math::exp(x - y);
   }
 };
 
@@ -299,6 +299,29 @@ void with_derivative(const Reduction& op, F f) {
         else detail::fail("reduction: has no gradient of its own");
       },
       op.any());
+}
+
+// What one element's gradient is made of, in the type of the elements.
+template <class F, class T>
+struct ReductionGradient {
+  using C = compute_t<T>;
+  F f;
+  TANDEM_HOST_DEVICE T operator()(T x, T y, T grad) const {
+    return static_cast<T>(f.derivative(static_cast<C>(x), static_cast<C>(y), static_cast<C>(grad)));
+  }
+};
+
+// Backend::reduce_grad with the element-wise loops of a device (core/element_functions.h).
+template <class Loops>
+void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                 const Array& grad_x) {
+  with_derivative(op, [&](const auto& f) {
+    using F = std::decay_t<decltype(f)>;
+    dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {
+      using T = typename Loops::template element_t<decltype(type)>;
+      Loops::template transform<T, T>(x, y, grad_y, grad_x, ReductionGradient<F, T>{f});
+    });
+  });
 }
 
 // Where a reduction's results go: in the dtype of the output, whatever the input was.

@@ -3,7 +3,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/vector_exp.h>
+#include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/loop_plan.h>
 #include <tandem/core/reductions.h>
 
@@ -19,6 +19,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr int lanes = 16;
 constexpr std::int64_t most_queries = 128;  // of a block
 using Lanes = cpu::vec<float, lanes>;
+using Math = cpu::LaneMath<float, lanes>;
 
 // The matrices of an array (..., R, C) of f32.
 struct Matrices {
@@ -86,7 +87,7 @@ float exponentials(float* x, std::int64_t n, float shift) {
   Lanes sum{};
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const Lanes v = cpu::vector_exp<lanes>(cpu::load_raw<float, lanes>(x + i) - shift);
+    const Lanes v = Math::exp(cpu::load_raw<float, lanes>(x + i) - shift);
     std::memcpy(x + i, &v, sizeof v);
     sum += v;
   }
@@ -94,7 +95,7 @@ float exponentials(float* x, std::int64_t n, float shift) {
   if (i < n) {
     Lanes rest = Lanes{} - infinity;
     std::memcpy(&rest, x + i, static_cast<std::size_t>(n - i) * sizeof(float));
-    rest = cpu::vector_exp<lanes>(rest - shift);
+    rest = Math::exp(rest - shift);
     std::memcpy(x + i, &rest, static_cast<std::size_t>(n - i) * sizeof(float));
     sum += rest;
   }

@@ -1,6 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/index_positions.h>
-#include <tandem/core/cpu/strided_rows.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/loop_plan.h>
 #include <tandem/core/normalize.h>
 
 #include <algorithm>
@@ -67,6 +68,36 @@ void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::in
   }
 }
 
+// Calls row(offsets, strides, n) for each innermost row of n elements; offsets and strides are in elements, one per array.
+// Rows are spread over threads, and a single long row is cut into pieces.
+template <class Row>
+void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
+  const std::int64_t numel = arrays[2]->numel();
+  if (numel == 0) return;
+  const LoopPlan<3> plan(arrays);
+  const std::int64_t inner = plan.size[plan.rank - 1];
+  const auto& strides = plan.stride[plan.rank - 1];
+  if (plan.rank == 1) {
+    const std::int64_t piece = cpu::parallel_grain / 2;
+    const std::int64_t pieces = (inner + piece - 1) / piece;
+    cpu::parallel_for(pieces, numel, [&](std::int64_t p) {
+      std::array<std::int64_t, 3> offsets;
+      for (int k = 0; k < 3; ++k) offsets[k] = p * piece * strides[k];
+      row(offsets, strides, std::min(piece, inner - p * piece));
+    });
+    return;
+  }
+  cpu::parallel_for(numel / inner, numel, [&](std::int64_t r) {
+    std::array<std::int64_t, 3> offsets{};
+    for (int d = plan.rank - 2; d >= 0; --d) {
+      const std::int64_t i = r % plan.size[d];
+      r /= plan.size[d];
+      for (int k = 0; k < 3; ++k) offsets[k] += i * plan.stride[d][k];
+    }
+    row(offsets, strides, inner);
+  });
+}
+
 template <class Bits>
 std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Array& y) {
   const std::int64_t count = x.shape()[dim], step = x.strides()[dim];
@@ -75,7 +106,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
   const auto* wanted = static_cast<const std::int64_t*>(index.raw());
   auto* to = static_cast<Bits*>(y.raw());
   cpu::LowestPosition bad;
-  cpu::for_each_row<3>({&base, &index, &y}, [&](const auto& offset, const auto& stride, std::int64_t n) {
+  for_each_row({&base, &index, &y}, [&](const auto& offset, const auto& stride, std::int64_t n) {
     const Bits* a = from + offset[0];
     const std::int64_t* i = wanted + offset[1];
     Bits* b = to + offset[2];

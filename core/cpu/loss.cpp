@@ -2,7 +2,7 @@
 // the probabilities anew.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/rows.h>
+#include <tandem/core/cpu/softmax_rows.h>
 #include <tandem/core/index_fault.h>
 #include <tandem/core/softmax_gradients.h>
 

@@ -25,17 +25,17 @@ void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::in
 
 // Calls f(lanes, take) for such an operation.
 template <class T, class F>
-void with_lanes(const reductions::Sum&, F f) {
+void with_lanes(const reductions::Sum&, const F& f) {
   f(SumLanes<T>{}, [](auto& state, auto total) { state.total += total; });
 }
 template <class T, bool largest, bool of_magnitudes, class F>
-void with_lanes(const reductions::Extreme<largest, of_magnitudes>&, F f) {
+void with_lanes(const reductions::Extreme<largest, of_magnitudes>&, const F& f) {
   f(ExtremeLanes<T, largest, of_magnitudes>{}, [](auto& state, auto total) {
     state.merge({static_cast<compute_t<T>>(total), 0});
   });
 }
 template <class T, class F>
-void with_lanes(const reductions::Norm& op, F f) {
+void with_lanes(const reductions::Norm& op, const F& f) {
   const auto take = [](auto& state, auto total) { state.total += total; };
   if (op.p == 2) return f(PowerLanes<T, 2>{}, take);
   if (op.p == 1) return f(PowerLanes<T, 1>{}, take);
@@ -44,33 +44,35 @@ void with_lanes(const reductions::Norm& op, F f) {
   f(lanes, take);
 }
 template <class T, class F>
-void with_lanes(const reductions::CountNonzero&, F f) {
+void with_lanes(const reductions::CountNonzero&, const F& f) {
   f(NonzeroLanes<T>{}, [](auto& state, auto total) { state.total += total; });
 }
 template <class T, class F>
-void with_lanes(const reductions::Prod&, F f) {
+void with_lanes(const reductions::Prod&, const F& f) {
   f(ProductLanes<T>{}, [](auto& state, auto total) { state.total *= total; });
+}
+
+template <class Op>
+bool takes_lanes(const Op& op) {
+  if constexpr (std::is_same_v<Op, reductions::Prod>) return !op.besides_the_zero;
+  else return true;
 }
 
 template <class Op, class T, class State>
 void reduce_row(const Op& op, const T* x, std::int64_t n, std::int64_t stride, State& state) {
-  if constexpr (std::is_same_v<Op, reductions::Prod>) {
-    if (op.besides_the_zero) {
-      for (std::int64_t i = 0; i < n; ++i) state.add(x[i * stride], 0);
-      return;
-    }
+  if (!takes_lanes(op)) {
+    for (std::int64_t i = 0; i < n; ++i) reductions::add(op, state, x[i * stride], 0);
+    return;
   }
   with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); });
 }
 template <class Op, class T, class State>
 void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows,
                     std::int64_t row_stride, State* states) {
-  if constexpr (std::is_same_v<Op, reductions::Prod>) {
-    if (op.besides_the_zero) {
-      for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t j = 0; j < columns; ++j) states[j].add(x[r * row_stride + j], 0);
-      return;
-    }
+  if (!takes_lanes(op)) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = 0; j < columns; ++j) reductions::add(op, states[j], x[r * row_stride + j], 0);
+    return;
   }
   with_lanes<T>(op, [&](const auto& lanes, auto take) {
     lanes_columns(lanes, x, columns, rows, row_stride, states, take);
@@ -128,6 +130,26 @@ void reduce_columns(const reductions::LogSumExp&, const T* x, std::int64_t colum
     const bool finite = highest[j] - highest[j] == C(0);
     states[j].merge({highest[j], finite ? static_cast<double>(sums[j]) : highest[j] < C(0) ? 0.0 : 1.0});
   }
+}
+
+// `count` rows of neighbours that begin `row_stride` apart, each into its own state.
+template <class Op, class T, class State>
+void reduce_rows(const Op& op, const T* x, std::int64_t count, std::int64_t n, std::int64_t row_stride,
+                 State* states) {
+  if constexpr (!std::is_same_v<Op, reductions::Var> && !std::is_same_v<Op, reductions::LogSumExp>) {
+    if (takes_lanes(op)) {
+      return with_lanes<T>(op, [&](const auto& lanes, auto take) {
+        constexpr int L = lanes_of<std::decay_t<decltype(lanes)>>;
+        std::int64_t r = 0;
+        for (; r + L <= count; r += L) {
+          const auto totals = totals_of_rows(lanes, x + r * row_stride, n, row_stride);
+          for (int i = 0; i < L; ++i) take(states[r + i], totals[i]);
+        }
+        for (; r < count; ++r) take(states[r], total_of_row(lanes, x + r * row_stride, n, 1));
+      });
+    }
+  }
+  for (std::int64_t r = 0; r < count; ++r) reduce_row(op, x + r * row_stride, n, 1, states[r]);
 }
 
 }  // namespace tandem::cpu

@@ -2,7 +2,7 @@
 // the numbers, for blocks so small that this loses nothing which matters. core/cpu/reduce_blocks.h makes states of them.
 #pragma once
 
-#include <tandem/core/cpu/simd.h>
+#include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/reductions.h>
 
 #include <algorithm>
@@ -24,33 +24,6 @@ vec<Lane, L> load_lanes(const T* from) {
 template <int L, class Lane>
 vec<Lane, L> same(Lane value) {
   return vec<Lane, L>{} + value;
-}
-
-template <int L, class V, class F>
-V each_lane(V v, F f) {
-  for (int i = 0; i < L; ++i) v[i] = f(v[i]);
-  return v;
-}
-
-// e^x for x <= 0, to two units in the last place; 0 below the smallest normal number.
-template <int L, class V>
-V exp_of_negative(V x) {
-  if constexpr (sizeof(x[0]) == 8) {
-    return each_lane<L>(x, [](double v) { return std::exp(v); });
-  } else {
-    constexpr float log2_e = 1.44269504f, magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer
-    const V shifted = x * log2_e + magic, n = shifted - magic;
-    const V r = x - n * 0.693145752f - n * 1.42860677e-6f;
-    V p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.f;
-    const auto exponent =
-        (std::bit_cast<vec<std::int32_t, L>>(shifted) - std::bit_cast<std::int32_t>(magic) + 127) << 23;
-    return x < -87.f ? V{} : p * std::bit_cast<V>(exponent);
-  }
 }
 
 // Lanes: start() is the beginning of a total, add(total, x, j) takes in the numbers of columns j, j + 1, ..., join puts totals
@@ -95,8 +68,7 @@ struct ExtremeLanes {
   }
   template <class V>
   static V join(V a, V b) {
-    if constexpr (largest) return (b > a) | (b != b) ? b : a;
-    else return (b < a) | (b != b) ? b : a;
+    return b != b ? b : largest ? larger(b, a) : smaller(b, a);
   }
   template <int L, class V>
   V add(V total, V x, std::int64_t) const {
@@ -178,50 +150,108 @@ struct ExpLanes : SumLanes<T> {
   explicit ExpLanes(Shift s) : shift(s) {}
   template <int L, class V>
   V add(V total, V x, std::int64_t j) const {
-    return total + exp_of_negative<L>(x - shift.template at<L>(j));
+    const V power = x - shift.template at<L>(j);
+    using C = typename SumLanes<T>::Total;
+    if constexpr (L == 1) return total + std::exp(power[0]);
+    else return total + LaneMath<C, L>::exp(power);
   }
 };
 
-template <class Lanes, int L, class V>
-typename Lanes::Total join_lanes(V v) {
-  if constexpr (L == 1) {
-    return v[0];
-  } else {
-    using Half = vec<typename Lanes::Total, L / 2>;
-    const auto halves = std::bit_cast<std::array<Half, 2>>(v);
-    return join_lanes<Lanes, L / 2>(Lanes::join(halves[0], halves[1]));
-  }
-}
-
 template <class Lanes>
 inline constexpr int lanes_of = static_cast<int>(64 / sizeof(typename Lanes::Total));
+template <class Lanes>
+using totals_t = vec<typename Lanes::Total, lanes_of<Lanes>>;
+
+// Neighbouring lanes joined: a's are the first half of the result, b's the second.
+template <class Lanes>
+totals_t<Lanes> join_neighbours(totals_t<Lanes> a, totals_t<Lanes> b) {
+  return [&]<int... i>(std::integer_sequence<int, i...>) {
+    return Lanes::join(__builtin_shufflevector(a, b, 2 * i...),
+                       __builtin_shufflevector(a, b, (2 * i + 1)...));
+  }
+  (std::make_integer_sequence<int, lanes_of<Lanes>>{});
+}
+// `count` vectors become one, each of whose lanes joins `count` neighbours.
+template <class Lanes, int count>
+totals_t<Lanes> join_all(const totals_t<Lanes>* each) {
+  if constexpr (count == 1) return *each;
+  else
+    return join_neighbours<Lanes>(join_all<Lanes, count / 2>(each),
+                                  join_all<Lanes, count / 2>(each + count / 2));
+}
+template <class Lanes>
+typename Lanes::Total join_lanes(totals_t<Lanes> v) {
+  for (int width = lanes_of<Lanes>; width > 1; width /= 2) v = join_neighbours<Lanes>(v, v);
+  return v[0];
+}
+
+// The numbers of a row, n of them and at least a vector, as totals side by side.
+template <class Lanes, class T>
+totals_t<Lanes> totals_along_row(const Lanes& lanes, const T* x, std::int64_t n) {
+  using Load = typename Lanes::Load;
+  constexpr int L = lanes_of<Lanes>, wide = 8;  // so many additions under way hide how long one takes
+  totals_t<Lanes> total = same<L>(Lanes::start());
+  std::int64_t i = 0;
+  if (n >= wide * L) {
+    totals_t<Lanes> totals[wide];
+    for (auto& each : totals) each = total;
+    for (; i + wide * L <= n; i += wide * L)
+      for (int k = 0; k < wide; ++k)
+        totals[k] = lanes.template add<L>(totals[k], load_lanes<Load, L>(x + i + k * L), 0);
+    for (int half = wide / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) totals[k] = Lanes::join(totals[k], totals[k + half]);
+    total = totals[0];
+  }
+  for (; i + L <= n; i += L) total = lanes.template add<L>(total, load_lanes<Load, L>(x + i), 0);
+  if (i < n) {  // the last L, of which some have been taken
+    using Index = mask_t<typename Lanes::Total>;
+    vec<Index, L> lane;
+    for (int k = 0; k < L; ++k) lane[k] = k;
+    const auto with = lanes.template add<L>(total, load_lanes<Load, L>(x + n - L), 0);
+    total = lane >= static_cast<Index>(L - (n - i)) ? with : total;
+  }
+  return total;
+}
 
 // The total of a row of n numbers.
 template <class Lanes, class T>
 typename Lanes::Total total_of_row(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t stride) {
-  using Total = typename Lanes::Total;
+  if (stride == 1 && n >= lanes_of<Lanes>) return join_lanes<Lanes>(totals_along_row(lanes, x, n));
+  auto total = same<1>(Lanes::start());
+  for (std::int64_t i = 0; i < n; ++i)
+    total = lanes.template add<1>(total, load_lanes<typename Lanes::Load, 1>(x + i * stride), 0);
+  return total[0];
+}
+
+// The totals of as many rows as there are lanes, which begin `row_stride` apart.
+template <class Lanes, class T>
+totals_t<Lanes> totals_of_rows(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t row_stride) {
   using Load = typename Lanes::Load;
   constexpr int L = lanes_of<Lanes>;
-  Total total = Lanes::start();
-  std::int64_t i = 0;
-  if (stride == 1 && n >= L) {
-    auto sums = same<L>(total);
-    if (n >= 4 * L) {
-      auto a = sums, b = sums, c = sums;
-      for (; i + 4 * L <= n; i += 4 * L) {
-        sums = lanes.template add<L>(sums, load_lanes<Load, L>(x + i), 0);
-        a = lanes.template add<L>(a, load_lanes<Load, L>(x + i + L), 0);
-        b = lanes.template add<L>(b, load_lanes<Load, L>(x + i + 2 * L), 0);
-        c = lanes.template add<L>(c, load_lanes<Load, L>(x + i + 3 * L), 0);
-      }
-      sums = Lanes::join(Lanes::join(sums, a), Lanes::join(b, c));
-    }
-    for (; i + L <= n; i += L) sums = lanes.template add<L>(sums, load_lanes<Load, L>(x + i), 0);
-    total = join_lanes<Lanes, L>(sums);
+  totals_t<Lanes> each[L];
+  if (n >= L) {
+    for (int r = 0; r < L; ++r) each[r] = totals_along_row(lanes, x + r * row_stride, n);
+    return join_all<Lanes, L>(each);
   }
-  auto rest = same<1>(total);
-  for (; i < n; ++i) rest = lanes.template add<1>(rest, load_lanes<Load, 1>(x + i * stride), 0);
-  return rest[0];
+  const auto start = same<L>(Lanes::start());
+  const auto dense = [&]<int count>() {
+    for (int k = 0; k < count; ++k) each[k] = lanes.template add<L>(start, load_lanes<Load, L>(x + k * L), 0);
+    return join_all<Lanes, count>(each);
+  };
+  if (row_stride == n) {
+    if (n == 1) return dense.template operator()<1>();
+    if (n == 2) return dense.template operator()<2>();
+    if (n == 4) return dense.template operator()<4>();
+    if constexpr (L > 8)
+      if (n == 8) return dense.template operator()<8>();
+  }
+  auto total = start;  // a lane for each row
+  for (std::int64_t i = 0; i < n; ++i) {
+    vec<Load, L> v;
+    for (int r = 0; r < L; ++r) v[r] = static_cast<Load>(x[r * row_stride + i]);
+    total = lanes.template add<L>(total, v, 0);
+  }
+  return total;
 }
 
 // The totals of `columns` columns of a few rows. Goes through memory row by row, eight rows side by side.
@@ -231,17 +261,21 @@ void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std
   using Total = typename Lanes::Total;
   using Load = typename Lanes::Load;
   std::fill_n(totals, columns, Lanes::start());
-  const auto take = [&]<int L, int group>(const T* row, std::int64_t j) {
-    auto total = load_raw<Total, L>(totals + j);
+  const auto take = [&]<int L, int wide, int group>(const T* row, std::int64_t j) {
+    vec<Total, L> total[wide];
+    for (int k = 0; k < wide; ++k) total[k] = load_raw<Total, L>(totals + j + k * L);
     for (int r = 0; r < group; ++r)
-      total = lanes.template add<L>(total, load_lanes<Load, L>(row + r * row_stride + j), j);
-    std::memcpy(totals + j, &total, sizeof total);
+      for (int k = 0; k < wide; ++k)
+        total[k] =
+            lanes.template add<L>(total[k], load_lanes<Load, L>(row + r * row_stride + j + k * L), j + k * L);
+    for (int k = 0; k < wide; ++k) std::memcpy(totals + j + k * L, &total[k], sizeof total[k]);
   };
   const auto take_rows = [&]<int group>(const T* row) {
     constexpr int L = lanes_of<Lanes>;
     std::int64_t j = 0;
-    for (; j + L <= columns; j += L) take.template operator()<L, group>(row, j);
-    for (; j < columns; ++j) take.template operator()<1, group>(row, j);
+    for (; j + 4 * L <= columns; j += 4 * L) take.template operator()<L, 4, group>(row, j);
+    for (; j + L <= columns; j += L) take.template operator()<L, 1, group>(row, j);
+    for (; j < columns; ++j) take.template operator()<1, 1, group>(row, j);
   };
   std::int64_t r = 0;
   for (; r + 8 <= rows; r += 8) take_rows.template operator()<8>(x + r * row_stride);

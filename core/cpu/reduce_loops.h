@@ -83,8 +83,37 @@ class Reducer {
   const T* x_;
   ReductionOutput out_;
 
-  void finish(std::int64_t o, const State& state) const {
-    out_.write(o, op_.template result<T>(state, walk_.reduced.count));
+  // `count` outputs from the o-th on, `stride` apart.
+  void finish(std::int64_t o, const State* states, std::int64_t count = 1, std::int64_t stride = 1) const {
+    if (out_.dtype == dtype_of<T>()) {  // as it is nearly always: without a choice for each
+      T* to = static_cast<T*>(out_.data) + o;
+      for (std::int64_t i = 0; i < count; ++i)
+        to[i * stride] =
+            static_cast<T>(static_cast<compute_t<T>>(op_.template result<T>(states[i], walk_.reduced.count)));
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i)
+      out_.write(o + i * stride, op_.template result<T>(states[i], walk_.reduced.count));
+  }
+
+  // Each output is of one row of neighbours, no longer than a block: several rows at once.
+  void short_rows() const {
+    const auto& rows = walk_.kept.dims[walk_.kept.rank - 1];
+    const std::int64_t n = walk_.reduced.count;
+    const std::int64_t batch = std::clamp<std::int64_t>(2 * row_block / n, 1, row_block);
+    const std::int64_t batches = (rows.size + batch - 1) / batch;
+    parallel_for(walk_.kept.count / rows.size * batches, walk_.kept.count * n, [&](std::int64_t item) {
+      const std::int64_t first = item % batches * batch, end = std::min(rows.size, first + batch);
+      const T* x = x_ + walk_.kept.offset(item / batches, 1);
+      const std::int64_t o = walk_.kept.out_offset(item / batches, 1);
+      constexpr std::int64_t most = 16;
+      for (std::int64_t r = first; r < end; r += most) {
+        State states[most];
+        const std::int64_t count = std::min(most, end - r);
+        reduce_rows(op_, x + r * rows.stride, count, n, rows.stride, states);
+        finish(o + r * rows.out_stride, states, count, rows.out_stride);
+      }
+    });
   }
 
  public:
@@ -97,6 +126,7 @@ class Reducer {
     const bool some = reduced.rank > 0;
     const std::int64_t n = some ? reduced.dims[reduced.rank - 1].size : 1;
     const std::int64_t stride = some ? reduced.dims[reduced.rank - 1].stride : 1;
+    if (reduced.rank <= 1 && stride == 1 && n <= row_block && kept.rank > 0) return short_rows();
     const std::int64_t piece = std::min(n, row_block), pieces = (n + piece - 1) / piece;
     const std::int64_t units = reduced.count / n * pieces;
     const std::int64_t units_per_part = std::max<std::int64_t>(1, part_size / piece);
@@ -117,8 +147,10 @@ class Reducer {
       return state;
     };
     if (parts == 1) {
-      parallel_for(kept.count, kept.count * reduced.count,
-                   [&](std::int64_t o) { finish(kept.out_offset(o), reduce_part(x_ + kept.offset(o), 0)); });
+      parallel_for(kept.count, kept.count * reduced.count, [&](std::int64_t o) {
+        const State state = reduce_part(x_ + kept.offset(o), 0);
+        finish(kept.out_offset(o), &state);
+      });
       return;
     }
     const std::unique_ptr<State[]> states(new State[static_cast<std::size_t>(kept.count * parts)]);
@@ -128,7 +160,7 @@ class Reducer {
     for (std::int64_t o = 0; o < kept.count; ++o) {
       State* state = &states[static_cast<std::size_t>(o * parts)];
       for (std::int64_t part = 1; part < parts; ++part) state->merge(state[part]);
-      finish(kept.out_offset(o), *state);
+      finish(kept.out_offset(o), state);
     }
   }
 
@@ -154,11 +186,14 @@ class Reducer {
     const auto finish_block = [&](std::int64_t item, const State* states) {
       const std::int64_t first = item % blocks * width, n = std::min(width, all - first);
       const std::int64_t o = kept.out_offset(item / blocks, 1) + first * out_stride;
-      for (std::int64_t j = 0; j < n; ++j) finish(o + j * out_stride, states[j]);
+      finish(o, states, n, out_stride);
     };
     if (parts == 1) {
       parallel_for(items, kept.count * reduced.count, [&](std::int64_t item) {
-        State states[column_block];
+        // Begun only as far as they are used.
+        alignas(State) std::byte memory[column_block * sizeof(State)];
+        State* states = reinterpret_cast<State*>(memory);
+        std::uninitialized_default_construct_n(states, width);
         reduce_part(item, 0, states);
         finish_block(item, states);
       });

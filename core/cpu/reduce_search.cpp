@@ -43,25 +43,56 @@ void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::in
                     std::int64_t first, Extreme<T, largest>* best) {
   using C = cpu::lane_t<T>;
   using Index = cpu::mask_t<C>;
+  constexpr std::int64_t wide = 128;
+  // Few columns, dense: several rows are taken as one wide row.
+  const std::int64_t together = row_stride == columns && columns <= wide / 4 ? wide / columns : 1;
+  if (together > 1 && rows >= 2 * together) {
+    Extreme<T, largest> of_wide[wide];
+    const std::int64_t n = rows / together;
+    search_columns(x, columns * together, n, row_stride * together, 0, of_wide);
+    for (std::int64_t i = 0; i < together; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const auto& found = of_wide[i * columns + j];
+        best[j].merge({found.value, first + found.index * together + i});
+      }
+    }
+    if (n * together < rows)
+      search_columns(x + n * together * row_stride, columns, rows - n * together, row_stride,
+                     first + n * together, best);
+    return;
+  }
   C values[cpu::column_block];
   Index indices[cpu::column_block] = {};
   for (std::int64_t j = 0; j < columns; ++j) values[j] = static_cast<C>(x[j]);
-  const auto take = [&]<int L>(const T* row, Index r, std::int64_t j) {
-    auto value = cpu::load_raw<C, L>(values + j);
-    auto index = cpu::load_raw<Index, L>(indices + j);
-    const auto v = cpu::load_lanes<C, L>(row + j);
-    const auto better = ((largest ? v > value : v < value) | (v != v)) & (value == value);
-    value = better ? v : value;
-    index = better ? cpu::same<L>(r) : index;
-    std::memcpy(values + j, &value, sizeof value);
-    std::memcpy(indices + j, &index, sizeof index);
-  };
-  constexpr int L = 64 / sizeof(C);
-  for (std::int64_t r = 1; r < rows; ++r) {
-    const T* row = x + r * row_stride;
+  constexpr std::int64_t block = 32;  // rows, over which what is found stays in registers
+  for (std::int64_t begin = 1; begin < rows; begin += block) {
+    const std::int64_t end = std::min(rows, begin + block);
+    const auto take = [&]<int L, int count>(std::int64_t j) {
+      cpu::vec<C, L> value[count];
+      cpu::vec<Index, L> index[count];
+      for (int k = 0; k < count; ++k) {
+        value[k] = cpu::load_raw<C, L>(values + j + k * L);
+        index[k] = cpu::load_raw<Index, L>(indices + j + k * L);
+      }
+      for (std::int64_t r = begin; r < end; ++r) {
+        const auto row = cpu::same<L>(static_cast<Index>(r));
+        for (int k = 0; k < count; ++k) {
+          const auto v = cpu::load_lanes<C, L>(x + r * row_stride + j + k * L);
+          const auto better = ((largest ? v > value[k] : v < value[k]) | (v != v)) & (value[k] == value[k]);
+          value[k] = better ? v : value[k];
+          index[k] = better ? row : index[k];
+        }
+      }
+      for (int k = 0; k < count; ++k) {
+        std::memcpy(values + j + k * L, &value[k], sizeof value[k]);
+        std::memcpy(indices + j + k * L, &index[k], sizeof index[k]);
+      }
+    };
+    constexpr int L = 64 / sizeof(C);
     std::int64_t j = 0;
-    for (; j + L <= columns; j += L) take.template operator()<L>(row, static_cast<Index>(r), j);
-    for (; j < columns; ++j) take.template operator()<1>(row, static_cast<Index>(r), j);
+    for (; j + 4 * L <= columns; j += 4 * L) take.template operator()<L, 4>(j);
+    for (; j + L <= columns; j += L) take.template operator()<L, 1>(j);
+    for (; j < columns; ++j) take.template operator()<1, 1>(j);
   }
   for (std::int64_t j = 0; j < columns; ++j)
     best[j].merge({static_cast<compute_t<T>>(values[j]), first + static_cast<std::int64_t>(indices[j])});

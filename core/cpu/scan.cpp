@@ -67,12 +67,28 @@ void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) 
       });
       return;
     }
-    cpu::parallel_for(x.numel() / n, x.numel(), [&](std::int64_t line) {
-      const auto [from, to] = lines.offsets(line, 0);
-      Total total = 0;
-      for (std::int64_t i = 0; i < n; ++i) {
-        total += static_cast<Total>(static_cast<compute_t<T>>(in[from + i * x_step]));
-        out[to + i * y_step] = static_cast<Out>(static_cast<compute_t<Out>>(total));
+    constexpr std::int64_t together = 4;  // lines whose additions need not wait for each other
+    const std::int64_t count = x.numel() / n;
+    cpu::parallel_for((count + together - 1) / together, x.numel(), [&](std::int64_t item) {
+      const std::int64_t first = item * together, some = std::min(together, count - first);
+      const T* a[together];
+      Out* b[together];
+      Total totals[together] = {};
+      for (std::int64_t k = 0; k < some; ++k) {
+        const auto [from, to] = lines.offsets(first + k, 0);
+        a[k] = in + from;
+        b[k] = out + to;
+      }
+      const auto take = [&](std::int64_t k, std::int64_t i) {
+        totals[k] += static_cast<Total>(static_cast<compute_t<T>>(a[k][i * x_step]));
+        b[k][i * y_step] = static_cast<Out>(static_cast<compute_t<Out>>(totals[k]));
+      };
+      if (some == together) {
+        for (std::int64_t i = 0; i < n; ++i)
+          for (std::int64_t k = 0; k < together; ++k) take(k, i);
+      } else {
+        for (std::int64_t k = 0; k < some; ++k)
+          for (std::int64_t i = 0; i < n; ++i) take(k, i);
       }
     });
   };

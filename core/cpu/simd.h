@@ -47,6 +47,31 @@ inline vec<compute_t<T>, L> load(const T* from) {
   }
 }
 
+// The larger and the smaller of a and b, lane by lane; b where one of them is NaN. One instruction, of which GCC makes two.
+template <class V>
+inline V larger(V a, V b) {
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<V, vec<float, 16>>) return _mm512_max_ps(a, b);
+  if constexpr (std::is_same_v<V, vec<double, 8>>) return _mm512_max_pd(a, b);
+#endif
+  return a > b ? a : b;
+}
+template <class V>
+inline V smaller(V a, V b) {
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<V, vec<float, 16>>) return _mm512_min_ps(a, b);
+  if constexpr (std::is_same_v<V, vec<double, 8>>) return _mm512_min_pd(a, b);
+#endif
+  return a < b ? a : b;
+}
+
+// f of each lane, one after the other.
+template <int L, class V, class F>
+inline V each_lane(V v, F f) {
+  for (int i = 0; i < L; ++i) v[i] = f(v[i]);
+  return v;
+}
+
 #ifdef __AVX512BF16__
 constexpr bool has_bf16_instructions = true;
 #else

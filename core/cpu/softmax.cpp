@@ -2,7 +2,7 @@
 // and several of them go through the processor at once.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/rows.h>
+#include <tandem/core/cpu/softmax_rows.h>
 
 namespace tandem {
 

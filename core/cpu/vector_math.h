@@ -22,10 +22,11 @@ struct LaneMath {
 
   static V exp(V x) {
     if constexpr (L == 1) return std::exp(x);
+    else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::exp(v); });
     else {
       using I = vec<std::int32_t, L>;
-      x = x > 89.0f ? V{} + 89.0f : x;
-      x = x < -104.0f ? V{} - 104.0f : x;
+      x = smaller(V{} + 89.0f, x);
+      x = larger(V{} - 104.0f, x);
       // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.
       const V shifted = x * 1.44269504088896341f + 12582912.0f;
       const V n = shifted - 12582912.0f;
@@ -35,7 +36,10 @@ struct LaneMath {
       p = p * r + 4.1665795894e-2f;
       p = p * r + 1.6666665459e-1f;
       p = p * r + 5.0000001201e-1f;
-      p = p * (r * r) + r + 1.0f;
+      p = p * (r * r) + (r + 1.0f);
+#ifdef __AVX512F__
+      if constexpr (L == 16) return _mm512_scalef_ps(p, n);
+#endif
       // 2^n in two halves, so that results without an exponent of their own come out too.
       const I whole = std::bit_cast<I>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
       const I half = whole >> 1;
