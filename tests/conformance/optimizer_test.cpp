@@ -2,10 +2,14 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/device.h>
 #include <tandem/core/device_graph.h>
+#include <tandem/core/graphed_step.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/ema.h>
+#include <tandem/optim/rmsprop.h>
+#include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -13,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 
 #include "conformance/compare.h"
 
@@ -94,6 +99,53 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
     const bool counts = std::visit([](const auto& r) { return std::decay_t<decltype(r)>::counts; }, rule);
     for (const float count : here.counts.to_vector<float>()) EXPECT_EQ(count, counts ? 6 : 3);
   }
+}
+
+// Of a recorded step, all options may change, and no step is run by itself or recorded again.
+template <class Optimizer, class Options>
+void expect_options_reach_a_recorded_step(Options options, const std::vector<optim::NamedOption>& changes) {
+  const auto made = [&] {
+    Tensor weight(numbers({300}, 1).to(gpu), true);
+    weight.set_grad(numbers({300}, 2).to(gpu));
+    return std::pair{weight,
+                     std::make_unique<Optimizer>(std::vector<NamedTensor>{{"weight", weight}}, options)};
+  };
+  const auto [plain, plain_optimizer] = made();
+  const auto [graphed, optimizer] = made();
+  int calls = 0;
+  GraphedStep step(gpu, [&, &graphed = graphed, &optimizer = optimizer](const std::vector<Array>&) {
+    ++calls;
+    optimizer->step();
+    return graphed.value();
+  });
+  for (int i = 0; i < 8; ++i) {
+    if (i == 5) {
+      plain_optimizer->set_group_options(0, changes);
+      optimizer->set_group_options(0, changes);
+    }
+    if (i == 7) {
+      plain_optimizer->set_lr(0.5);
+      optimizer->set_lr(0.5);
+    }
+    plain_optimizer->step();
+    step({});
+    EXPECT_EQ(plain.value().to_vector<float>(), graphed.value().to_vector<float>())
+        << optimizer->name() << ", step " << i;
+  }
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(CudaOptimizer, OptionsReachARecordedStep) {
+  const optim::NamedOption decay{"weight_decay", 0.1};
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{}, {decay});
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{.momentum = 0.9},
+                                                   {decay, {"momentum", 0.5}, {"nesterov", true}});
+  expect_options_reach_a_recorded_step<optim::Adam>(optim::AdamOptions{},
+                                                    {decay, {"betas", std::array{0.8, 0.9}}});
+  expect_options_reach_a_recorded_step<optim::AdamW>(optim::AdamWOptions{.amsgrad = true},
+                                                     {decay, {"maximize", true}});
+  expect_options_reach_a_recorded_step<optim::RMSprop>(optim::RMSpropOptions{}, {decay, {"alpha", 0.5}});
+  expect_options_reach_a_recorded_step<optim::Adagrad>(optim::AdagradOptions{}, {decay, {"lr_decay", 0.1}});
 }
 
 TEST(CudaOptimizer, AVelocityThatIsFreshIsNotRead) {
