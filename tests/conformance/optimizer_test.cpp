@@ -17,7 +17,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <memory>
 
 #include "conformance/compare.h"
 
@@ -101,36 +100,36 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
   }
 }
 
+Tensor weight_with_gradient() {
+  Tensor weight(numbers({300}, 1).to(gpu), true);
+  weight.set_grad(numbers({300}, 2).to(gpu));
+  return weight;
+}
+
 // Of a recorded step, all options may change, and no step is run by itself or recorded again.
 template <class Optimizer, class Options>
 void expect_options_reach_a_recorded_step(Options options, const std::vector<optim::NamedOption>& changes) {
-  const auto made = [&] {
-    Tensor weight(numbers({300}, 1).to(gpu), true);
-    weight.set_grad(numbers({300}, 2).to(gpu));
-    return std::pair{weight,
-                     std::make_unique<Optimizer>(std::vector<NamedTensor>{{"weight", weight}}, options)};
-  };
-  const auto [plain, plain_optimizer] = made();
-  const auto [graphed, optimizer] = made();
+  const Tensor plain = weight_with_gradient(), graphed = weight_with_gradient();
+  Optimizer plain_optimizer({{"weight", plain}}, options), optimizer({{"weight", graphed}}, options);
   int calls = 0;
-  GraphedStep step(gpu, [&, &graphed = graphed, &optimizer = optimizer](const std::vector<Array>&) {
+  GraphedStep step(gpu, [&](const std::vector<Array>&) {
     ++calls;
-    optimizer->step();
+    optimizer.step();
     return graphed.value();
   });
   for (int i = 0; i < 8; ++i) {
     if (i == 5) {
-      plain_optimizer->set_group_options(0, changes);
-      optimizer->set_group_options(0, changes);
+      plain_optimizer.set_group_options(0, changes);
+      optimizer.set_group_options(0, changes);
     }
     if (i == 7) {
-      plain_optimizer->set_lr(0.5);
-      optimizer->set_lr(0.5);
+      plain_optimizer.set_lr(0.5);
+      optimizer.set_lr(0.5);
     }
-    plain_optimizer->step();
+    plain_optimizer.step();
     step({});
     EXPECT_EQ(plain.value().to_vector<float>(), graphed.value().to_vector<float>())
-        << optimizer->name() << ", step " << i;
+        << optimizer.name() << ", step " << i;
   }
   EXPECT_EQ(calls, 4);
 }

@@ -11,6 +11,7 @@
 #include <tandem/distributed/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
+#include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>

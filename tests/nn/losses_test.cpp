@@ -111,7 +111,8 @@ TEST(Losses, KLDivLoss) {
 
 TEST(Losses, GiveGradientsOfTheirOptions) {
   const Tensor x(input.clone(), true);
-  nn::MSELoss(total)(x, target).backward();
+  const nn::MSELoss squares(total);
+  squares(x, target).backward();
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{0, -4, 6}));
   Tensor(x).zero_grad();
   nn::HuberLoss({.reduction = total, .delta = 2})(x, target).backward();
