@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
     while (run.next_epoch()) {
       sampler.set_epoch(run.epoch());
       for (auto& [image, label] : loader) {
-        if (!run.step(step({image, label}, {optimizer.lr()}))) break;
+        if (!run.step(step({image, label}))) break;
       }
       run.end_epoch({{"test_accuracy", accuracy(ddp, *group, test_loader, options.dtype)}});
     }

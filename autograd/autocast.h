@@ -1,11 +1,13 @@
 // Autocast: mixed precision. While one lives, the operations that gain from it compute in a 16-bit type.
 //
 // What each operation does (PyTorch's table):
-//   convolutions, linear, matmul                   compute in the lower type
-//   cross_entropy, log_softmax, softmax, exp, log  compute in f32
-//   sum, prod, cumsum, norm, logsumexp             compute in f32
-//   all other losses, layer_norm, group_norm       compute in f32
-//   everything else                                computes in the type of its inputs, mixed inputs in the widest
+//   convolutions, linear, matmul and einsum                      compute in the lower type
+//   scaled_dot_product_attention                                 computes in the lower type, its softmax in f32
+//   cross_entropy and all other losses                           compute in f32
+//   softmax, log_softmax, layer_norm, group_norm                 compute in f32
+//   exp, log, log1p, pow, reciprocal, rsqrt, softplus            compute in f32
+//   sum, prod, cumsum, norm, logsumexp                           compute in f32
+//   everything else                                              computes in the type of its inputs, mixed inputs in the widest
 // Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
 #pragma once
 

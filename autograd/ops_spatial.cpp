@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/autograd/ops_reduce.h>
 #include <tandem/autograd/ops_spatial.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
@@ -151,6 +152,15 @@ Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* ope
                                   operation);
 }
 
+Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
+  const ProfileRange range(operation);
+  const Pooling pooling = adaptive(x, output_size, kind, operation);
+  // One window of everything needs no order of memory, and its gradient is one number repeated.
+  if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
+    return mean(x, kind == Kind::signal ? Dims{2} : Dims{2, 3}, true);
+  return pool_average(x, pooling, kind, operation);
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
@@ -182,14 +192,10 @@ Tensor avg_pool1d(const Tensor& x, const AvgPoolOptions& options) {
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent output_size) {
-  const ProfileRange range("adaptive_avg_pool2d");
-  return pool_average(x, adaptive(x, output_size, Kind::image, "adaptive_avg_pool2d"), Kind::image,
-                      "adaptive_avg_pool2d");
+  return adaptive_average(x, output_size, Kind::image, "adaptive_avg_pool2d");
 }
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size) {
-  const ProfileRange range("adaptive_avg_pool1d");
-  return pool_average(x, adaptive(x, output_size, Kind::signal, "adaptive_avg_pool1d"), Kind::signal,
-                      "adaptive_avg_pool1d");
+  return adaptive_average(x, output_size, Kind::signal, "adaptive_avg_pool1d");
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Extent output_size) {
   const ProfileRange range("adaptive_max_pool2d");

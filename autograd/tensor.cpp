@@ -1,4 +1,5 @@
 #include <tandem/autograd/graph.h>
+#include <tandem/core/memory_order.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/print.h>
 
@@ -126,13 +127,15 @@ void TensorState::accumulate(Array gradient) {
   } else if (grad_is_fixed) {
     grad.copy_from(gradient);
   } else {
-    // Keep the array itself where nobody else sees its memory; a sum's gradient, say, may be one number repeated.
+    // It lies as the value does (row-major where that is not dense). Keep the array itself where nobody else sees its memory;
+    // a sum's gradient, say, may be one number repeated.
+    const MemoryOrder order(value);
     const bool ours =
-        gradient.storage().use_count() == 1 && gradient.is_contiguous() && gradient.dtype() == value.dtype();
+        gradient.storage().use_count() == 1 && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {
       grad = std::move(gradient);
     } else {
-      grad = Array::empty(value.shape(), value.dtype(), value.device());
+      grad = order.empty(value.shape(), value.dtype(), value.device());
       grad.copy_from(gradient);
     }
   }

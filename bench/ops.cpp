@@ -115,6 +115,30 @@ Arrays tokens(std::int64_t n) {
   return {random({1000, 64}), ops::randint(0, 1000, {std::max<std::int64_t>(1, n / 64)})};
 }
 
+// 33 x 33 pixels or fewer, of up to 2,048 channels
+Array feature_maps(std::int64_t n) {
+  const std::int64_t channels = std::min<std::int64_t>(2048, n);
+  const std::int64_t size = std::min<std::int64_t>(33, std::max<std::int64_t>(1, side(n / channels)));
+  return random({std::max<std::int64_t>(1, n / (channels * size * size)), channels, size, size});
+}
+
+// Ten parameters with gradients, ELEMENTS together, one each at least.
+std::vector<NamedTensor> parameters(std::int64_t n) {
+  std::vector<NamedTensor> made;
+  for (int i = 0; i < 10; ++i) {
+    Tensor t(random({std::max<std::int64_t>(1, n / 10)}), true);
+    t.set_grad(random(t.shape()));
+    made.push_back({std::to_string(i), t});
+  }
+  return made;
+}
+template <class Optimizer, class Options>
+Prepare optimizer(Options options) {
+  return [options](std::int64_t n) -> Run {
+    return [o = std::make_shared<Optimizer>(parameters(n), options)] { o->step(); };
+  };
+}
+
 const std::map<std::string, Prepare>& table() {
   const auto add_pair = [](const In& in) { return add(in[0], in[1]); };
   const auto multiply = [](const In& in) { return matmul(in[0], in[1]); };
@@ -122,6 +146,7 @@ const std::map<std::string, Prepare>& table() {
   const auto attend = [](const In& in) { return scaled_dot_product_attention(in[0], in[1], in[2]); };
   const auto normalise = [](const In& in) { return layer_norm(in[0], {in[1].dim(0)}, in[1], in[2]); };
   const auto embed = [](const In& in) { return embedding(in[1].value(), in[0]); };
+  const auto pool = [](const In& in) { return adaptive_avg_pool2d(in[0], 1); };
   static const std::map<std::string, Prepare> all = {
       {"add", forward(two, add_pair)},
       {"add_train", train(two, add_pair)},
@@ -204,6 +229,16 @@ const std::map<std::string, Prepare>& table() {
       {"scatter_add_train",
        train(scattered, [](const In& in) { return scatter_add(in[0], 1, in[1].value(), in[2]); })},
       {"embedding_train", train(tokens, embed)},
+      {"dropout_train", train(one, [](const In& in) { return dropout(in[0], 0.1, true); })},
+      {"global_avg_pool_train",
+       train([](std::int64_t n) { return Arrays{feature_maps(n).channels_last()}; }, pool)},
+      {"global_avg_pool_rows_train", train([](std::int64_t n) { return Arrays{feature_maps(n)}; }, pool)},
+      {"sgd", optimizer<optim::SGD>(optim::SgdOptions{.momentum = 0.9})},
+      {"adam", optimizer<optim::Adam>(optim::AdamOptions{})},
+      {"adamw", optimizer<optim::AdamW>(optim::AdamWOptions{})},
+      {"rmsprop", optimizer<optim::RMSprop>(optim::RMSpropOptions{})},
+      {"clip_grad_norm",
+       [](std::int64_t n) -> Run { return [p = parameters(n)] { optim::clip_grad_norm_(p, 1.0); }; }},
   };
   return all;
 }

@@ -78,6 +78,37 @@ def tokens(n):
     return [torch.rand(1000, 64), torch.randint(1000, (max(1, n // 64),))]
 
 
+def feature_maps(n):
+    channels = min(2048, n)
+    size = min(33, max(1, side(n // channels)))
+    return torch.rand(max(1, n // (channels * size * size)), channels, size, size)
+
+
+def parameters(n):
+    made = [torch.nn.Parameter(torch.rand(max(1, n // 10))) for _ in range(10)]
+    for p in made:
+        p.grad = torch.rand_like(p)
+    return made
+
+
+def optimizer(kind, forms, **options):
+    """The fastest of PyTorch's forms: one parameter after the other, foreach, or fused."""
+    def make(n):
+        steps = [kind(parameters(n), **options, **form).step for form in [{"foreach": False}, *({f: True} for f in forms)]]
+        return min(steps, key=lambda step: shortest(step, 0.02))
+    return make
+
+
+def clip(n):
+    mine = parameters(n)
+    return min((lambda foreach=foreach: torch.nn.utils.clip_grad_norm_(mine, 1.0, foreach=foreach) for foreach in (False, True)),
+               key=lambda run: shortest(run, 0.02))
+
+
+def pool(x):
+    return F.adaptive_avg_pool2d(x, 1)
+
+
 def convolve(x, weight):
     return F.conv2d(x, weight, padding=1)
 
@@ -138,10 +169,23 @@ TABLE = {
     "gather": (element_indices, lambda x, i: x.gather(1, i)),
     "scatter_add": (lambda n: element_indices(n) + [torch.rand(rows(n))], lambda x, i, y: x.scatter_add(1, i, y)),
     "embedding": (tokens, lambda table, i: F.embedding(i, table)),
+    "dropout": (one, lambda x: F.dropout(x, 0.1, training=True)),
+    "global_avg_pool": (lambda n: [feature_maps(n).to(memory_format=torch.channels_last)], pool),
+    "global_avg_pool_rows": (lambda n: [feature_maps(n)], pool),
+}
+# What is no function of arrays: prepared by itself.
+PREPARED = {
+    "sgd": optimizer(torch.optim.SGD, ["foreach", "fused"], lr=1e-3, momentum=0.9),
+    "adam": optimizer(torch.optim.Adam, ["foreach", "fused"]),
+    "adamw": optimizer(torch.optim.AdamW, ["foreach", "fused"]),
+    "rmsprop": optimizer(torch.optim.RMSprop, ["foreach"]),
+    "clip_grad_norm": clip,
 }
 
 
 def prepare(name, elements):
+    if name in PREPARED:
+        return PREPARED[name](elements)
     make, f = TABLE[name.removesuffix("_train")]
     inputs = make(elements)
     if not name.endswith("_train"):

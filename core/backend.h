@@ -279,10 +279,14 @@ class Backend {
   virtual void count_true(const Array& mask, const Array& before) = 0;
   virtual void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) = 0;
 
-  // One pass over all segments, by one rule.
-  virtual void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) = 0;
+  // One pass over all segments, by one rule; on a GPU by the numbers that write_rule put at `stored`, where that is given: a recorded
+  // pass follows what is written there later.
+  virtual void update(std::span<const UpdateSegment> segments, const UpdateRule& rule,
+                      const void* stored = nullptr) = 0;
   // (sum of |x|^p)^(1/p) over the numbers of all segments; p > 0, infinity: the largest |x|. norm: () f32. A NaN makes it NaN.
   virtual void segments_norm(std::span<const Segment> segments, double p, const Array& norm) = 0;
+  // Puts a rule's numbers into this device's memory, behind all that was asked for before. `to` has room for an UpdateRule.
+  virtual void write_rule(const UpdateRule& rule, void* to) = 0;
 };
 
 // The implementation for a device, which becomes the one that this thread's calls go to. Error when this build has none.

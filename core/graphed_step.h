@@ -21,7 +21,7 @@ namespace tandem {
 //     optimizer.step();
 //     return loss.value();
 //   });
-//   for (auto& [images, labels] : loader) total += step({images, labels}, {optimizer.lr()});
+//   for (auto& [images, labels] : loader) total += step({images, labels});
 //
 // The first calls run the function as it is: they set up what a step needs once (gradients, momentum, libraries). The next
 // one records it, and from then on a call copies its inputs to where the recorded step reads them, and replays. Inputs of
@@ -29,7 +29,8 @@ namespace tandem {
 // are recorded in place of what was.
 //
 // `function` must do the same in every call, except for the values of its inputs:
-//   - numbers of the host that it uses (a learning rate) are recorded: give them as `constants`, so that it is recorded anew;
+//   - numbers of the host that it uses (the factor of a loss) are recorded: give them as `constants`, so that it is recorded anew.
+//     The options of tandem::optim's optimizers are none of them: set_lr() and schedules, called between the steps, reach the recorded one;
 //   - what it does on the host beside the device's work happens when it is run or recorded, not when it is replayed;
 //   - it must start afresh (zero_grad first): a recording that failed halfway is followed by a call as it is;
 //   - the arrays that it keeps from call to call (parameters, gradients, running statistics) must stay where they are.

@@ -26,6 +26,14 @@ class MemoryOrder {
   // `a`, which has the dimensions of the array that this order is of, row-major in it. Copies where `a` lies otherwise.
   Array apply(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).contiguous(); }
   Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
+  // Whether `a`, which has these dimensions, is dense in this order.
+  bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
+  // Uninitialised memory in this order.
+  Array empty(const Shape& shape, DType dtype, Device device) const {
+    Shape permuted = shape;
+    for (int i = 0; i < shape.rank(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
+    return restore(Array::empty(permuted, dtype, device));
+  }
   // Where dimension `dim` comes in this order.
   int position(int dim) const { return static_cast<int>(inverse()[dim]); }
   // The order of the dimensions that are left without `dim`.

@@ -1,4 +1,5 @@
 #include <tandem/core/backend.h>
+#include <tandem/core/device_graph.h>
 #include <tandem/core/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/optimizer.h>
@@ -43,7 +44,7 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     std::vector<Array> values;
     for (const NamedTensor& parameter : parameters) values.push_back(parameter.tensor.value());
     auto homes = arena_like(values);
-    Group group{values[0].device(), {}, {}};
+    Group group{values[0].device(), {}, {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       homes[i].copy_from(values[i]);
       parameters[i].tensor.set_value(homes[i]);
@@ -127,8 +128,22 @@ void Optimizer::step() {
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }
-    if (!segments.empty()) backend(group.device).update(segments, update);
+    if (segments.empty()) continue;
+    if (!group.rule.defined() && !group.device.is_cpu() && !is_recording_graph()) {
+      group.rule = Array::empty({sizeof(UpdateRule)}, DType::u8, group.device);
+      options_changed(g);
+    }
+    backend(group.device).update(segments, update, group.rule.defined() ? group.rule.raw() : nullptr);
   }
+}
+
+void Optimizer::options_changed(int index) {
+  const Group& group = groups_[index];
+  if (!group.rule.defined()) return;
+  TANDEM_CHECK(!is_recording_graph(), name(),
+               ": options can't change within a recorded step, whose repetitions would all set the same: "
+               "call set_lr() or the schedule before or after the step");
+  backend(group.device).write_rule(rule(index), group.rule.raw());
 }
 
 void Optimizer::zero_grad() {

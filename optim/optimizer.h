@@ -26,9 +26,9 @@ using OptionValue = std::variant<double, bool, std::array<double, 2>>;
 using NamedOption = std::pair<std::string, OptionValue>;
 
 // The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group are on
-// one device, and stay there from now on. What an update depends on besides the options (how many there were before)
-// lies on that device, so that a step may be recorded and repeated (core/graphed_step.h); the options are
-// recorded as they are.
+// one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may be recorded and
+// repeated (core/graphed_step.h): how many there were before, and the options, which may change between repetitions (though not
+// in what state the algorithm keeps: SGD's momentum from 0, centered, amsgrad).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -68,6 +68,8 @@ class Optimizer {
   Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups);
 
   virtual UpdateRule rule(int group) const = 0;
+  // To be called when the options of a group have changed.
+  void options_changed(int group);
   // What the numbers of the state are before the first update.
   virtual double initial_state(int) const { return 0; }
 
@@ -85,6 +87,7 @@ class Optimizer {
     Device device;
     std::vector<Entry> entries;
     std::vector<Slot> slots;  // made when they are first needed
+    Array rule;               // where a GPU reads it; made by the first step that is not recorded
   };
   struct Needs;  // what a rule keeps
 
@@ -103,7 +106,10 @@ class OptimizerOf : public Optimizer {
   const Options& options(int group = 0) const { return options_.at(group); }
   using Optimizer::set_lr;
   double lr(int group = 0) const final { return options(group).lr; }
-  void set_lr(double lr, int group) final { options_.at(group).lr = lr; }
+  void set_lr(double lr, int group) final {
+    options_.at(group).lr = lr;
+    options_changed(group);
+  }
 
   double momentum(int group = 0) const final {
     if constexpr (has_momentum) return options(group).momentum;
@@ -114,6 +120,7 @@ class OptimizerOf : public Optimizer {
     if constexpr (has_momentum) options_.at(group).momentum = momentum;
     else if constexpr (has_betas) options_.at(group).betas[0] = momentum;
     else detail::fail(name(), " has no momentum that could be set to ", momentum);
+    options_changed(group);
   }
 
   std::vector<NamedOption> group_options(int group) const final {
@@ -137,6 +144,7 @@ class OptimizerOf : public Optimizer {
     }
     changed.check(name().c_str());
     options_.at(group) = changed;
+    options_changed(group);
   }
 
  protected:

@@ -1,8 +1,11 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/simd.h>
 #include <tandem/core/dropout_mask.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace tandem {
 
@@ -10,23 +13,23 @@ namespace {
 
 constexpr int lanes = DropoutMask::lanes, block = DropoutMask::block;
 
-// The words of a block, in the order of its numbers; plain loops over lanes, which the compiler vectorises.
+// The words of a block, in the order of its numbers. Counters 2 i and 2 i + 1 are worked on in lane i of two vectors.
 void words_of_block(std::uint64_t index, std::uint64_t key, std::uint32_t (&words)[block]) {
+  using V = cpu::vec<std::uint64_t, lanes / 2>;
   const std::uint64_t counter = index * lanes;
-  for (int i = 0; i < lanes; ++i) {
-    words[i] = static_cast<std::uint32_t>(counter) + static_cast<std::uint32_t>(i);
-    words[lanes + i] = static_cast<std::uint32_t>(counter >> 32);
-    words[2 * lanes + i] = words[3 * lanes + i] = 0;
+  V even[4]{}, odd[4]{};
+  for (int i = 0; i < lanes / 2; ++i) {
+    even[0][i] = counter + static_cast<std::uint64_t>(2 * i);
+    odd[0][i] = counter + static_cast<std::uint64_t>(2 * i + 1);
   }
-  auto key_0 = static_cast<std::uint32_t>(key), key_1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < lanes; ++i) {
-      PhiloxWords c{{words[i], words[lanes + i], words[2 * lanes + i], words[3 * lanes + i]}};
-      philox_round(c, key_0, key_1);
-      for (int k = 0; k < 4; ++k) words[k * lanes + i] = c.words[k];
-    }
-    key_0 += 0x9E3779B9;
-    key_1 += 0xBB67AE85;
+  even[1] += counter >> 32;
+  odd[1] += counter >> 32;
+  philox_rounds(even, key);
+  philox_rounds(odd, key);
+  for (int k = 0; k < 4; ++k) {
+    const V both = (even[k] & 0xffffffff) | odd[k] << 32;
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(words + k * lanes, &both, sizeof both);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <tandem/core/segments_norm.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -12,19 +13,53 @@ namespace {
 
 constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread takes at once
 
-// Calls f(begin, end) for pieces of [0, numel).
-template <class F>
-void for_each_piece(std::int64_t numel, F f) {
-  cpu::parallel_for((numel + piece - 1) / piece, numel,
-                    [&](std::int64_t p) { f(p * piece, std::min(numel, (p + 1) * piece)); });
-}
+// The numbers of all segments, one behind the other, cut into pieces of equal size: many small segments are shared among threads as
+// well as one large one. Each segment begins and is cut at whole cache lines.
+template <class Segment>
+class Pieces {
+ public:
+  explicit Pieces(std::span<const Segment> segments) : segments_(segments) {
+    ends_.reserve(segments.size());
+    for (const Segment& s : segments) ends_.push_back(end() + (s.numel + line - 1) / line * line);
+  }
+
+  std::int64_t count() const { return (end() + piece - 1) / piece; }
+
+  // Calls f(p, index, begin, end) for piece p and numbers [begin, end) of segment `index`, in order within a piece.
+  template <class F>
+  void for_each(F f) const {
+    cpu::parallel_for(count(), end(), [&](std::int64_t p) {
+      const std::int64_t last = std::min(end(), (p + 1) * piece);
+      auto s =
+          static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), p * piece) - ends_.begin());
+      for (std::int64_t at = p * piece; at < last; ++s) {
+        const std::int64_t first = s == 0 ? 0 : ends_[s - 1], stop = std::min(last, ends_[s]);
+        f(p, s, at - first, std::min(stop - first, segments_[s].numel));
+        at = stop;
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t line = 16;
+
+  std::int64_t end() const { return ends_.empty() ? 0 : ends_.back(); }
+
+  std::span<const Segment> segments_;
+  std::vector<std::int64_t> ends_;  // of the segments
+};
 
 template <class Rule, std::size_t... slot>
-void update_segment(const UpdateSegment& s, const Rule& rule, std::index_sequence<slot...>) {
-  if constexpr (Rule::counts) ++*s.count;
-  const auto update_of_segment = rule.at(s.count ? *s.count : 0, s.is_first);
-  for_each_piece(s.numel, [&](std::int64_t begin, std::int64_t end) {
-    const auto update = update_of_segment;  // of this thread: nothing that the loop writes can change it
+void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::index_sequence<slot...>) {
+  std::vector<decltype(rule.at(0, false))> updates;
+  updates.reserve(segments.size());
+  for (const UpdateSegment& s : segments) {
+    if constexpr (Rule::counts) ++*s.count;
+    updates.push_back(rule.at(s.count ? *s.count : 0, s.is_first));
+  }
+  Pieces(segments).for_each([&](std::int64_t, std::size_t index, std::int64_t begin, std::int64_t end) {
+    const UpdateSegment s = segments[index];
+    const auto update = updates[index];  // of this thread: nothing that the loop writes can change it
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[slot][i]...);
   });
@@ -44,26 +79,28 @@ NormSum<kind> norm_of(const float* numbers, std::int64_t begin, std::int64_t end
 
 }  // namespace
 
-void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule) {
+void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void*) {
   std::visit(
       [&](const auto& r) {
-        for (const UpdateSegment& s : segments)
-          update_segment(s, r, std::make_index_sequence<std::decay_t<decltype(r)>::slots.size()>{});
+        update_by(segments, r, std::make_index_sequence<std::decay_t<decltype(r)>::slots.size()>{});
       },
       rule);
 }
 
+void CpuBackend::write_rule(const UpdateRule& rule, void* to) {
+  std::visit([&](const auto& r) { std::memcpy(to, &r, sizeof r); }, rule);
+}
+
 void CpuBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
   with_norm_kind(p, [&](auto kind) {
+    const Pieces pieces(segments);
+    // Merged in order: the same norm with any number of threads.
+    std::vector<NormSum<kind>> parts(static_cast<std::size_t>(pieces.count()));
+    pieces.for_each([&](std::int64_t part, std::size_t index, std::int64_t begin, std::int64_t end) {
+      parts[static_cast<std::size_t>(part)].merge(norm_of<kind>(segments[index].numbers, begin, end, p));
+    });
     NormSum<kind> total;
-    std::vector<NormSum<kind>> parts;  // merged in order: the same norm with any number of threads
-    for (const Segment& s : segments) {
-      parts.assign(static_cast<std::size_t>((s.numel + piece - 1) / piece), {});
-      for_each_piece(s.numel, [&](std::int64_t begin, std::int64_t end) {
-        parts[begin / piece] = norm_of<kind>(s.numbers, begin, end, p);
-      });
-      for (const auto& part : parts) total.merge(part);
-    }
+    for (const auto& part : parts) total.merge(part);
     *norm.data<float>() = total.norm(p);
   });
 }

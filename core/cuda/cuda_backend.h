@@ -137,7 +137,8 @@ class CudaBackend final : public Backend {
   void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) override;
 
   // optimizer.cu
-  void update(std::span<const UpdateSegment> segments, const UpdateRule& rule) override;
+  void update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void* stored) override;
+  void write_rule(const UpdateRule& rule, void* to) override;
   void segments_norm(std::span<const Segment> segments, double p, const Array& norm) override;
 
  private:

@@ -16,12 +16,13 @@ __global__ void drop(DropoutMask mask, std::int64_t count, const T* x, T* y) {
   const std::int64_t counters = (count + block - 1) / block * lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; c < counters; c += step) {
-    const PhiloxWords random = philox_words(static_cast<std::uint64_t>(c), mask.key);
+    std::uint32_t words[4] = {static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(c >> 32), 0, 0};
+    philox_rounds(words, mask.key);
     for (int k = 0; k < 4; ++k) {
       const std::int64_t i = c / lanes * block + k * lanes + c % lanes;
       if (i >= count) continue;
       const C kept = static_cast<C>(x[i]) * static_cast<C>(mask.scale);
-      y[i] = static_cast<T>(mask.keeps(random.words[k]) ? kept : C(0));
+      y[i] = static_cast<T>(mask.keeps(words[k]) ? kept : C(0));
     }
   }
 }

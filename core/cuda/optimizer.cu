@@ -53,7 +53,12 @@ struct UpdateEntry {
 template <class Rule>
 constexpr int slots_of = static_cast<int>(Rule::slots.size());
 template <class Rule>
-using UpdateSegments = Segments<UpdateEntry<slots_of<Rule>>, sizeof(Rule)>;
+using UpdateSegments = Segments<UpdateEntry<slots_of<Rule>>, sizeof(Rule) + sizeof(Rule*)>;
+
+template <class Rule>
+__global__ void store(Rule rule, Rule* to) {
+  *to = rule;
+}
 
 template <class Rule>
 __global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segments) {
@@ -69,12 +74,13 @@ __device__ void call(const Update& update, float& parameter, float gradient,
 
 // A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way together.
 template <class Rule>
-__global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule) {
+__global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule,
+                              const Rule* stored) {
   constexpr int slots = slots_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
   // What a count makes of the rule takes a few pow() in double: once a block.
   __shared__ decltype(rule.at(0.0f, false)) update;
-  if (threadIdx.x == 0) update = rule.at(s.count ? *s.count : 0.0f, s.is_first);
+  if (threadIdx.x == 0) update = (stored ? *stored : rule).at(s.count ? *s.count : 0.0f, s.is_first);
   __syncthreads();
   const std::int64_t first = (blockIdx.x - s.first_block) * chunk + threadIdx.x;
   float parameter[per_thread] = {}, gradient[per_thread] = {}, state[per_thread][slots > 0 ? slots : 1] = {};
@@ -95,15 +101,15 @@ __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segme
 }
 
 template <class Rule>
-void update_by(std::span<const UpdateSegment> segments, const Rule& rule) {
+void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const Rule* stored) {
   UpdateSegments<Rule> some{};
-  static_assert(sizeof some + sizeof rule <= 4096, "what a kernel takes as arguments");
+  static_assert(sizeof some + sizeof rule + sizeof stored <= 4096, "what a kernel takes as arguments");
   const auto launch = [&] {
     if constexpr (Rule::counts) {
       if (some.count > 0)
         cuda::launch(count_updates<Rule>, cuda::blocks_for(some.count, threads), dim3(threads), some);
     }
-    if (some.blocks > 0) cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule);
+    if (some.blocks > 0) cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule, stored);
     some = {};
   };
   for (const UpdateSegment& s : segments) {
@@ -148,8 +154,22 @@ __global__ void merge_norms(const NormSum<kind>* sums, unsigned count, double p,
 
 }  // namespace
 
-void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule) {
-  std::visit([&](const auto& r) { update_by(segments, r); }, rule);
+void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule,
+                         const void* stored) {
+  std::visit(
+      [&](const auto& r) {
+        update_by(segments, r, static_cast<const std::decay_t<decltype(r)>*>(stored));
+      },
+      rule);
+}
+
+void CudaBackend::write_rule(const UpdateRule& rule, void* to) {
+  std::visit(
+      [&](const auto& r) {
+        using Rule = std::decay_t<decltype(r)>;
+        cuda::launch(store<Rule>, dim3(1), dim3(1), r, static_cast<Rule*>(to));
+      },
+      rule);
 }
 
 void CudaBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {

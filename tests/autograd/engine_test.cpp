@@ -71,6 +71,27 @@ TEST(Engine, BuffersMayHaveAnyStrides) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{1, 3, 5, 7, 9, 11}));
 }
 
+TEST(Engine, AGradientLiesAsItsLeafDoes) {
+  const Array numbers = testing::counting({2, 3, 4, 5});
+  const Array rows = numbers.clone(), images = numbers.channels_last(),
+              turned = testing::counting({5, 4, 3, 2}).permute({3, 2, 1, 0}),
+              sparse = testing::strided(numbers);
+  for (const Array& value : {rows, images, turned, sparse}) {
+    const Strides expected = value.storage() == sparse.storage() ? rows.strides() : value.strides();
+    for (const Array& given : {rows, images, turned, sparse, ops::ones({1, 3, 1, 1}).expand({2, 3, 4, 5})}) {
+      Tensor x(value, true);
+      x.set_grad(given);
+      EXPECT_EQ(x.grad().strides(), expected);
+      EXPECT_NE(x.grad().storage(), given.storage());
+      EXPECT_EQ(x.grad().to_vector<float>(), given.to_vector<float>());
+      sum(x).backward();
+      EXPECT_EQ(x.grad().strides(), expected);
+      EXPECT_EQ(x.grad().to_vector<float>(),
+                ops::zip(functors::Add{}, given, ops::ones({})).to_vector<float>());
+    }
+  }
+}
+
 TEST(Engine, SetGradReplaces) {
   Tensor x = leaf({1, 2});
   sum(x).backward();

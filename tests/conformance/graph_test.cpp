@@ -1,8 +1,12 @@
 // CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not recorded.
+#include <tandem/autograd/ops_dropout.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/device_graph.h>
 #include <tandem/core/graphed_step.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/clip.h>
+#include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -10,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -104,6 +110,48 @@ TEST(CudaGraph, RefusesToReadAValue) {
   const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
   graph->replay();
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 4, 6}));
+}
+
+// Each with what it can't do, and leaves the GPU usable.
+TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
+  const Array x = of({1, -2, 3});
+  Tensor weight(x.clone(), true);
+  weight.set_grad(x);
+  optim::SGD optimizer({{"weight", weight}}, {.lr = 0.1});
+  optimizer.step();
+  optim::GradScaler scaler;
+  const std::vector<std::pair<std::function<void()>, std::string>> all = {
+      {[&] { x.item(); }, "exactly one element"},
+      {[&] { x.to_vector<float>(); }, "can't read a value"},
+      {[&] { x.to(Device{}); }, "can't read a value"},
+      {[&] {
+         of({1, 2, 3});
+       },
+       "can't bring numbers from the host"},
+      {[&] { Array(x).copy_from(ops::zeros({3})); }, "can't bring numbers from the host"},
+      {[&] { backend(cuda).synchronize(); }, "can't wait for the GPU"},
+      {[&] { ops::nonzero(ops::map(functors::Relu{}, x)); }, "can't read a value"},
+      {[&] { dropout(Tensor(x), 0.5); }, "dropout: can't be recorded in a graph"},
+      {[&] {
+         dropout2d(Tensor(x.reshape({1, 3})), 0.5);
+       },
+       "dropout2d: can't be recorded in a graph"},
+      {[&] { optim::clip_grad_norm_({weight}, 1.0, 2.0, true); }, "can't read a value"},
+      {[&] { scaler.step(optimizer); }, "can't read a value"},
+      {[&] { optimizer.set_lr(0.2); }, "options can't change within a recorded step"},
+      {[&] { record_graph(cuda, [] {}); }, "recording a graph already"},
+  };
+  for (const auto& [work, reason] : all) {
+    try {
+      record_graph(cuda, work);
+      ADD_FAILURE() << "recorded, though it should say: " << reason;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos)
+          << error.what() << ", expected: " << reason;
+    }
+    EXPECT_FALSE(is_recording_graph());
+    EXPECT_EQ(relu_times(x, 2).to_vector<float>(), (std::vector<float>{2, 0, 6})) << "after: " << reason;
+  }
 }
 
 TEST(CudaGraph, RefusesTheCpu) {

@@ -2,10 +2,14 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/device.h>
 #include <tandem/core/device_graph.h>
+#include <tandem/core/graphed_step.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/ema.h>
+#include <tandem/optim/rmsprop.h>
+#include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -94,6 +98,53 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
     const bool counts = std::visit([](const auto& r) { return std::decay_t<decltype(r)>::counts; }, rule);
     for (const float count : here.counts.to_vector<float>()) EXPECT_EQ(count, counts ? 6 : 3);
   }
+}
+
+Tensor weight_with_gradient() {
+  Tensor weight(numbers({300}, 1).to(gpu), true);
+  weight.set_grad(numbers({300}, 2).to(gpu));
+  return weight;
+}
+
+// Of a recorded step, all options may change, and no step is run by itself or recorded again.
+template <class Optimizer, class Options>
+void expect_options_reach_a_recorded_step(Options options, const std::vector<optim::NamedOption>& changes) {
+  const Tensor plain = weight_with_gradient(), graphed = weight_with_gradient();
+  Optimizer plain_optimizer({{"weight", plain}}, options), optimizer({{"weight", graphed}}, options);
+  int calls = 0;
+  GraphedStep step(gpu, [&](const std::vector<Array>&) {
+    ++calls;
+    optimizer.step();
+    return graphed.value();
+  });
+  for (int i = 0; i < 8; ++i) {
+    if (i == 5) {
+      plain_optimizer.set_group_options(0, changes);
+      optimizer.set_group_options(0, changes);
+    }
+    if (i == 7) {
+      plain_optimizer.set_lr(0.5);
+      optimizer.set_lr(0.5);
+    }
+    plain_optimizer.step();
+    step({});
+    EXPECT_EQ(plain.value().to_vector<float>(), graphed.value().to_vector<float>())
+        << optimizer.name() << ", step " << i;
+  }
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(CudaOptimizer, OptionsReachARecordedStep) {
+  const optim::NamedOption decay{"weight_decay", 0.1};
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{}, {decay});
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{.momentum = 0.9},
+                                                   {decay, {"momentum", 0.5}, {"nesterov", true}});
+  expect_options_reach_a_recorded_step<optim::Adam>(optim::AdamOptions{},
+                                                    {decay, {"betas", std::array{0.8, 0.9}}});
+  expect_options_reach_a_recorded_step<optim::AdamW>(optim::AdamWOptions{.amsgrad = true},
+                                                     {decay, {"maximize", true}});
+  expect_options_reach_a_recorded_step<optim::RMSprop>(optim::RMSpropOptions{}, {decay, {"alpha", 0.5}});
+  expect_options_reach_a_recorded_step<optim::Adagrad>(optim::AdagradOptions{}, {decay, {"lr_decay", 0.1}});
 }
 
 TEST(CudaOptimizer, AVelocityThatIsFreshIsNotRead) {

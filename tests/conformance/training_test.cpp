@@ -11,6 +11,7 @@
 #include <tandem/distributed/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
+#include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>
@@ -147,8 +148,7 @@ struct Training {
   // The losses, added up and kept on the device.
   std::vector<float> run(const std::vector<std::pair<Array, Array>>& batches) {
     std::vector<Array> losses;
-    for (const auto& [images, labels] : batches)
-      losses.push_back(step({images, labels}, {optimizer.lr()}).clone());
+    for (const auto& [images, labels] : batches) losses.push_back(step({images, labels}).clone());
     std::vector<float> numbers;
     for (const Array& loss : losses) numbers.push_back(static_cast<float>(loss.item()));
     return numbers;
@@ -186,9 +186,25 @@ TEST(CudaTraining, ARecordedStepGivesTheSameBits) {
   const auto expected = step_by_step.run(batches);
   EXPECT_EQ(recorded.run(batches), expected);
   EXPECT_TRUE(recorded.step.is_recorded());
-  step_by_step.optimizer.set_lr(0.01);
-  recorded.optimizer.set_lr(0.01);
-  EXPECT_EQ(recorded.run(batches), step_by_step.run(batches));
+  for (std::size_t i = 0; i < plain.state_dict().size(); ++i)
+    EXPECT_EQ(bits(plain.state_dict()[i].array), bits(graphed.state_dict()[i].array));
+  EXPECT_TRUE(recorded.reports.empty()) << recorded.reports[0];
+}
+
+TEST(CudaTraining, ARecordedStepFollowsASchedule) {
+  manual_seed(0);
+  auto plain = perceptron();
+  manual_seed(0);
+  auto graphed = perceptron();
+  Training step_by_step(plain, cuda), recorded(graphed, cuda, true);
+  const optim::OneCycleLR cycle{.max_lr = 0.1,
+                                .total_steps = 20};  // of the learning rate and of the momentum
+  optim::LrScheduler plain_schedule(step_by_step.optimizer, cycle), schedule(recorded.optimizer, cycle);
+  for (const auto& batch : batches_on(cuda, 20, 8)) {
+    EXPECT_EQ(recorded.run({batch}), step_by_step.run({batch}));
+    plain_schedule.step();
+    schedule.step();
+  }
   EXPECT_TRUE(recorded.step.is_recorded());
   for (std::size_t i = 0; i < plain.state_dict().size(); ++i)
     EXPECT_EQ(bits(plain.state_dict()[i].array), bits(graphed.state_dict()[i].array));
@@ -210,7 +226,7 @@ TEST(CudaTraining, ASteadyStepAsksForNoMemory) {
 // What one call of `training` asks of the driver.
 std::vector<std::string> calls_of_a_step(Training& training, const std::pair<Array, Array>& batch) {
   emulation::driver().log.clear();
-  training.step({batch.first, batch.second}, {training.optimizer.lr()});
+  training.step({batch.first, batch.second});
   return std::exchange(emulation::driver().log, {});
 }
 

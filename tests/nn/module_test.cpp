@@ -389,12 +389,6 @@ TEST(Sequential, TheSameModuleTwiceIsCountedTwice) {
   EXPECT_EQ(net.buffers()[2].tensor.item(), 2);
 }
 
-TEST(Losses, CrossEntropyLossIsTheOperation) {
-  const Tensor logits(counting({2, 3}));
-  const Array target = ops::ones({2}, DType::i64);
-  EXPECT_EQ(nn::CrossEntropyLoss()(logits, target).item(), cross_entropy(logits, target).item());
-}
-
 TEST(Init, UniformStaysInItsBounds) {
   Generator generator(1);
   for (const float v : nn::init::uniform({1000}, 0.25, generator).to_vector<float>()) {
