@@ -23,9 +23,22 @@ TANDEM_VECTOR_MATH(sin)
 TANDEM_VECTOR_MATH(cos)
 TANDEM_VECTOR_MATH(tanh)
 TANDEM_VECTOR_MATH(erf)
+TANDEM_VECTOR_MATH(tan)
+TANDEM_VECTOR_MATH(asin)
+TANDEM_VECTOR_MATH(acos)
+TANDEM_VECTOR_MATH(atan)
+TANDEM_VECTOR_MATH(sinh)
+TANDEM_VECTOR_MATH(cosh)
+TANDEM_VECTOR_MATH(exp2)
+TANDEM_VECTOR_MATH(log2)
+TANDEM_VECTOR_MATH(log10)
 #undef TANDEM_VECTOR_MATH
-extern "C" __attribute__((simd("notinbranch"), const)) float powf(float, float) noexcept;
-extern "C" __attribute__((simd("notinbranch"), const)) double pow(double, double) noexcept;
+#define TANDEM_VECTOR_MATH(function)                                                               \
+  extern "C" __attribute__((simd("notinbranch"), const)) float function##f(float, float) noexcept; \
+  extern "C" __attribute__((simd("notinbranch"), const)) double function(double, double) noexcept;
+TANDEM_VECTOR_MATH(pow)
+TANDEM_VECTOR_MATH(atan2)
+#undef TANDEM_VECTOR_MATH
 #endif
 #endif
 
@@ -46,16 +59,30 @@ TANDEM_MATH(sin)
 TANDEM_MATH(cos)
 TANDEM_MATH(tanh)
 TANDEM_MATH(erf)
+TANDEM_MATH(tan)
+TANDEM_MATH(asin)
+TANDEM_MATH(acos)
+TANDEM_MATH(atan)
+TANDEM_MATH(sinh)
+TANDEM_MATH(cosh)
+TANDEM_MATH(exp2)
+TANDEM_MATH(log2)
+TANDEM_MATH(log10)
 TANDEM_MATH(sqrt)
 TANDEM_MATH(floor)
 TANDEM_MATH(ceil)
 TANDEM_MATH(trunc)
 TANDEM_MATH(rint)
-template <class T>
-TANDEM_HOST_DEVICE T pow(T x, T y) {
-  if constexpr (std::is_same_v<T, float>) return ::powf(x, y);
-  else return ::pow(x, y);
-}
+#undef TANDEM_MATH
+#define TANDEM_MATH(function)                                           \
+  template <class T>                                                    \
+  TANDEM_HOST_DEVICE T function(T x, T y) {                             \
+    if constexpr (std::is_same_v<T, float>) return ::function##f(x, y); \
+    else return ::function(x, y);                                       \
+  }
+TANDEM_MATH(pow)
+TANDEM_MATH(atan2)
+TANDEM_MATH(fmod)
 }  // namespace math
 #undef TANDEM_MATH
 
