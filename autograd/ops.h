@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/ops_attention.h>
+#include <tandem/autograd/ops_distance.h>
 #include <tandem/autograd/ops_dropout.h>
 #include <tandem/autograd/ops_einsum.h>
 #include <tandem/autograd/ops_elementwise.h>

@@ -1,6 +1,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/elementwise_gradients.h>
 #include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/ops_shape.h>
 #include <tandem/autograd/with_power.h>
 #include <tandem/core/profile.h>
 
@@ -43,6 +44,27 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
 
 // x in the dtype of arithmetic with this number.
 Tensor fit(const Tensor& x, Number number) { return cast(x, ops::result_dtype(x.value(), number)); }
+// The number in the dtype of arithmetic with x.
+Tensor beside(const Tensor& x, Number number) {
+  return Tensor(ops::scalar(number.value, ops::result_dtype(x.value(), number), x.device()));
+}
+
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 65504;
+    case DType::bf16: return 0x1.fep127;
+    case DType::f32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+// Looks at the numbers, which on a GPU would be waiting for them.
+void check_divisor(const char* operation, const Tensor& a, const Tensor& b) {
+  if (is_floating(promote(a.dtype(), b.dtype())) || !b.device().is_cpu()) return;
+  using reductions::CountNonzero;
+  const Array all = ops::reduce(CountNonzero{CountNonzero::Asked::all}, b.value());
+  TANDEM_CHECK(all.item() != 0, operation, ": integers can't be divided by 0");
+}
 
 }  // namespace
 
@@ -69,6 +91,21 @@ Tensor mul(const Tensor& x, Number number) {
 }
 Tensor div(const Tensor& x, Number number) { return unary("div", functors::DivideBy{number.value}, x); }
 Tensor div(Number number, const Tensor& x) { return unary("div", functors::Reciprocal{number.value}, x); }
+Array floor_divide(const Tensor& a, const Tensor& b) {
+  check_divisor("floor_divide", a, b);
+  return ops::zip(functors::FloorDivide{}, a.value(), b.value());
+}
+Array floor_divide(const Tensor& x, Number number) { return floor_divide(x, beside(x, number)); }
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  check_divisor("remainder", a, b);
+  return binary("remainder", functors::Remainder{}, a, b);
+}
+Tensor remainder(const Tensor& x, Number number) { return remainder(x, beside(x, number)); }
+Tensor fmod(const Tensor& a, const Tensor& b) {
+  check_divisor("fmod", a, b);
+  return binary("fmod", functors::Fmod{}, a, b);
+}
+Tensor fmod(const Tensor& x, Number number) { return fmod(x, beside(x, number)); }
 Tensor affine(const Tensor& x, double scale, double shift) {
   return unary("affine", functors::Affine{scale, shift}, x);
 }
@@ -100,6 +137,11 @@ Tensor clamp(const Tensor& x, std::optional<Number> min, std::optional<Number> m
   if (max) limits.high = max->value, fitting = fit(fitting, *max);
   return unary("clamp", limits, fitting);
 }
+Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+  if (!is_floating(x.dtype())) return Tensor(x.value().clone());
+  const double most = largest(x.dtype());
+  return unary("nan_to_num", functors::NanToNum{nan, posinf.value_or(most), neginf.value_or(-most)}, x);
+}
 Tensor abs(const Tensor& x) { return unary("abs", functors::Abs{}, x); }
 Tensor sign(const Tensor& x) { return unary("sign", functors::Sign{}, x); }
 Tensor floor(const Tensor& x) { return unary("floor", functors::Floor{}, x); }
@@ -108,12 +150,23 @@ Tensor trunc(const Tensor& x) { return unary("trunc", functors::Trunc{}, x); }
 Tensor round(const Tensor& x) { return unary("round", functors::Round{}, x); }
 
 Tensor exp(const Tensor& x) { return unary("exp", functors::Exp{}, autocast_f32(x)); }
+Tensor exp2(const Tensor& x) { return unary("exp2", functors::Exp2{}, x); }
+Tensor expm1(const Tensor& x) { return unary("expm1", functors::Expm1{}, autocast_f32(x)); }
 Tensor log(const Tensor& x) { return unary("log", functors::Log{}, autocast_f32(x)); }
+Tensor log2(const Tensor& x) { return unary("log2", functors::Log2{}, autocast_f32(x)); }
+Tensor log10(const Tensor& x) { return unary("log10", functors::Log10{}, autocast_f32(x)); }
 Tensor log1p(const Tensor& x) { return unary("log1p", functors::Log1p{}, autocast_f32(x)); }
 Tensor sqrt(const Tensor& x) { return unary("sqrt", functors::Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return unary("rsqrt", functors::Rsqrt{}, autocast_f32(x)); }
 Tensor sin(const Tensor& x) { return unary("sin", functors::Sin{}, x); }
 Tensor cos(const Tensor& x) { return unary("cos", functors::Cos{}, x); }
+Tensor tan(const Tensor& x) { return unary("tan", functors::Tan{}, autocast_f32(x)); }
+Tensor asin(const Tensor& x) { return unary("asin", functors::Asin{}, autocast_f32(x)); }
+Tensor acos(const Tensor& x) { return unary("acos", functors::Acos{}, autocast_f32(x)); }
+Tensor atan(const Tensor& x) { return unary("atan", functors::Atan{}, x); }
+Tensor atan2(const Tensor& a, const Tensor& b) { return binary("atan2", functors::Atan2{}, a, b); }
+Tensor sinh(const Tensor& x) { return unary("sinh", functors::Sinh{}, autocast_f32(x)); }
+Tensor cosh(const Tensor& x) { return unary("cosh", functors::Cosh{}, autocast_f32(x)); }
 Tensor erf(const Tensor& x) { return unary("erf", functors::Erf{}, x); }
 
 Tensor relu(const Tensor& x) { return unary("relu", functors::Relu{}, x); }
@@ -132,6 +185,38 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   return unary("softplus", functors::Softplus{beta, threshold}, autocast_f32(x));
 }
 Tensor hardswish(const Tensor& x) { return unary("hardswish", functors::Hardswish{}, x); }
+Tensor hardsigmoid(const Tensor& x) { return unary("hardsigmoid", functors::Hardsigmoid{}, x); }
+Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  return unary("hardtanh", functors::hardtanh(min_val, max_val), x);
+}
+Tensor relu6(const Tensor& x) { return unary("relu6", functors::hardtanh(0, 6), x); }
+Tensor threshold(const Tensor& x, double threshold, double value) {
+  return unary("threshold", functors::Threshold{threshold, value}, x);
+}
+Tensor selu(const Tensor& x) { return unary("selu", functors::selu, x); }
+Tensor celu(const Tensor& x, double alpha) { return unary("celu", functors::celu(alpha), x); }
+Tensor mish(const Tensor& x) { return unary("mish", functors::Mish{}, x); }
+Tensor softsign(const Tensor& x) { return unary("softsign", functors::Softsign{}, x); }
+Tensor logsigmoid(const Tensor& x) { return unary("logsigmoid", functors::LogSigmoid{}, x); }
+Tensor glu(const Tensor& x, std::int64_t dim) {
+  TANDEM_CHECK(is_floating(x.dtype()), "glu: needs a floating dtype, got ", x.dtype());
+  const std::int64_t size = x.dim(dim);
+  TANDEM_CHECK(size % 2 == 0, "glu: dimension ", dim, " of ", x.shape(), " must be even, to be halved");
+  return binary("glu", functors::Glu{}, narrow(x, dim, 0, size / 2), narrow(x, dim, size / 2, size / 2));
+}
+Tensor prelu(const Tensor& input, const Tensor& of_negative) {
+  const Tensor x = autocast_low(input), weight = autocast_low(of_negative);
+  const int rank = x.shape().rank();
+  const std::int64_t channels = rank < 2 ? 1 : x.dim(1);
+  TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(),
+               " and weight ", weight.dtype(), " must be of one floating dtype");
+  TANDEM_CHECK(weight.shape().rank() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
+               "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(),
+               ", got ", weight.shape());
+  Shape along;
+  for (int i = 0; i < rank; ++i) along.push_back(i == 1 ? weight.numel() : 1);
+  return binary("prelu", functors::Prelu{}, x, reshape(weight, along));
+}
 
 Tensor where(const Array& condition, const Tensor& a, const Tensor& b) {
   const ProfileRange range("where");

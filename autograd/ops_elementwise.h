@@ -20,6 +20,14 @@ Tensor mul(const Tensor& x, Number number);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& x, Number number);
 Tensor div(Number number, const Tensor& x);
+// The quotient rounded down. Of integers by 0: an Error on the CPU, 0 on a GPU; so for the next two.
+Array floor_divide(const Tensor& a, const Tensor& b);
+Array floor_divide(const Tensor& x, Number number);
+// What is left of a when it is divided by b: with the sign of b (remainder), of a (fmod).
+Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& x, Number number);
+Tensor fmod(const Tensor& a, const Tensor& b);
+Tensor fmod(const Tensor& x, Number number);
 Tensor affine(const Tensor& x, double scale, double shift);  // x * scale + shift
 Tensor neg(const Tensor& x);
 // Of integers: wraps around. Error where a negative number is the power of integers.
@@ -34,6 +42,9 @@ Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 // Into [min, max], either of which may be left out. The gradient passes between the limits, not at them.
 Tensor clamp(const Tensor& x, std::optional<Number> min = {}, std::optional<Number> max = {});
+// x with other numbers for NaN and the infinities; those: by default the largest and smallest of the dtype.
+Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
+                  std::optional<double> neginf = {});
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);
 // To whole numbers: down, up, towards 0, to the nearest (halves to the even one). The gradient is 0.
@@ -43,15 +54,26 @@ Tensor trunc(const Tensor& x);
 Tensor round(const Tensor& x);
 
 Tensor exp(const Tensor& x);
+Tensor exp2(const Tensor& x);   // 2 to the power of x
+Tensor expm1(const Tensor& x);  // exp(x) - 1
 Tensor log(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 Tensor log1p(const Tensor& x);  // log(1 + x)
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);  // 1 / sqrt(x)
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor atan2(const Tensor& a, const Tensor& b);  // the angle of the point with height a and width b
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
 Tensor erf(const Tensor& x);
 
-// Activations: core/functors/activations.h has the formulas.
+// Activations: core/functors/activations.h, piecewise.h and smooth.h have the formulas.
 enum class Approximate { none, tanh };
 Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
@@ -62,6 +84,19 @@ Tensor gelu(const Tensor& x, Approximate approximate = Approximate::none);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 Tensor hardswish(const Tensor& x);
+Tensor hardsigmoid(const Tensor& x);
+Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
+Tensor relu6(const Tensor& x);                                      // into [0, 6]
+Tensor threshold(const Tensor& x, double threshold, double value);  // value where x <= threshold
+Tensor selu(const Tensor& x);
+Tensor celu(const Tensor& x, double alpha = 1);
+Tensor mish(const Tensor& x);
+Tensor softsign(const Tensor& x);
+Tensor logsigmoid(const Tensor& x);
+// The first half of x along `dim` times the sigmoid of the second. Error when that size is odd.
+Tensor glu(const Tensor& x, std::int64_t dim = -1);
+// x, or weight times it where it is not positive: weight (), (1) or (C), for x (N, C, ...).
+Tensor prelu(const Tensor& x, const Tensor& weight);
 
 // condition (bool) ? a : b. The gradient goes to the one that was taken.
 Tensor where(const Array& condition, const Tensor& a, const Tensor& b);

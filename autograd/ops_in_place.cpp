@@ -109,6 +109,17 @@ Tensor sigmoid_(const Tensor& x) { return unary_("sigmoid_", functors::Sigmoid{}
 Tensor tanh_(const Tensor& x) { return unary_("tanh_", functors::Tanh{}, x); }
 Tensor silu_(const Tensor& x) { return unary_("silu_", functors::Silu{}, x); }
 Tensor hardswish_(const Tensor& x) { return unary_("hardswish_", functors::Hardswish{}, x); }
+Tensor hardsigmoid_(const Tensor& x) { return unary_("hardsigmoid_", functors::Hardsigmoid{}, x); }
+Tensor hardtanh_(const Tensor& x, double min_val, double max_val) {
+  return unary_("hardtanh_", functors::hardtanh(min_val, max_val), x);
+}
+Tensor relu6_(const Tensor& x) { return unary_("relu6_", functors::hardtanh(0, 6), x); }
+Tensor threshold_(const Tensor& x, double threshold, double value) {
+  return unary_("threshold_", functors::Threshold{threshold, value}, x);
+}
+Tensor selu_(const Tensor& x) { return unary_("selu_", functors::selu, x); }
+Tensor celu_(const Tensor& x, double alpha) { return unary_("celu_", functors::celu(alpha), x); }
+Tensor mish_(const Tensor& x) { return unary_("mish_", functors::Mish{}, x); }
 
 Tensor fill_(const Tensor& x, Number value) {
   autograd::check_in_place("fill_", {x});

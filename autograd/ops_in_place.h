@@ -38,6 +38,13 @@ Tensor sigmoid_(const Tensor& x);
 Tensor tanh_(const Tensor& x);
 Tensor silu_(const Tensor& x);
 Tensor hardswish_(const Tensor& x);
+Tensor hardsigmoid_(const Tensor& x);
+Tensor hardtanh_(const Tensor& x, double min_val = -1, double max_val = 1);
+Tensor relu6_(const Tensor& x);
+Tensor threshold_(const Tensor& x, double threshold, double value);
+Tensor selu_(const Tensor& x);
+Tensor celu_(const Tensor& x, double alpha = 1);
+Tensor mish_(const Tensor& x);
 
 Tensor fill_(const Tensor& x, Number value);
 Tensor zero_(const Tensor& x);

@@ -110,4 +110,18 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
                 });
 }
 
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  const ProfileRange range("bilinear");
+  TANDEM_CHECK(weight.shape().rank() == 3 && a.shape().rank() > 0 && b.shape().rank() > 0 &&
+                   a.dim(-1) == weight.dim(1) && b.dim(-1) == weight.dim(2),
+               "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),
+               ": needs (..., I), (..., J) and (O, I, J)");
+  const std::int64_t out = weight.dim(0), in_a = weight.dim(1), in_b = weight.dim(2);
+  // One product for all outputs; then a small one for each row.
+  const Tensor side_by_side = reshape(transpose(weight, 1, 2), {out * in_b, in_a});
+  const Tensor of_a = unflatten(linear(a, side_by_side), -1, {out, in_b});
+  const Tensor y = squeeze(matmul(of_a, unsqueeze(b, -1)), -1);
+  return bias.defined() ? y + cast(bias, y.dtype()) : y;
+}
+
 }  // namespace tandem

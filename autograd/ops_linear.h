@@ -20,5 +20,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta 
 
 // x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out)
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+// y_o = sum of a_i weight_oij b_j + bias_o: a (..., I), b (..., J), weight (O, I, J), bias (O) or undefined -> (..., O)
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace tandem

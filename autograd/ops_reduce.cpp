@@ -1,6 +1,8 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/autograd/ops_elementwise.h>
 #include <tandem/autograd/ops_reduce.h>
+#include <tandem/autograd/ops_shape.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 
@@ -200,6 +202,41 @@ Tensor cumsum(const Tensor& input, std::int64_t dim) {
   const Tensor x = autocast_f32(input);
   return record("cumsum", {x}, ops::cumsum(x.value(), dim),
                 [dim](const Array& grad, Needs) -> Gradients { return {ops::cumsum(grad, dim, true)}; });
+}
+
+Tensor cumprod(const Tensor& input, std::int64_t dim) {
+  const ProfileRange range("cumprod");
+  const Tensor x = autocast_f32(input);
+  const Array y = ops::cumprod(x.value(), dim);
+  return record("cumprod", {x}, y,
+                [dim, in = Saved("cumprod", x.value()), out = Saved("cumprod", y)](const Array& grad,
+                                                                                   Needs) -> Gradients {
+                  using functors::Div, functors::Equal, functors::Mul, functors::And;
+                  const auto sums = [&](const Array& products) {
+                    return ops::cumsum(ops::zip(Mul{}, grad, products), dim, true);
+                  };
+                  const Array zero = ops::zeros({}, grad.dtype(), grad.device());
+                  const Array one = ops::ones({}, grad.dtype(), grad.device());
+                  // Before the first zero each product is y / x. At it the other factors count, as if it were 1. The rest
+                  // is multiplied by it.
+                  const Array is_zero = ops::compare(Equal{}, in, 0), zeros = ops::cumsum(is_zero, dim);
+                  const Array is_first = ops::compare(And{}, is_zero, ops::compare(Equal{}, zeros, 1));
+                  const Array without = ops::cumprod(ops::where(is_first, one, in), dim);
+                  return {ops::where(ops::compare(Equal{}, zeros, 0), ops::zip(Div{}, sums(out), in),
+                                     ops::where(is_first, sums(without), zero))};
+                });
+}
+
+Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim) {
+  TANDEM_CHECK(n >= 0, "diff: n must not be negative, got ", n);
+  TANDEM_CHECK(x.shape().rank() > 0, "diff: needs at least one dimension, got a scalar");
+  Tensor y = x;
+  for (std::int64_t i = 0; i < n && y.dim(dim) > 0; ++i) {
+    const std::int64_t size = y.dim(dim) - 1;
+    const Tensor later = narrow(y, dim, 1, size), earlier = narrow(y, dim, 0, size);
+    y = x.dtype() == DType::boolean ? Tensor(logical_xor(later, earlier)) : later - earlier;
+  }
+  return y;
 }
 
 }  // namespace tandem

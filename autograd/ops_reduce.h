@@ -45,7 +45,10 @@ Array any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);  // boo
 Array all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Array count_nonzero(const Tensor& x, const Dims& dims = {});  // i64
 
-// Sums from the beginning of `dim` to each element; i64 of integers and bools.
+// Sums (products) from the beginning of `dim` to each element; i64 of integers and bools.
 Tensor cumsum(const Tensor& x, std::int64_t dim);
+Tensor cumprod(const Tensor& x, std::int64_t dim);
+// Each element along `dim` less the one before it, n times; of bools: whether they differ.
+Tensor diff(const Tensor& x, std::int64_t n = 1, std::int64_t dim = -1);
 
 }  // namespace tandem

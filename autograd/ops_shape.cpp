@@ -108,6 +108,8 @@ Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
                    [a, b](const Array& grad) { return grad.transpose(a, b); });
 }
 
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b) { return transpose(x, a, b); }
+
 Tensor t(const Tensor& x) {
   TANDEM_CHECK(x.shape().rank() <= 2, "t: needs at most 2 dimensions, got ", x.shape(),
                "; use transpose or permute");
@@ -240,6 +242,25 @@ Tensor stack(std::span<const Tensor> inputs, std::int64_t dim) {
                 });
 }
 
+std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing) {
+  const std::size_t count = tensors.size();
+  TANDEM_CHECK(0 < count && count <= Dims::max_rank, "meshgrid: takes 1 to ", Dims::max_rank,
+               " tensors, got ", count);
+  Shape shape;
+  for (const Tensor& x : tensors) {
+    TANDEM_CHECK(x.shape().rank() <= 1, "meshgrid: the tensors must be vectors or scalars, got ", x.shape());
+    shape.push_back(x.numel());
+  }
+  std::vector<Tensor> grids;
+  for (std::size_t i = 0; i < count; ++i) {
+    Shape along;
+    for (std::size_t d = 0; d < count; ++d) along.push_back(d == i ? tensors[i].numel() : 1);
+    const Tensor grid = expand(reshape(tensors[i], along), shape);
+    grids.push_back(indexing == Indexing::xy && count > 1 ? transpose(grid, 0, 1) : grid);
+  }
+  return grids;
+}
+
 Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode, double value) {
   const ProfileRange range("pad");
   return made_from("pad", x, ops::pad(x.value(), padding, mode, value),
@@ -268,6 +289,13 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
   return made_from(
       "repeat", x, ops::repeat(x.value(), repeats),
       [before = x.shape(), repeats](const Array& grad) { return ops::repeat_grad(grad, before, repeats); });
+}
+
+Tensor tile(const Tensor& x, const Dims& repeats) {
+  Dims all;
+  for (int i = repeats.rank(); i < x.shape().rank(); ++i) all.push_back(1);
+  for (const auto times : repeats) all.push_back(times);
+  return repeat(x, all);
 }
 
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim) {

@@ -17,6 +17,7 @@ Tensor flatten(const Tensor& x, std::int64_t from_dim = 0, std::int64_t to_dim =
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes);  // one size may be -1
 Tensor permute(const Tensor& x, const Dims& order);
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b);
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  // transpose
 Tensor t(const Tensor& x);  // (M, N) -> (N, M); a vector or scalar stays
 Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to);
 Tensor expand(const Tensor& x, const Shape& shape);  // repeats dimensions of size 1; -1 keeps a size
@@ -49,6 +50,14 @@ inline Tensor stack(std::initializer_list<Tensor> inputs, std::int64_t dim = 0) 
   return stack(std::span(inputs.begin(), inputs.size()), dim);
 }
 
+// Of a grid of meshgrid: dimension i is that of tensor i; xy: the first two change places.
+enum class Indexing { ij, xy };
+// The coordinates of a grid: tensor i, a vector, along dimension i, repeated along the others (views).
+std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing = Indexing::ij);
+inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> tensors, Indexing indexing = Indexing::ij) {
+  return meshgrid(std::span(tensors.begin(), tensors.size()), indexing);
+}
+
 // `padding`: {before, after} of the last dimension, then of the one before it, and so on. Negative: cut off (constant only).
 Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode = PadMode::constant, double value = 0);
 // Round about, along `dims`; without dims, as one long row.
@@ -56,6 +65,8 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});
 Tensor flip(const Tensor& x, const Dims& dims);  // backwards along each
 // x side by side, repeats[i] times along dimension i; more repeats than dimensions add dimensions in front.
 Tensor repeat(const Tensor& x, const Dims& repeats);
+Tensor tile(const Tensor& x,
+            const Dims& repeats);  // the same; fewer repeats than dimensions are those of the last
 // Each element `repeats` times in a row: along `dim`, or of x as one long row.
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim);
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats);

@@ -3,11 +3,14 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 
+#include <cmath>
+
 namespace tandem {
 
 using autograd::Gradients;
 using autograd::Needs;
 using autograd::record;
+using autograd::Saved;
 
 namespace {
 
@@ -48,6 +51,32 @@ ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending, bool) 
 Array argsort(const Tensor& x, std::int64_t dim, bool descending, bool) {
   const ProfileRange range("argsort");
   return ops::sort(x.value(), dim, descending).indices;
+}
+
+ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const ProfileRange range("median");
+  const Shape kept = ops::kept_shape(x.value(), {dim}, "median");
+  return picked("median", x, ops::median(x.value(), dim, keepdim), dim, kept);
+}
+
+Tensor median(const Tensor& x) {
+  const ProfileRange range("median");
+  const bool is_empty = x.numel() == 0;
+  TANDEM_CHECK(!is_empty || is_floating(x.dtype()), "median: ", x.dtype(), ' ', x.shape(),
+               " has no elements");
+  const Array y =
+      is_empty ? ops::full({}, NAN, x.dtype(), x.device()) : ops::median(x.value().reshape({-1}), 0).values;
+  return record(
+      "median", {x}, y,
+      [in = Saved("median", x.value()), out = Saved("median", y)](const Array& grad, Needs) {
+        const Array& median = out;
+        const Array equals = ops::compare(functors::Equal{}, in, median);
+        const Array nans = ops::compare(functors::NotEqual{}, in, in);
+        const Array shares =
+            ops::where(ops::compare(functors::Equal{}, median, median), equals, nans).to(grad.dtype());
+        return Gradients{ops::zip(functors::Mul{}, shares,
+                                  ops::zip(functors::Div{}, grad, ops::reduce(Reduction::sum, shares)))};
+      });
 }
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest, bool) {

@@ -12,4 +12,9 @@ Array argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, b
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true,
                       bool sorted = true);
 
+// The number in the middle, the lower of two; NaN where there is one. Along `dim`: and where it is (i64).
+ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
+// Of all; equals share the gradient. Of nothing: NaN.
+Tensor median(const Tensor& x);
+
 }  // namespace tandem

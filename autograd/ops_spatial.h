@@ -1,8 +1,8 @@
-// Images (N, C, H, W), channels last in memory, and signals (N, C, L). Where an Extent stands for a signal, one number is
-// meant. Floating dtypes; results have the input's, weights and biases may be f32 where it is 16-bit.
+// Images (N, C, H, W), channels last in memory, and signals (N, C, L); one alone, without N, where nothing else is said. Where an
+// Extent stands for a signal, one number is meant. Floating dtypes; results have the input's, weights and biases may be f32 where it is 16-bit.
 #pragma once
 
-#include <tandem/autograd/tensor.h>
+#include <tandem/autograd/ops_reduce.h>
 #include <tandem/core/backend.h>
 
 #include <optional>
@@ -28,7 +28,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 struct ConvTransposeOptions {
   Extent stride = 1;
   Extent padding = 0;
-  Extent output_padding = 0;  // more rows and columns at the end; less than the stride
+  Extent output_padding = 0;  // more rows and columns at the end; less than the stride or the dilation
   std::int64_t groups = 1;
   Extent dilation = 1;
 };
@@ -52,6 +52,8 @@ struct MaxPoolOptions {
 // The maximum of each window; the gradient goes to the first of equals, and to a NaN before all.
 Tensor max_pool2d(const Tensor& x, const MaxPoolOptions& options);
 Tensor max_pool1d(const Tensor& x, const MaxPoolOptions& options);
+// The same, and where each maximum is: row * W + column of x, i64.
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, const MaxPoolOptions& options);
 
 struct AvgPoolOptions {
   Extent kernel_size;
@@ -84,7 +86,8 @@ struct InterpolateOptions {
   bool align_corners = false;  // bilinear: the centres of the corner pixels stay where they are
 };
 
-// x (N, C, H, W) in another height and width. nearest also takes u8.
+// x (N, C, H, W) in another height and width, or (N, C, L) in another length (nearest or linear), always with N. nearest also
+// takes u8.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tandem

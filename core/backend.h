@@ -61,6 +61,8 @@ struct BatchNormUpdate {
   Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
 };
 
+enum class Scan { sum, product };
+
 // Normalisation within groups of channels, sample by sample. In memory x is (samples, before, channels, after), where
 // `before` (channels last) or `after` (row-major) is 1. Layer normalisation: a sample is a row of channels, in one group.
 struct GroupNorm {
@@ -147,8 +149,8 @@ class Backend {
   // Along `dim` of x, where y has size 1: the largest (smallest) in values, the first position of it in indices (i64).
   // Either may be null.
   virtual void search(bool largest, const Array& x, int dim, const Array* values, const Array* indices) = 0;
-  // Sums from the beginning of `dim` to each element; from its end where `reversed`. y is a floating dtype or i64.
-  virtual void cumsum(const Array& x, int dim, bool reversed, const Array& y) = 0;
+  // Sums (products) from the beginning of `dim` to each element; from its end where `reversed`. y is a floating dtype or i64.
+  virtual void scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) = 0;
   // The first k of each row of x (rows, n), sorted; equals in the order of their positions; a NaN is the largest. values and
   // indices (i64) are (rows, k). All dense.
   virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values,

@@ -11,9 +11,13 @@
 #pragma once
 
 #include <tandem/core/functors/activations.h>
+#include <tandem/core/functors/angles.h>
 #include <tandem/core/functors/arithmetic.h>
 #include <tandem/core/functors/comparisons.h>
+#include <tandem/core/functors/division.h>
+#include <tandem/core/functors/piecewise.h>
 #include <tandem/core/functors/powers.h>
+#include <tandem/core/functors/smooth.h>
 
 #include <variant>
 
@@ -22,13 +26,17 @@ namespace tandem {
 using UnaryOp =
     std::variant<functors::Affine, functors::DivideBy, functors::Reciprocal, functors::Square, functors::Abs,
                  functors::Sign, functors::Floor, functors::Ceil, functors::Trunc, functors::Round,
-                 functors::Clamp, functors::Power, functors::Cube, functors::Exponential, functors::Exp,
-                 functors::Log, functors::Log1p, functors::Sqrt, functors::Rsqrt, functors::Sin,
-                 functors::Cos, functors::Erf, functors::Relu, functors::LeakyRelu, functors::Elu,
+                 functors::Clamp, functors::NanToNum, functors::Power, functors::Cube, functors::Exponential,
+                 functors::Exp, functors::Exp2, functors::Expm1, functors::Log, functors::Log2,
+                 functors::Log10, functors::Log1p, functors::Sqrt, functors::Rsqrt, functors::Sin,
+                 functors::Cos, functors::Tan, functors::Asin, functors::Acos, functors::Atan, functors::Sinh,
+                 functors::Cosh, functors::Erf, functors::Relu, functors::LeakyRelu, functors::Elu,
                  functors::Sigmoid, functors::Tanh, functors::Gelu, functors::GeluTanh, functors::Silu,
-                 functors::Softplus, functors::Hardswish>;
-using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Pow,
-                              functors::Maximum, functors::Minimum>;
+                 functors::Softplus, functors::Hardswish, functors::Hardtanh, functors::Hardsigmoid,
+                 functors::Threshold, functors::Softsign, functors::Mish, functors::LogSigmoid>;
+using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Fmod,
+                              functors::Remainder, functors::FloorDivide, functors::Pow, functors::Atan2,
+                              functors::Maximum, functors::Minimum, functors::Prelu, functors::Glu>;
 using CompareOp =
     std::variant<functors::Equal, functors::NotEqual, functors::Less, functors::LessEqual, functors::Greater,
                  functors::GreaterEqual, functors::And, functors::Or, functors::Xor>;

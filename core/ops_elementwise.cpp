@@ -65,7 +65,9 @@ BinaryOp on_bools(const BinaryOp& op) {
 
 DType zip_dtype(const BinaryOp& op, const Array& a, const Array& b) {
   const DType dtype = result_dtype(a, b);
-  return std::holds_alternative<functors::Div>(op) && !is_floating(dtype) ? DType::f32 : dtype;
+  const bool divides =
+      std::holds_alternative<functors::Div>(op) || std::holds_alternative<functors::Atan2>(op);
+  return divides && !is_floating(dtype) ? DType::f32 : dtype;
 }
 
 // y = op(a, b), of y's dtype and shape.

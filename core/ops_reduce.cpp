@@ -148,13 +148,20 @@ Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
   return arg(false, x, dim, keepdim);
 }
 
-Array cumsum(const Array& x, std::int64_t dim, bool reversed) {
+namespace {
+
+Array scan(Scan op, const Array& x, std::int64_t dim, bool reversed) {
   const int d = normalize_dim(dim, std::max(1, x.rank()));
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
   if (x.rank() == 0) return dtype == x.dtype() ? x.clone() : x.to(dtype);
   const Array y = empty_like(x, dtype);
-  if (x.numel() > 0) backend(x.device()).cumsum(x, d, reversed, y);
+  if (x.numel() > 0) backend(x.device()).scan(op, x, d, reversed, y);
   return y;
 }
+
+}  // namespace
+
+Array cumsum(const Array& x, std::int64_t dim, bool reversed) { return scan(Scan::sum, x, dim, reversed); }
+Array cumprod(const Array& x, std::int64_t dim) { return scan(Scan::product, x, dim, false); }
 
 }  // namespace tandem::ops

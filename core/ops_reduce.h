@@ -26,6 +26,7 @@ Array argmin(const Array& x, std::optional<std::int64_t> dim = {}, bool keepdim 
 
 // Sums from the beginning of `dim` to each element (reversed: from its end); i64 of integers and bools.
 Array cumsum(const Array& x, std::int64_t dim, bool reversed = false);
+Array cumprod(const Array& x, std::int64_t dim);  // the same of products
 
 // x's shape with 1 in the dimensions `dims` (all when empty). A scalar has one dimension here. Error names `operation` where a
 // dimension does not exist or comes twice.

@@ -1,4 +1,5 @@
 #include <tandem/core/ops_create.h>
+#include <tandem/core/ops_elementwise.h>
 #include <tandem/core/ops_sort.h>
 
 #include <algorithm>
@@ -40,6 +41,22 @@ Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
     return {x.clone(), zeros({}, DType::i64, x.device())};
   }
   return first_k(x, k, d, largest);
+}
+
+Found median(const Array& x, std::int64_t dim, bool keepdim) {
+  const int d = normalize_dim(dim, std::max(1, x.rank()));
+  if (x.rank() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
+  const std::int64_t n = x.dim(d), middle = (n - 1) / 2;
+  TANDEM_CHECK(n > 0, "median: dimension ", d, " of ", x.shape(), " has no elements");
+  const Found smallest = topk(x, middle + 1, d, false);
+  Found found{smallest.values.slice(d, middle), smallest.indices.slice(d, middle)};
+  if (is_floating(x.dtype())) {
+    // A NaN is the largest number, and the median where there is one.
+    const Found largest = search(true, x, d, true);
+    const Array is_nan = compare(functors::NotEqual{}, largest.values, largest.values);
+    found = {where(is_nan, largest.values, found.values), where(is_nan, largest.indices, found.indices)};
+  }
+  return keepdim ? found : Found{found.values.squeeze(d), found.indices.squeeze(d)};
 }
 
 }  // namespace tandem::ops

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-enum class Interpolation { nearest, bilinear };
+enum class Interpolation { nearest, bilinear, linear = bilinear };
 
 // One dimension: `in` elements become `out`. R, float or double, is the type that places are computed in.
 template <class R>

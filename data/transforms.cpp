@@ -2,6 +2,8 @@
 
 #include <tandem/core/ops.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tandem::data {
@@ -40,6 +42,89 @@ Array padded(const Array& a, std::int64_t padding, double value) {
 
 Array cropped(const Array& a, std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width) {
   return a.slice(-2, top, top + height).slice(-1, left, left + width);
+}
+
+// a with the places of `dim` that are nearest to those of another size.
+Array nearest(const Array& a, int dim, std::int64_t size) {
+  Shape shape = a.shape();
+  shape[shape.rank() + dim] = size;
+  Array result = Array::empty(shape, a.dtype());
+  const ResizeAxis<float> axis(a.dim(dim), size, Interpolation::nearest, false, 0);
+  for (std::int64_t i = 0; i < size; ++i) result.select(dim, i).copy_from(a.select(dim, axis.taps(i).i0));
+  return result;
+}
+
+// What each place of a row of `out` is made of when it is scaled from one of `in`: a triangle of weights, as wide as the
+// distance of the places, one pixel at least (antialiasing as in Pillow).
+struct Weights {
+  std::int64_t first;
+  std::vector<float> weight;
+};
+std::vector<Weights> triangle_weights(std::int64_t in, std::int64_t out) {
+  const double scale = static_cast<double>(in) / static_cast<double>(out), reach = std::max(scale, 1.0);
+  std::vector<Weights> all;
+  for (std::int64_t o = 0; o < out; ++o) {
+    const double centre = (static_cast<double>(o) + 0.5) * scale;
+    const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach + 0.5)),
+               last = std::min(in, static_cast<std::int64_t>(centre + reach + 0.5));
+    std::vector<double> weight;
+    double sum = 0;
+    for (std::int64_t i = first; i < last; ++i) {
+      weight.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(i) + 0.5 - centre) / reach));
+      sum += weight.back();
+    }
+    Weights& w = all.emplace_back(Weights{first, {}});
+    for (const double v : weight) w.weight.push_back(static_cast<float>(v / sum));
+  }
+  return all;
+}
+
+Array bilinear(const Array& image, std::int64_t height, std::int64_t width) {
+  TANDEM_CHECK(image.dtype() == DType::u8 || image.dtype() == DType::f32,
+               "resize: bilinear takes u8 or f32 images, got ", image.dtype());
+  const Array pixels = image.permute({1, 2, 0}).to(DType::f32).contiguous();
+  const std::int64_t channels = image.dim(0), row = image.dim(2) * channels;
+  const Array result = Array::empty({height, width, channels}, DType::f32);
+  const float* from = pixels.data<float>();
+  float* to = result.data<float>();
+  const auto down = triangle_weights(image.dim(1), height), along = triangle_weights(image.dim(2), width);
+  std::vector<float> blended(static_cast<std::size_t>(row));
+  for (const Weights& h : down) {
+    std::fill(blended.begin(), blended.end(), 0.0f);
+    const float* source = from + h.first * row;
+    for (const float weight : h.weight) {
+      for (std::int64_t i = 0; i < row; ++i) blended[static_cast<std::size_t>(i)] += weight * source[i];
+      source += row;
+    }
+    for (const Weights& w : along) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float* pixel = blended.data() + w.first * channels + c;
+        float sum = 0;
+        for (const float weight : w.weight) {
+          sum += weight * *pixel;
+          pixel += channels;
+        }
+        *to++ = sum;
+      }
+    }
+  }
+  const Array resized = result.permute({2, 0, 1});
+  if (image.dtype() == DType::f32) return resized;
+  return ops::map(functors::Round{}, resized).to(DType::u8);
+}
+
+Sample resized(Sample sample, std::int64_t height, std::int64_t width, Interpolation interpolation) {
+  if (is_mask(sample.target, sample.input))
+    sample.target = nearest(nearest(sample.target, -2, height), -1, width);
+  sample.input = interpolation == Interpolation::nearest
+                     ? nearest(nearest(sample.input, -2, height), -1, width)
+                     : bilinear(sample.input, height, width);
+  return sample;
+}
+
+void check_has_pixels(const Array& image) {
+  check_image("resize", image);
+  TANDEM_CHECK(image.numel() > 0, "resize: the image ", image.shape(), " has no pixels");
 }
 
 void check_size(const char* transform, const Array& image, std::int64_t height, std::int64_t width) {
@@ -98,6 +183,35 @@ Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padd
     if (mask) sample.target = cropped(padded(sample.target, padding, mask_fill), top, left, height, width);
     sample.input = cropped(sample.input, top, left, height, width);
     return sample;
+  };
+}
+
+Transform pad(std::int64_t padding, double value, double mask_fill) {
+  TANDEM_CHECK(padding >= 0, "pad: padding must not be negative, got ", padding);
+  return [=](Sample sample, SampleRandom&) {
+    check_image("pad", sample.input);
+    if (is_mask(sample.target, sample.input)) sample.target = padded(sample.target, padding, mask_fill);
+    sample.input = padded(sample.input, padding, value);
+    return sample;
+  };
+}
+
+Transform resize(std::int64_t height, std::int64_t width, Interpolation interpolation) {
+  TANDEM_CHECK(height > 0 && width > 0, "resize: an image can't be ", height, " x ", width);
+  return [=](Sample sample, SampleRandom&) {
+    check_has_pixels(sample.input);
+    return resized(std::move(sample), height, width, interpolation);
+  };
+}
+
+Transform resize(std::int64_t short_side, Interpolation interpolation) {
+  TANDEM_CHECK(short_side > 0, "resize: the short side can't be ", short_side);
+  return [=](Sample sample, SampleRandom&) {
+    check_has_pixels(sample.input);
+    const std::int64_t height = sample.input.dim(1), width = sample.input.dim(2);
+    const std::int64_t long_side = short_side * std::max(height, width) / std::min(height, width);
+    return height <= width ? resized(std::move(sample), short_side, long_side, interpolation)
+                           : resized(std::move(sample), long_side, short_side, interpolation);
   };
 }
 

@@ -25,12 +25,24 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
                                        const MultiheadAttentionOptions& options)
     : embed_dim_(embed_dim),
       num_heads_(num_heads),
+      key_dim_(options.kdim.value_or(embed_dim)),
+      value_dim_(options.vdim.value_or(embed_dim)),
       options_(options),
       out_proj(add("out_proj", Linear(embed_dim, embed_dim, options.bias))) {
   TANDEM_CHECK(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim ", embed_dim,
                " does not divide into ", num_heads, " heads");
-  in_proj_weight = add_parameter("in_proj_weight", ops::zeros({3 * embed_dim, embed_dim}));
-  init::xavier_uniform_(in_proj_weight);
+  const auto add_weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+    Tensor weight = add_parameter(name, ops::zeros({rows, columns}));
+    init::xavier_uniform_(weight);
+    return weight;
+  };
+  if (key_dim_ == embed_dim && value_dim_ == embed_dim) {
+    in_proj_weight = add_weight("in_proj_weight", 3 * embed_dim, embed_dim);
+  } else {
+    q_proj_weight = add_weight("q_proj_weight", embed_dim, embed_dim);
+    k_proj_weight = add_weight("k_proj_weight", embed_dim, key_dim_);
+    v_proj_weight = add_weight("v_proj_weight", embed_dim, value_dim_);
+  }
   if (!options.bias) return;
   in_proj_bias = add_parameter("in_proj_bias", ops::zeros({3 * embed_dim}));
   out_proj.bias.set_value(ops::zeros({embed_dim}));
@@ -40,21 +52,22 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
                                                        const Tensor& value_in,
                                                        const MultiheadAttentionInputs& inputs) {
   const int rank = query_in.shape().rank();
-  for (const Tensor& x : {query_in, key_in, value_in})
-    TANDEM_CHECK((rank == 2 || rank == 3) && x.shape().rank() == rank && x.dim(-1) == embed_dim_,
+  for (const auto& [x, size] :
+       {std::pair(query_in, embed_dim_), std::pair(key_in, key_dim_), std::pair(value_in, value_dim_)})
+    TANDEM_CHECK((rank == 2 || rank == 3) && x.shape().rank() == rank && x.dim(-1) == size,
                  "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
-                 value_in.shape(), " must be (", options_.batch_first ? "N, L, " : "L, N, ", embed_dim_,
-                 ") or (L, ", embed_dim_, ')');
+                 value_in.shape(), " must be (", options_.batch_first ? "N, L, " : "L, N, ",
+                 "size) or (L, size) with the sizes ", embed_dim_, ", ", key_dim_, " and ", value_dim_);
   const bool is_single = rank == 2, batch_first = options_.batch_first || is_single;
-  const auto batched = [&](const Tensor& x) { return is_single ? reshape(x, {1, x.dim(0), embed_dim_}) : x; };
+  const auto batched = [&](const Tensor& x) { return is_single ? unsqueeze(x, 0) : x; };
   const bool is_self = query_in.same_as(key_in) && key_in.same_as(value_in);
   const Tensor query = batched(query_in), key = is_self ? query : batched(key_in),
                value = is_self ? query : batched(value_in);
   const int batch_dim = batch_first ? 0 : 1, length_dim = 1 - batch_dim;
   const std::int64_t batch = query.dim(batch_dim), length = query.dim(length_dim), keys = key.dim(length_dim);
-  TANDEM_CHECK(key.shape() == value.shape() && key.dim(batch_dim) == batch, "MultiheadAttention: query ",
-               query_in.shape(), ", key ", key_in.shape(), " and value ", value_in.shape(),
-               " do not fit: key and value have one shape, and all have one batch");
+  TANDEM_CHECK(value.dim(length_dim) == keys && key.dim(batch_dim) == batch && value.dim(batch_dim) == batch,
+               "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
+               value_in.shape(), " do not fit: key and value have one length, and all have one batch");
 
   // Projections, then (N, heads, L, head size) views of them.
   const auto projected = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
@@ -62,10 +75,11 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
     const auto rows = [&](const Tensor& of) {
       return whole || !of.defined() ? of : narrow(of, 0, begin * embed_dim_, (end - begin) * embed_dim_);
     };
-    return linear(x, rows(in_proj_weight), rows(in_proj_bias));
+    const Tensor own[] = {q_proj_weight, k_proj_weight, v_proj_weight};
+    return linear(x, in_proj_weight.defined() ? rows(in_proj_weight) : own[begin], rows(in_proj_bias));
   };
   Tensor q, k, v;
-  if (is_self) {
+  if (is_self && in_proj_weight.defined()) {
     const Tensor all = projected(query, 0, 3);
     const auto parts = chunk(all, 3, -1);
     q = parts[0];

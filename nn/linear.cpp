@@ -14,6 +14,16 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
         add_parameter("bias", init::uniform({out_features}, 1 / std::sqrt(static_cast<double>(in_features))));
 }
 
+Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
+                   bool with_bias) {
+  TANDEM_CHECK(in1_features > 0 && in2_features > 0 && out_features > 0,
+               "Bilinear: sizes must be positive, got ", in1_features, ", ", in2_features, " and ",
+               out_features);
+  const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
+  weight = add_parameter("weight", init::uniform({out_features, in1_features, in2_features}, bound));
+  if (with_bias) bias = add_parameter("bias", init::uniform({out_features}, bound));
+}
+
 std::string Linear::describe() const {
   std::ostringstream out;
   out << class_name() << "(in=" << weight.dim(1) << ", out=" << weight.dim(0)

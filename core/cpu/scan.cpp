@@ -1,6 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/scans.h>
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ struct Lines {
 
 }  // namespace
 
-void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) {
+void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
   const Lines lines(x, y, dim);
   const std::int64_t n = x.shape()[dim];
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
@@ -43,7 +43,7 @@ void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) 
   const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
   const bool columns =
       lines.rank > 0 && lines.dims[lines.rank - 1].x == 1 && lines.dims[lines.rank - 1].y == 1;
-  const auto run = [&](auto in_type, auto out_type) {
+  const auto run = [&](auto in_type, auto out_type, auto scan) {
     using T = decltype(in_type);
     using Out = decltype(out_type);
     const T* in = static_cast<const T*>(x.raw()) + x_first;
@@ -57,10 +57,11 @@ void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) 
         const auto [from, to] = lines.offsets(item / blocks, 1);
         const T* a = in + from + first;
         Out* b = out + to + first;
-        Total totals[block] = {};
+        Total totals[block];
+        std::fill_n(totals, width, scan.template first<Total>());
         for (std::int64_t i = 0; i < n; ++i, a += x_step, b += y_step) {
           for (std::int64_t j = 0; j < width; ++j) {
-            totals[j] += static_cast<Total>(static_cast<compute_t<T>>(a[j]));
+            totals[j] = scan(totals[j], static_cast<Total>(static_cast<compute_t<T>>(a[j])));
             b[j] = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
           }
         }
@@ -73,14 +74,15 @@ void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) 
       const std::int64_t first = item * together, some = std::min(together, count - first);
       const T* a[together];
       Out* b[together];
-      Total totals[together] = {};
+      Total totals[together];
+      std::fill_n(totals, together, scan.template first<Total>());
       for (std::int64_t k = 0; k < some; ++k) {
         const auto [from, to] = lines.offsets(first + k, 0);
         a[k] = in + from;
         b[k] = out + to;
       }
       const auto take = [&](std::int64_t k, std::int64_t i) {
-        totals[k] += static_cast<Total>(static_cast<compute_t<T>>(a[k][i * x_step]));
+        totals[k] = scan(totals[k], static_cast<Total>(static_cast<compute_t<T>>(a[k][i * x_step])));
         b[k][i * y_step] = static_cast<Out>(static_cast<compute_t<Out>>(totals[k]));
       };
       if (some == together) {
@@ -94,8 +96,9 @@ void CpuBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) 
   };
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) run(type, std::int64_t{});
-    else run(type, type);
+    using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
+    if (op == Scan::sum) run(type, Out{}, scans::Sum{});
+    else run(type, Out{}, scans::Product{});
   });
 }
 

@@ -44,7 +44,7 @@ class CudaBackend final : public Backend {
   void search(bool largest, const Array& x, int dim, const Array* values, const Array* indices) override;
 
   // scan.cu
-  void cumsum(const Array& x, int dim, bool reversed, const Array& y) override;
+  void scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) override;
 
   // sort.cu
   void sort(const Array& x, bool descending, std::int64_t k, const Array& values,

@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/scans.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
@@ -26,53 +26,56 @@ struct ScanPlan {
 };
 
 // A thread for each line: for many lines, and those that lie side by side.
-template <class T, class Out>
+template <class Scanned, class T, class Out>
 __global__ void scan_by_threads(ScanPlan plan, const T* x, Out* y) {
+  const Scanned scan{};
   const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (line >= plan.lines) return;
   std::int64_t from, to;
   plan.begin(line, from, to);
-  wide_t<T> total = 0;
+  auto total = scan.template first<wide_t<T>>();
   for (std::int64_t i = 0; i < plan.n; ++i, from += plan.x_step, to += plan.y_step) {
-    total += static_cast<compute_t<T>>(x[from]);
+    total = scan(total, static_cast<wide_t<T>>(static_cast<compute_t<T>>(x[from])));
     y[to] = static_cast<Out>(static_cast<compute_t<Out>>(total));
   }
 }
 
 // A block for each line, a thread for each element of a piece of it.
-template <class T, class Out>
+template <class Scanned, class T, class Out>
 __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
   using Total = wide_t<T>;
+  const Scanned scan{};
+  const Total nothing = scan.template first<Total>();
   constexpr int warps = threads / 32;
   __shared__ Total of_warp[warps];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   std::int64_t from, to;
   plan.begin(blockIdx.x, from, to);
-  Total before = 0;  // of the pieces so far
+  Total before = nothing;  // of the pieces so far
   for (std::int64_t first = 0; first < plan.n; first += threads) {
     const std::int64_t i = first + threadIdx.x;
     Total total =
-        i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : Total(0);
+        i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : nothing;
     for (int d = 1; d < 32; d *= 2) {
       const Total other = __shfl_sync(0xffffffffu, total, lane >= d ? lane - d : lane);
-      if (lane >= d) total += other;
+      if (lane >= d) total = scan(other, total);
     }
     if (lane == 31) of_warp[warp] = total;
     __syncthreads();
-    Total piece = 0;
+    Total piece = nothing;
     for (int w = 0; w < warps; ++w) {
-      if (w == warp) total += piece;
-      piece += of_warp[w];
+      if (w == warp) total = scan(piece, total);
+      piece = scan(piece, of_warp[w]);
     }
-    if (i < plan.n) y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(before + total));
-    before += piece;
+    if (i < plan.n) y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(scan(before, total)));
+    before = scan(before, piece);
     __syncthreads();
   }
 }
 
 }  // namespace
 
-void CudaBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y) {
+void CudaBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
   const std::int64_t n = x.shape()[dim], direction = reversed ? -1 : 1;
   ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim],
                 0,  0};
@@ -87,17 +90,19 @@ void CudaBackend::cumsum(const Array& x, int dim, bool reversed, const Array& y)
     plan.y_strides.push_back(y.strides()[i]);
   }
   const bool by_blocks = n > 64 && (plan.lines < 4096 || x.strides()[dim] == 1);
-  const auto run = [&](auto in_type, auto out_type) {
+  const auto run = [&](auto in_type, auto out_type, auto scanned) {
     using T = decltype(in_type);
     using Out = decltype(out_type);
+    using Scanned = decltype(scanned);
     const auto blocks = static_cast<unsigned>(by_blocks ? plan.lines : (plan.lines + threads - 1) / threads);
-    cuda::launch(by_blocks ? scan_by_blocks<T, Out> : scan_by_threads<T, Out>, dim3(blocks), dim3(threads),
+    cuda::launch(by_blocks ? scan_by_blocks<Scanned, T, Out> : scan_by_threads<Scanned, T, Out>, dim3(blocks), dim3(threads),
                  plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
   };
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) run(type, std::int64_t{});
-    else run(type, type);
+    using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
+    if (op == Scan::sum) run(type, Out{}, scans::Sum{});
+    else run(type, Out{}, scans::Product{});
   });
 }
 

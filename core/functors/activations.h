@@ -34,21 +34,25 @@ struct LeakyRelu {
   }
 };
 
-// x, or alpha * (exp(x) - 1) where x is negative. Clevert et al., arXiv:1511.07289.
+// scale times x, or times alpha * (exp(x * rate) - 1) where x is negative. Clevert et al., arXiv:1511.07289; with a scale
+// Klambauer et al., arXiv:1706.02515; with a rate Barron, arXiv:1704.07483.
 struct Elu {
-  double alpha = 1;
+  double alpha = 1, scale = 1, rate = 1;
   static constexpr Saves saves = Saves::input;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    const T below = as<T>(alpha) * math::expm1(x);
-    return x < T(0) ? below : x;
+    const T below = as<T>(alpha * scale) * math::expm1(x * as<T>(rate));
+    return x < T(0) ? below : x * as<T>(scale);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
-    const T below = as<T>(alpha) * math::exp(x);
-    return x <= T(0) ? below : T(1);
+    const T below = as<T>(alpha * scale * rate) * math::exp(x * as<T>(rate));
+    return x <= T(0) ? below : as<T>(scale);
   }
 };
+
+inline constexpr Elu selu{1.6732632423543772848, 1.0507009873554804934, 1};
+inline constexpr Elu celu(double alpha) { return {alpha, 1, 1 / alpha}; }
 
 struct Sigmoid {
   static constexpr Saves saves = Saves::output;

@@ -96,6 +96,32 @@ struct Exp {
   }
 };
 
+// exp(x) - 1
+struct Expm1 {
+  static constexpr Saves saves = Saves::output;
+  template <class T>
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return math::expm1(x);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return y + T(1);
+  }
+};
+
+// 2 to the power of x
+struct Exp2 {
+  static constexpr Saves saves = Saves::output;
+  template <class T>
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return math::exp2(x);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T derivative(T y) const {
+    return y * T(0.69314718055994530942);  // log(2)
+  }
+};
+
 struct Log {
   static constexpr Saves saves = Saves::input;
   template <class T>
@@ -118,6 +144,30 @@ struct Log1p {
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
     return T(1) / (x + T(1));
+  }
+};
+
+struct Log2 {
+  static constexpr Saves saves = Saves::input;
+  template <class T>
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return math::log2(x);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T derivative(T x) const {
+    return T(1) / (x * T(0.69314718055994530942));  // log(2)
+  }
+};
+
+struct Log10 {
+  static constexpr Saves saves = Saves::input;
+  template <class T>
+  TANDEM_HOST_DEVICE T value(T x) const {
+    return math::log10(x);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T derivative(T x) const {
+    return T(1) / (x * T(2.30258509299404568402));  // log(10)
   }
 };
 

@@ -1,4 +1,4 @@
-// Parameters of nn::MultiheadAttention; what it computes is in the table of operations.
+// Parameters of nn::MultiheadAttention and nn::Bilinear; what it computes is in the table of operations.
 #include <tandem/core/random.h>
 #include <tandem/nn/attention.h>
 
@@ -7,23 +7,16 @@
 namespace tandem {
 namespace {
 
-TEST(MultiheadAttention, StartsWithPyTorchsParameters) {
-  manual_seed(0);
-  const nn::MultiheadAttention attention(8, 2);
-  struct Expected {
-    const char* name;
-    Shape shape;
-    float first, second, last;  // of torch.manual_seed(0), to the bit
-  };
-  const Expected all[] = {
-      {"in_proj_weight", {24, 8}, 0x1.5c866ep-3f, 0x1.6f6208p-2f, 0x1.5452b2p-2f},
-      {"in_proj_bias", {24}, 0, 0, 0},
-      {"out_proj.weight", {8, 8}, -0x1.5af244p-9f, 0x1.846d38p-3f, 0x1.b57f70p-4f},
-      {"out_proj.bias", {8}, 0, 0, 0},
-  };
-  const auto parameters = attention.parameters();
-  ASSERT_EQ(parameters.size(), std::size(all));
-  for (std::size_t i = 0; i < std::size(all); ++i) {
+struct Expected {
+  const char* name;
+  Shape shape;
+  float first, second, last;  // of torch.manual_seed(0), to the bit
+};
+
+void expect_parameters(const nn::Module& module, const std::vector<Expected>& all) {
+  const auto parameters = module.parameters();
+  ASSERT_EQ(parameters.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const auto values = parameters[i].tensor.value().to_vector<float>();
     EXPECT_EQ(parameters[i].name, all[i].name);
     EXPECT_EQ(parameters[i].tensor.shape(), all[i].shape) << all[i].name;
@@ -31,6 +24,34 @@ TEST(MultiheadAttention, StartsWithPyTorchsParameters) {
     EXPECT_EQ(values[1], all[i].second) << all[i].name;
     EXPECT_EQ(values.back(), all[i].last) << all[i].name;
   }
+}
+
+TEST(MultiheadAttention, StartsWithPyTorchsParameters) {
+  manual_seed(0);
+  expect_parameters(nn::MultiheadAttention(8, 2),
+                    {{"in_proj_weight", {24, 8}, 0x1.5c866ep-3f, 0x1.6f6208p-2f, 0x1.5452b2p-2f},
+                     {"in_proj_bias", {24}, 0, 0, 0},
+                     {"out_proj.weight", {8, 8}, -0x1.5af244p-9f, 0x1.846d38p-3f, 0x1.b57f70p-4f},
+                     {"out_proj.bias", {8}, 0, 0, 0}});
+}
+
+TEST(MultiheadAttention, HasAWeightForEachWhereSizesDiffer) {
+  manual_seed(0);
+  expect_parameters(nn::MultiheadAttention(8, 2, {.kdim = 4, .vdim = 6}),
+                    {{"q_proj_weight", {8, 8}, 0x1.ece394p-3f, 0x1.03c76cp-1f, -0x1.01da00p-4f},
+                     {"k_proj_weight", {8, 4}, 0x1.41fabap-6f, -0x1.f3b90cp-5f, 0x1.10c266p-2f},
+                     {"v_proj_weight", {8, 6}, -0x1.2daf1ap-1f, -0x1.69edcap-5f, 0x1.5622c4p-4f},
+                     {"in_proj_bias", {24}, 0, 0, 0},
+                     {"out_proj.weight", {8, 8}, -0x1.5af244p-9f, 0x1.846d38p-3f, 0x1.b57f70p-4f},
+                     {"out_proj.bias", {8}, 0, 0, 0}});
+}
+
+TEST(Bilinear, StartsWithPyTorchsParameters) {
+  manual_seed(0);
+  nn::Bilinear layer(3, 4, 2);
+  expect_parameters(layer, {{"weight", {2, 3, 4}, -0x1.1b47d0p-8f, 0x1.3d2626p-2f, 0x1.ba682ap-2f},
+                            {"bias", {2}, -0x1.7d2bb4p-4f, 0x1.f476cap-5f, 0x1.f476cap-5f}});
+  EXPECT_EQ(layer(Tensor(ops::ones({5, 3})), Tensor(ops::ones({5, 4}))).shape(), (Shape{5, 2}));
 }
 
 TEST(MultiheadAttention, NeedsNoBias) {

@@ -8,14 +8,25 @@ namespace tandem::testing {
 namespace {
 
 Tensor multihead_attention(Call& c) {
-  const bool has_bias = c.in.size() == 7;
+  const bool has_sizes = c.has("sizes");
+  const std::size_t after = has_sizes ? 6 : 4;  // of the weights of query, key and value
+  const bool has_bias = c.in.size() == after + 3;
   nn::MultiheadAttention module(c.in[0].dim(-1), c.get<std::int64_t>("heads"),
-                                {.bias = has_bias, .batch_first = c.get<bool>("batch_first")});
-  module.in_proj_weight = c.in[3];
-  module.out_proj.weight = c.in[has_bias ? 5 : 4];
+                                {.bias = has_bias,
+                                 .batch_first = c.get<bool>("batch_first"),
+                                 .kdim = c.in[1].dim(-1),
+                                 .vdim = c.in[2].dim(-1)});
+  if (has_sizes) {
+    module.q_proj_weight = c.in[3];
+    module.k_proj_weight = c.in[4];
+    module.v_proj_weight = c.in[5];
+  } else {
+    module.in_proj_weight = c.in[3];
+  }
+  module.out_proj.weight = c.in[has_bias ? after + 1 : after];
   if (has_bias) {
-    module.in_proj_bias = c.in[4];
-    module.out_proj.bias = c.in[6];
+    module.in_proj_bias = c.in[after];
+    module.out_proj.bias = c.in[after + 2];
   }
   const auto mask = [&](const std::string& key) -> Tensor {
     if (!c.has(key.c_str())) return {};
@@ -50,7 +61,7 @@ std::vector<Row> attention_rows() {
       // The shapes of its parameters depend on that of its input.
       {.op = "multihead_attention",
        .function = multihead_attention,
-       .low_inputs = 7,
+       .low_inputs = 9,
        .low_tolerance = 32,
        .is_fuzzed = false,
        .also = {"attention_weights"}},

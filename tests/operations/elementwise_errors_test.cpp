@@ -24,6 +24,22 @@ TEST(ElementwiseErrors, NameTheOperationAndTheRule) {
   EXPECT_ERROR(affine(count, 0.5, 0), "0.5", "i64");
 }
 
+TEST(ElementwiseErrors, DivisionsAndGates) {
+  const Tensor count(counting({3}, DType::i32)), zero(zeros({3}, DType::i64)), x(counting({3, 5}));
+  EXPECT_ERROR(floor_divide(count, zero), "floor_divide", "divided by 0");
+  EXPECT_ERROR(remainder(count, 0), "remainder", "divided by 0");
+  EXPECT_ERROR(fmod(count, zero), "fmod", "divided by 0");
+  // The smallest number has no opposite.
+  const Tensor least(ops::full({1}, -2147483648.0, DType::i32)), minus(ops::full({1}, -1, DType::i32));
+  EXPECT_EQ(floor_divide(least, minus).item(), -2147483648.0);
+  EXPECT_EQ(remainder(least, minus).item(), 0);
+  EXPECT_EQ(fmod(least, minus).item(), 0);
+  EXPECT_ERROR(glu(x), "glu", "(3, 5)", "even");
+  EXPECT_ERROR(glu(count), "glu", "floating", "i32");
+  EXPECT_ERROR(prelu(x, Tensor(counting({2}))), "prelu", "(5)", "(2)");
+  EXPECT_ERROR(prelu(x, Tensor(counting({1}, DType::f64))), "prelu", "one floating dtype");
+}
+
 TEST(ElementwiseErrors, NumbersDoNotWiden) {
   const Tensor low(counting({3}, DType::bf16)), count(counting({3}, DType::i32)),
       flags(ones({3}, DType::boolean));

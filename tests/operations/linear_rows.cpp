@@ -18,6 +18,10 @@ std::vector<Row> linear_rows() {
          return addmm(c.in[0], c.in[1], c.in[2], c.get<double>("beta"), c.get<double>("alpha"));
        }},
       {"linear", [](Call& c) { return linear(c.in[0], c.in[1], c.optional(2)); }},
+      {.op = "bilinear",
+       .function = [](Call& c) { return bilinear(c.in[0], c.in[1], c.in[2], c.optional(3)); },
+       .low_inputs = 4,
+       .low_tolerance = 8},
       // In 16 bits each product of three or more operands is rounded.
       {.op = "einsum",
        .function = [](Call& c) { return einsum(c.get<std::string>("equation"), c.in); },

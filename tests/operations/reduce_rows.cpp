@@ -55,6 +55,11 @@ std::vector<Row> reduce_rows() {
       {"min", search<min, min>},
       {"argmax", position<argmax>},
       {"argmin", position<argmin>},
+      {.op = "cumprod",
+       .function = [](Call& c) { return cumprod(c.in.at(0), c.get<std::int64_t>("dim")); },
+       .low_tolerance = 32},
+      {"diff",
+       [](Call& c) { return diff(c.in.at(0), c.get<std::int64_t>("n"), c.get<std::int64_t>("dim")); }},
       {"cumsum", [](Call& c) { return cumsum(c.in.at(0), c.get<std::int64_t>("dim")); }},
   };
 }

@@ -73,6 +73,13 @@ std::vector<Row> shape_rows() {
          return pad(c.in[0], c.get<ops::Padding>("padding"), pad_mode(c.get<std::string>("mode")),
                     c.get<double>("value"));
        }},
+      {"meshgrid",
+       [](Call& c) {
+         const bool is_xy = c.get<std::string>("indexing") == "xy";
+         return weighted(c, meshgrid(c.in, is_xy ? Indexing::xy : Indexing::ij));
+       }},
+      {"tile", [](Call& c) { return tile(c.in[0], c.dims("repeats")); }},
+      {"swapaxes", [](Call& c) { return swapaxes(c.in[0], c.dims("dims")[0], c.dims("dims")[1]); }},
       {"roll", [](Call& c) { return roll(c.in[0], c.dims("shifts"), c.dims("dims")); }},
       {"flip", [](Call& c) { return flip(c.in[0], c.dims("dims")); }},
       {"repeat", [](Call& c) { return repeat(c.in[0], c.dims("repeats")); }},

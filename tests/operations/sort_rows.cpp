@@ -24,6 +24,11 @@ std::vector<Row> sort_rows() {
        [](Call& c) -> Tensor {
          return argsort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true);
        }},
+      {"median",
+       [](Call& c) {
+         if (!c.has("dim")) return median(c.in.at(0));
+         return with_indices(c, median(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("keepdim")));
+       }},
       {"topk",
        [](Call& c) {
          return with_indices(c, topk(c.in.at(0), c.get<std::int64_t>("k"), c.get<std::int64_t>("dim"),

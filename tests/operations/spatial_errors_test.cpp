@@ -15,7 +15,7 @@ using testing::counting;
 
 TEST(SpatialErrors, Convolutions) {
   const Tensor x(counting({2, 4, 5, 6})), w(counting({6, 4, 3, 3}));
-  EXPECT_ERROR(conv2d(Tensor(counting({4, 5, 6})), w), "conv2d", "(N, C, H, W)", "(4, 5, 6)");
+  EXPECT_ERROR(conv2d(Tensor(counting({5, 6})), w), "conv2d", "(N, C, H, W) or (C, H, W)", "(5, 6)");
   EXPECT_ERROR(conv2d(x, Tensor(counting({6, 4, 3}))), "conv2d", "weight", "(6, 4, 3)");
   EXPECT_ERROR(conv2d(x, w, {}, {.groups = 3}), "conv2d", "3 groups", "(2, 4, 5, 6)", "(6, 4, 3, 3)");
   EXPECT_ERROR(conv2d(x, w, {}, {.groups = 2}), "conv2d", "in 2 groups", "wants 4");
@@ -32,7 +32,8 @@ TEST(SpatialErrors, TransposedConvolutions) {
   EXPECT_ERROR(conv_transpose2d(x, Tensor(counting({3, 4, 3, 3}))), "conv_transpose2d", "4 channels",
                "wants 3");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.groups = 3}), "3 groups", "(2, 4, 5, 6)");
-  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}), "output_padding 2x2", "2x2");
+  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}), "output_padding 2x2",
+               "stride 2x2", "dilation 1x1");
   EXPECT_ERROR(conv_transpose2d(x, w, Tensor(counting({4}))), "bias", "(3)", "(4)");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = 4}), "(2, 4, 5, 6)", "padding 4x4", "-1x0");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = 1, .dilation = -1}), "dilation -1x-1");

@@ -31,13 +31,16 @@ Tensor transposed(Call& c) {
             .dilation = extent_of(c, "dilation", 1)});
 }
 
+MaxPoolOptions max_pool_options(Call& c) {
+  return {.kernel_size = extent_of(c, "kernel", 1),
+          .stride = extent_of(c, "stride", 1),
+          .padding = extent_of(c, "padding", 0),
+          .dilation = extent_of(c, "dilation", 1),
+          .ceil_mode = c.has("ceil_mode") && c.get<bool>("ceil_mode")};
+}
 template <Tensor (*f)(const Tensor&, const MaxPoolOptions&)>
 Tensor max_pool(Call& c) {
-  return f(c.in[0], {.kernel_size = extent_of(c, "kernel", 1),
-                     .stride = extent_of(c, "stride", 1),
-                     .padding = extent_of(c, "padding", 0),
-                     .dilation = extent_of(c, "dilation", 1),
-                     .ceil_mode = c.has("ceil_mode") && c.get<bool>("ceil_mode")});
+  return f(c.in[0], max_pool_options(c));
 }
 
 template <Tensor (*f)(const Tensor&, const AvgPoolOptions&)>
@@ -54,7 +57,7 @@ Tensor avg_pool(Call& c) {
 
 Tensor interpolated(Call& c) {
   InterpolateOptions options{.align_corners = c.get<bool>("align_corners")};
-  if (c.get<std::string>("mode") == "bilinear") options.mode = Interpolation::bilinear;
+  if (c.get<std::string>("mode") != "nearest") options.mode = Interpolation::bilinear;
   const auto& scale = c.attributes.at("scale");
   if (scale.empty()) options.size = c.extent("size");
   else options.scale_factor = ScaleFactor(scale.at(0), scale.at(1));
@@ -70,6 +73,12 @@ std::vector<Row> spatial_rows() {
       {"conv_transpose2d", transposed<conv_transpose2d>},
       {"conv_transpose1d", transposed<conv_transpose1d>},
       {"max_pool2d", max_pool<max_pool2d>},
+      {"max_pool2d_with_indices",
+       [](Call& c) {
+         const ValuesAndIndices found = max_pool2d_with_indices(c.in[0], max_pool_options(c));
+         c.more = {found.indices};
+         return found.values;
+       }},
       {"max_pool1d", max_pool<max_pool1d>},
       {"avg_pool2d", avg_pool<avg_pool2d>},
       {"avg_pool1d", avg_pool<avg_pool1d>},

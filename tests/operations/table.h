@@ -62,6 +62,7 @@ struct Row {
 
 // The rows of a family: those of autograd/ops_FAMILY.h.
 std::vector<Row> attention_rows();
+std::vector<Row> distance_rows();
 std::vector<Row> dropout_rows();
 std::vector<Row> elementwise_rows();
 std::vector<Row> index_rows();

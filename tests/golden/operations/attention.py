@@ -13,7 +13,12 @@ def attend(ops, name, q, k, v, mask=None, **options):
 
 
 def multihead(ops, name, query, key, heads, biased=True, **options):
-    """Inputs: query, key, value, in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias."""
+    """Inputs: query, key, value, in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
+
+    With the option `value` (a shape) q_proj_weight, k_proj_weight and v_proj_weight in place of in_proj_weight.
+    """
+    if "value" in options:
+        return multihead_of_sizes(ops, name, query, key, heads, **options)
     embed = query[-1]
     module = torch.nn.MultiheadAttention(embed, heads, bias=biased, batch_first=options.pop("batch_first", False))
     masks = {key: options.pop(key) for key in ("key_padding_mask", "attn_mask") if key in options}
@@ -30,6 +35,19 @@ def multihead(ops, name, query, key, heads, biased=True, **options):
         return y if weights is None else (y, weights)
     ops.case(f"multihead_{name}", "multihead_attention", [ops.uniform(*shape) for shape in shapes], function,
              **attributes)
+
+
+def multihead_of_sizes(ops, name, query, key, heads, value, **options):
+    embed = query[-1]
+    batch_first = options.pop("batch_first", False)
+    module = torch.nn.MultiheadAttention(embed, heads, batch_first=batch_first, kdim=key[-1], vdim=value[-1])
+    shapes = [query, key, value, (embed, embed), (embed, key[-1]), (embed, value[-1]), (3 * embed,), (embed, embed), (embed,)]
+    names = ["q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+    def function(q, k, v, *parameters):
+        y, weights = torch.func.functional_call(module, dict(zip(names, parameters)), (q, k, v), options)
+        return y if weights is None else (y, weights)
+    ops.case(f"multihead_{name}", "multihead_attention", [ops.uniform(*shape) for shape in shapes], function,
+             heads=heads, batch_first=batch_first, sizes=True, **options)
 
 
 def make(ops):
@@ -76,3 +94,6 @@ def make(ops):
     multihead(ops, "mask", (3, 2, 4), (5, 2, 4), 2, attn_mask=~some(3, 5), average_attn_weights=False)
     multihead(ops, "both_masks", (2, 3, 4), (2, 5, 4), 2, batch_first=True, key_padding_mask=padding,
               attn_mask=~some(4, 3, 5), need_weights=False)
+    multihead(ops, "sizes", (3, 2, 6), (5, 2, 4), 3, value=(5, 2, 7), need_weights=False)
+    multihead(ops, "sizes_batch_first", (2, 3, 4), (2, 5, 6), 2, value=(2, 5, 4), batch_first=True)
+    multihead(ops, "sizes_unbatched", (3, 4), (5, 2), 2, value=(5, 2))

@@ -195,6 +195,86 @@ def others(ops):
              gradient_is_partial=True)
 
 
+def more_functions(ops):
+    """Those that came later; after the others, whose random numbers stay."""
+    anywhere = dict(low=-2.0, high=2.0)
+    functions = {
+        "exp2": anywhere, "expm1": anywhere, "log2": dict(low=0.1, high=3.0), "log10": dict(low=0.1, high=3.0),
+        "tan": dict(low=-1.2, high=1.2), "asin": dict(low=-0.9, high=0.9), "acos": dict(low=-0.9, high=0.9),
+        "atan": anywhere, "sinh": anywhere, "cosh": anywhere,
+    }
+    for name, interval in functions.items():
+        function = getattr(torch, name)
+        for shape in [(3, 4, 5), (), (0, 3), (131,)]:
+            ops.case(f"{name}_{name_of(shape)}", name, [ops.uniform(*shape, **interval)], function)
+        ops.case(f"{name}_integers", name, [ops.integers(3, 5, low=1)], function)
+        ops.case(f"{name}_bool", name, [ops.integers(7, low=0, high=2, dtype=torch.bool)], function)
+        special = SPECIAL[torch.isfinite(SPECIAL)] if name == "tan" else SPECIAL
+        ops.case(f"{name}_special", name, [special], lambda x: function(x.detach()), special=True)
+    for form in ["same", "row", "column", "both", "scalar", "scalars", "empty", "large"]:
+        left, right = PAIRS[form]
+        ops.case(f"atan2_{form}", "atan2", [ops.uniform(*left), ops.uniform(*right, low=0.3)], torch.atan2)
+        # No quotient is near a whole number, where it jumps.
+        b = ops.integers(*right, low=1, high=4).float() * ops.integers(*right, low=0, high=2).mul(2).sub(1)
+        a = (ops.integers(*left) + ops.uniform(*left, low=0.2, high=0.8)).expand(torch.broadcast_shapes(left, right)) * b
+        for name in ["remainder", "fmod"]:
+            ops.case(f"{name}_{form}", name, [a, b], getattr(torch, name))
+        ops.case(f"floor_divide_{form}", "floor_divide", [a, b], lambda a, b: torch.floor_divide(a.detach(), b.detach()))
+    i64, i32 = ops.integers(3, 40, low=-20, high=20), ops.integers(3, 40, low=1, dtype=torch.int32) * (1 - 2 * ops.integers(3, 40, low=0, high=2, dtype=torch.int32))
+    u8, flag = ops.integers(40, low=1, high=200, dtype=torch.uint8), ops.integers(3, 40, low=0, high=2, dtype=torch.bool)
+    pairs = [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))]
+    for name in ["atan2", "remainder", "fmod", "floor_divide"]:
+        function = getattr(torch, name)
+        ops.case(f"{name}_i64_i32", name, [i64, i32], function)
+        ops.case(f"{name}_i32_u8", name, [i32, u8], function)
+        ops.case(f"{name}_u8", name, [u8.flip(0), u8], function)
+        ops.case(f"{name}_i64_f32", name, [i64, ops.uniform(40, low=0.5)], lambda a, b: function(a, b.detach()), gradient_is_partial=True)
+        ops.case(f"{name}_bool_i64", name, [flag, i32.long()], function)
+        ops.case(f"{name}_special", name, pairs, lambda a, b: function(a.detach(), b.detach()))
+        if name == "atan2":
+            continue
+        for number in [3, 2.5, -2]:
+            attributes = dict(number=number, is_integer=isinstance(number, int))
+            form = str(number).replace(".", "_")
+            ops.case(f"{name}_number_{form}", f"{name}_number", [(ops.integers(3, 5) + 0.3) * number],
+                     lambda x: function(x.detach() if name == "floor_divide" else x, number), **attributes)
+            ops.case(f"{name}_number_{form}_integers", f"{name}_number", [i64], lambda x: function(x, number), **attributes)
+    for form, options in {"": {}, "given": dict(nan=1.5, posinf=2.5, neginf=-3.5), "nan": dict(nan=-1.0)}.items():
+        def replaced(x):
+            return torch.nan_to_num(x, **options)
+        for shape in [(3, 4, 5), (), (0,)]:
+            ops.case(f"nan_to_num{form}_{name_of(shape)}", "nan_to_num", [ops.uniform(*shape)], replaced, **options)
+        ops.case(f"nan_to_num{form}_special", "nan_to_num", [SPECIAL], replaced, special=True, **options)
+        ops.case(f"nan_to_num{form}_double", "nan_to_num", [SPECIAL.double()], replaced, special=True, **options)
+        ops.case(f"nan_to_num{form}_integers", "nan_to_num", [ops.integers(3, 5)], replaced, **options)
+
+
+def more_activations(ops):
+    cases = {
+        "hardsigmoid": [{}], "hardtanh": [{}, {"min_val": -0.5, "max_val": 1.5}], "relu6": [{}], "selu": [{}],
+        "threshold": [{"threshold": 0.1, "value": 7.0}, {"threshold": -1.0, "value": -2.0}],
+        "celu": [{}, {"alpha": 0.7}], "mish": [{}], "softsign": [{}], "logsigmoid": [{}],
+    }
+    for name, forms in cases.items():
+        for number, options in enumerate(forms):
+            def function(x):
+                return getattr(F, name)(x, **options)
+            for shape in [(3, 4, 5), (), (0, 3)]:
+                ops.case(f"{name}{number}_{name_of(shape)}", name, [ops.uniform(*shape)], function, **options)
+            ops.case(f"{name}{number}_large", name, [ops.uniform(131, low=-8.0, high=8.0)], function, **options)
+            ops.case(f"{name}{number}_special", name, [SPECIAL], lambda x: function(x.detach()), **options)
+            finite = SPECIAL[torch.isfinite(SPECIAL)]
+            ops.case(f"{name}{number}_finite", name, [finite], function, special=True, **options)
+    ops.case("threshold_integers", "threshold", [ops.integers(3, 7)], lambda x: F.threshold(x, 1, 2), threshold=1, value=2)
+    for form, (shape, dim) in {"last": ((3, 4), -1), "first": ((4, 3), 0), "channels": ((2, 6, 3, 2), 1), "vector": ((8,), 0), "empty": ((0, 4), 1),
+                               "large": ((3, 134), -1)}.items():
+        ops.case(f"glu_{form}", "glu", [ops.uniform(*shape)], lambda x: F.glu(x, dim), dim=dim)
+    for form, (shape, size) in {"one": ((3, 4), 1), "channels": ((2, 5, 3, 2), 5), "columns": ((3, 4), 4), "vector": ((7,), 1), "scalar": ((), 1),
+                                "images": ((2, 3, 7, 9), 1), "signals": ((2, 3, 33), 3), "empty": ((0, 3, 2), 3)}.items():
+        ops.case(f"prelu_{form}", "prelu", [ops.uniform(*shape), ops.uniform(size)], F.prelu)
+    ops.case("prelu_special", "prelu", [SPECIAL, torch.tensor([0.25])], lambda x, w: F.prelu(x.detach(), w.detach()))
+
+
 def make(ops):
     unary(ops)
     activations(ops)
@@ -202,3 +282,5 @@ def make(ops):
     binary(ops)
     where(ops)
     others(ops)
+    more_functions(ops)
+    more_activations(ops)

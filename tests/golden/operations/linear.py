@@ -66,7 +66,16 @@ def einsums(ops):
                  lambda *operands: torch.einsum(equation, *operands), equation=equation)
 
 
+def bilinears(ops):
+    for form, (lead, in1, in2, out) in {"rows": ((5,), 3, 4, 2), "vector": ((), 3, 2, 4), "batch": ((2, 3), 4, 4, 5), "one": ((1,), 1, 1, 1), "large": ((9,), 17, 19, 11),
+                                        "empty": ((0,), 3, 4, 2)}.items():
+        inputs = [ops.uniform(*lead, in1), ops.uniform(*lead, in2), ops.uniform(out, in1, in2), ops.uniform(out)]
+        ops.case(f"bilinear_{form}", "bilinear", inputs, F.bilinear)
+        ops.case(f"bilinear_{form}_nobias", "bilinear", inputs[:3], F.bilinear)
+
+
 def make(ops):
     products(ops)
     layers(ops)
     einsums(ops)
+    bilinears(ops)

@@ -135,7 +135,28 @@ def scans(ops):
         ops.case(f"cumsum_{str(dtype).removeprefix('torch.')}", "cumsum", [x], lambda x: torch.cumsum(x, 1), dim=1)
 
 
+def products(ops):
+    for form, (shape, dim) in {"first": ((3, 4, 5), 0), "middle": ((3, 4, 5), 1), "last": ((3, 4, 5), -1), "one": ((1,), 0),
+                               "scalar": ((), 0), "empty": ((2, 0), 1), "long": ((301,), 0), "columns": ((7, 70), 0)}.items():
+        ops.case(f"cumprod_{form}", "cumprod", [ops.uniform(*shape, low=0.5, high=1.5)], lambda x: torch.cumprod(x, dim), dim=dim)
+    for dtype in [torch.int64, torch.int32, torch.uint8, torch.bool]:
+        x = ops.integers(3, 30, low=0 if dtype in (torch.uint8, torch.bool) else -3, high=4, dtype=dtype)
+        x = torch.where(x == 0, torch.ones_like(x), x) if dtype is not torch.bool else x
+        ops.case(f"cumprod_{str(dtype).removeprefix('torch.')}", "cumprod", [x], lambda x: torch.cumprod(x, 1), dim=1)
+    zeros = ops.uniform(6, 5)
+    zeros[0, 2] = zeros[1, 1] = zeros[1, 4] = zeros[2, 0] = zeros[3, 4] = 0
+    zeros[4] = 0
+    for dim in [0, 1]:
+        ops.case(f"cumprod_zeros_{dim}", "cumprod", [zeros], lambda x: torch.cumprod(x, dim), dim=dim)
+    for form, (shape, n, dim) in {"last": ((3, 5), 1, -1), "first": ((3, 5), 1, 0), "twice": ((2, 6, 3), 2, 1), "none": ((3, 4), 0, 0),
+                                  "to_nothing": ((3, 2), 2, 1), "too_often": ((3, 2), 4, 1), "empty": ((2, 0), 1, 1), "large": ((7, 43), 1, 1)}.items():
+        ops.case(f"diff_{form}", "diff", [ops.uniform(*shape)], lambda x: torch.diff(x, n, dim), n=n, dim=dim)
+    ops.case("diff_integers", "diff", [ops.integers(3, 7)], lambda x: torch.diff(x, 1, 1), n=1, dim=1)
+    ops.case("diff_bool", "diff", [ops.integers(3, 7, low=0, high=2, dtype=torch.bool)], lambda x: torch.diff(x, 2, 1), n=2, dim=1)
+
+
 def make(ops):
     reductions(ops)
     searches(ops)
     scans(ops)
+    products(ops)

@@ -151,8 +151,21 @@ def rearrangements(ops):
         ops.case(f"{op}_integers", op, [ops.integers(2, 3, dtype=torch.uint8, low=0)], lambda x: getattr(x, op)())
 
 
+def grids(ops):
+    weighted = lambda parts: torch.cat([part.flatten() * (i + 1) for i, part in enumerate(parts)])
+    for form, sizes in {"two": [(3,), (4,)], "three": [(2,), (3,), (4,)], "one": [(5,)], "scalar": [(3,), ()], "empty": [(3,), (0,)]}.items():
+        for indexing in ["ij", "xy"]:
+            ops.case(f"meshgrid_{form}_{indexing}", "meshgrid", [ops.uniform(*size) for size in sizes],
+                     lambda *inputs: weighted(torch.meshgrid(*inputs, indexing=indexing)), indexing=indexing)
+    for name, sizes, repeats in [("fewer", (2, 3), (4,)), ("lead", (2, 3), (2, 1, 3)), ("same", (2, 3), (3, 2)), ("scalar", (), (3,)), ("none", (2, 3), ()), ("empty", (0, 2), (2, 2))]:
+        ops.case(f"tile_{name}", "tile", [ops.uniform(*sizes)], lambda x: x.tile(repeats), repeats=repeats)
+    for name, sizes, dims in [("", (2, 3, 4), (0, -1)), ("same", (2, 3), (1, 1))]:
+        ops.case(f"swapaxes_{name}", "swapaxes", [ops.uniform(*sizes)], lambda x: x.swapaxes(*dims), dims=dims)
+
+
 def make(ops):
     shapes(ops)
     parts(ops)
     joins(ops)
     rearrangements(ops)
+    grids(ops)

@@ -56,3 +56,18 @@ def make(ops):
     for largest in [True, False]:
         ops.case(f"topk_special_{largest}", "topk", [with_nan], lambda x: tuple(torch.topk(x.detach(), 4, 1, largest)), k=4, dim=1,
                  largest=largest)
+
+    for form, (shape, dim) in FORMS.items():
+        if form != "empty":
+            for keepdim in [False, True]:
+                ops.case(f"median_{form}_{keepdim}", "median", [distinct(ops, shape)],
+                         lambda x: tuple(torch.median(x, dim, keepdim)), dim=dim, keepdim=keepdim)
+        ops.case(f"median_all_{form}", "median", [distinct(ops, shape)], torch.median)
+    tied = torch.tensor([1.0, 2.0, 2.0, 2.0, 3.0, 5.0])
+    ops.case("median_all_tied", "median", [tied], torch.median, special=True)
+    for line, rows in enumerate([[1.0, nan, 3.0, nan, 2.0], [inf, -inf, inf, 0.0], [2.0, 1.0, inf]]):
+        ops.case(f"median_special_{line}", "median", [torch.tensor(rows)], lambda x: tuple(torch.median(x.detach(), 0)), dim=0, keepdim=False)
+        ops.case(f"median_all_special_{line}", "median", [torch.tensor(rows)], lambda x: torch.median(x.detach()))
+    for dtype in [torch.int64, torch.int32, torch.uint8]:
+        x = torch.stack([torch.randperm(90, generator=ops.generator) for _ in range(3)]).to(dtype)
+        ops.case(f"median_{str(dtype).removeprefix('torch.')}", "median", [x], lambda x: tuple(torch.median(x, 1)), dim=1, keepdim=False)
