@@ -60,7 +60,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
       if (x.rank() == expected.rank()) expected[d] = x.shape()[d];
       TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ",
                    first->shape(), "; all sizes but that of dimension ", d, " must be equal");
-      shape[d] += x.shape()[d];
+      shape[d] = sum_of_sizes(shape[d], x.shape()[d], "cat");
     }
     ++number;
   }

@@ -70,6 +70,7 @@ class Optimizer {
   virtual UpdateRule rule(int group) const = 0;
   // What the numbers of the state are before the first update.
   virtual double initial_state(int) const { return 0; }
+  std::size_t checked_group(int group) const;  // `group`; Error when there is no such one
 
  private:
   struct Entry {
@@ -100,10 +101,10 @@ class Optimizer {
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
-  const Options& options(int group = 0) const { return options_.at(group); }
+  const Options& options(int group = 0) const { return options_[checked_group(group)]; }
   using Optimizer::set_lr;
   double lr(int group = 0) const final { return options(group).lr; }
-  void set_lr(double lr, int group) final { options_.at(group).lr = lr; }
+  void set_lr(double lr, int group) final { options_[checked_group(group)].lr = lr; }
 
   double momentum(int group = 0) const final {
     if constexpr (has_momentum) return options(group).momentum;
@@ -111,8 +112,8 @@ class OptimizerOf : public Optimizer {
     else detail::fail(name(), " has no momentum");
   }
   void set_momentum(double momentum, int group) final {
-    if constexpr (has_momentum) options_.at(group).momentum = momentum;
-    else if constexpr (has_betas) options_.at(group).betas[0] = momentum;
+    if constexpr (has_momentum) options_[checked_group(group)].momentum = momentum;
+    else if constexpr (has_betas) options_[checked_group(group)].betas[0] = momentum;
     else detail::fail(name(), " has no momentum that could be set to ", momentum);
   }
 
@@ -136,7 +137,7 @@ class OptimizerOf : public Optimizer {
       TANDEM_CHECK(is_known, name(), " has no option ", key);
     }
     changed.check(name().c_str());
-    options_.at(group) = changed;
+    options_[checked_group(group)] = changed;
   }
 
  protected:
