@@ -271,8 +271,10 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   if (num_classes < 0) {
     TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(),
                  " says how many classes there are");
-    num_classes = 1;
-    for (const auto i : wanted.to_vector<std::int64_t>()) num_classes = std::max(num_classes, i + 1);
+    std::int64_t largest = 0;
+    for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
+    TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);
+    num_classes = largest + 1;
   }
   Shape shape = index.shape();
   shape.push_back(num_classes);

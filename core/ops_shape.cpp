@@ -173,6 +173,7 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y,
 }  // namespace
 
 Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
+  TANDEM_CHECK(can_hold(x.dtype(), value), "pad: ", value, " is no ", x.dtype());
   const auto sides = sides_of(x.shape(), padding, mode);
   const Shape shape = padded_shape(x.shape(), sides);
   const bool is_image = x.is_channels_last() && !x.is_contiguous();

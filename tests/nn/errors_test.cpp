@@ -1,6 +1,10 @@
 // What modules refuse beside what operations do.
 #include <tandem/core/ops.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/pooling.h>
+#include <tandem/nn/softmax.h>
 
 #include <gtest/gtest.h>
 
