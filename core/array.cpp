@@ -130,7 +130,7 @@ void Array::fill(double value) {
 }
 
 double Array::item() const {
-  TANDEM_CHECK(numel() == 1, "item: needs exactly one element, got shape ", shape_);
+  TANDEM_CHECK(defined() && numel() == 1, "item: needs exactly one element, got shape ", shape_);
   return to_vector<double>()[0];
 }
 
