@@ -157,6 +157,7 @@ void Tensor::backward(const BackwardOptions& options) const {
 
 void after_backward(std::function<void()> callback) {
   TANDEM_CHECK(running, "after_backward: no backward pass is running on this thread");
+  TANDEM_CHECK(callback, "after_backward: the callback is an empty function");
   running->add_callback(std::move(callback));
 }
 

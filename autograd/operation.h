@@ -46,8 +46,10 @@ using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>
 class Saved {
  public:
   Saved() = default;
-  Saved(const char* operation, Array array)
-      : operation_(operation), array_(std::move(array)), version_(array_.storage()->version()) {}
+  Saved(const char* operation, Array array) : operation_(operation), array_(std::move(array)) {
+    TANDEM_CHECK(array_.defined(), operation, ": an Array that it needs is undefined");
+    version_ = array_.storage()->version();
+  }
   const Array& get() const;
   bool is_set() const { return array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array

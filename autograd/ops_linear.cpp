@@ -83,8 +83,10 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
                ": needs (..., in) and (out, in)");
   TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias has shape ",
                bias.defined() ? bias.shape() : Shape{}, ", expected (", weight.dim(0), ")");
-  TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()), "linear: needs floating dtypes, got ",
-               x.dtype(), " and ", weight.dtype());
+  const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
+  TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
+               "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ",
+               bias_dtype);
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   // All rows of one product.
   std::int64_t rows = 1;
@@ -99,8 +101,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const Array y = ops::matmul(table, weight.value().transpose(0, 1), bias_value);
   return record("linear", {x, weight, bias}, y.reshape(shape),
                 [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out,
-                 shape_x = x.shape(), bias_dtype = bias.defined() ? bias.dtype() : DType::f32](
-                    const Array& grad_y, Needs needs) -> Gradients {
+                 shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
                   Gradients gradients(3);
                   const Array grad = grad_y.reshape({rows, out});
                   if (needs[0]) gradients[0] = ops::matmul(grad, w).reshape(shape_x);

@@ -4,6 +4,7 @@
 #include <tandem/core/ops_reduce.h>
 #include <tandem/core/profile.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace tandem {
@@ -195,8 +196,11 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 }
 
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim) {
+  const ProfileRange range("chunk");
   TANDEM_CHECK(count > 0, "chunk: needs at least one chunk, got ", count);
   const std::int64_t whole = x.dim(dim);
+  TANDEM_CHECK(whole > 0 || count < std::int64_t{1} << 31, "chunk: ", count, " chunks of dimension ", dim,
+               " of ", x.shape(), " are more than any list holds");
   if (whole == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), dim);
   return split(x, (whole - 1) / count + 1, dim);
 }
@@ -273,7 +277,9 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const ProfileRange range("roll");
   return made_from("roll", x, ops::roll(x.value(), shifts, dims), [shifts, dims](const Array& grad) {
     Dims back;
-    for (const auto shift : shifts) back.push_back(-shift);
+    // Without whole turns: not every number has its negative.
+    const std::int64_t turns = std::max<std::int64_t>(grad.numel(), 1);
+    for (const auto shift : shifts) back.push_back(-(shift % turns));
     return ops::roll(grad, back, dims);
   });
 }

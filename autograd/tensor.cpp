@@ -103,6 +103,7 @@ Tensor Tensor::to(Device device) const {
 
 HookHandle Tensor::on_grad_ready(std::function<void()> hook) const {
   TANDEM_CHECK(is_leaf() && requires_grad(), "on_grad_ready: only a leaf that requires a gradient has one");
+  TANDEM_CHECK(hook, "on_grad_ready: the hook is an empty function");
   auto& hooks = state_->grad_ready_hooks;
   hooks.push_back(std::move(hook));
   return HookHandle([weak = std::weak_ptr(state_), at = std::prev(hooks.end())] {

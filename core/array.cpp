@@ -1,5 +1,5 @@
 #include <tandem/core/array.h>
-#include <tandem/core/backend.h>
+#include <tandem/core/ops_elementwise.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +9,10 @@ namespace tandem {
 
 Array::Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype)
     : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype) {}
+
+void Array::fail_undefined() {
+  detail::fail("an Array here is undefined: it was made without a value, or a result that is not there");
+}
 
 namespace {
 
@@ -110,6 +114,7 @@ void copy_across(const Array& from, const Array& to) {
 }  // namespace
 
 void Array::copy_from(const Array& source) {
+  ops::check_writable(*this, "copy_from");
   const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
   if (source.device() == device()) backend(device()).copy(expanded, *this);
@@ -118,6 +123,7 @@ void Array::copy_from(const Array& source) {
 }
 
 void Array::fill(double value) {
+  TANDEM_CHECK(ops::can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
   if (numel() == 0) return;
   backend(device()).fill(*this, value);
   storage_->written_by("fill");

@@ -42,7 +42,11 @@ class Array {
   std::int64_t numel() const { return shape_.product(); }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
-  Device device() const { return storage_->device(); }
+  Device device() const {
+    if (!storage_) [[unlikely]]
+      fail_undefined();
+    return storage_->device();
+  }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   std::int64_t offset() const { return offset_; }
 
@@ -102,6 +106,8 @@ class Array {
   std::string to_string() const;  // for people: shape, dtype, device and values (core/print.h)
 
  private:
+  [[noreturn]] static void fail_undefined();
+
   std::shared_ptr<Storage> storage_;
   Shape shape_;
   Strides strides_;

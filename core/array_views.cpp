@@ -216,6 +216,7 @@ Array Array::expand(const Shape& wanted) const {
       TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ",
                    wanted);
   }
+  shape.product();  // an Error where that is more than can be counted
   return Array(storage_, shape, strides, offset_, dtype_);
 }
 
@@ -239,6 +240,8 @@ Array Array::squeeze(const Dims& dims) const {
 }
 
 Array Array::unsqueeze(std::int64_t dim) const {
+  TANDEM_CHECK(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: there is no place ", dim,
+               " for a dimension in ", shape_, "; expected ", -rank() - 1, " to ", rank());
   const int d = normalize_dim(dim, rank() + 1);
   Shape shape;
   Strides strides;

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace tandem {
 
@@ -16,11 +17,15 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
+// `text` after the name of the operation that this thread is in (the innermost ProfileRange, core/profile.h), unless the text
+// has it: what many operations share need not know for whom it works.
+std::string with_operation(std::string text);
+
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream text;
   (text << ... << parts);
-  throw Error(text.str());
+  throw Error(with_operation(std::move(text).str()));
 }
 
 }  // namespace detail

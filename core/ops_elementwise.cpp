@@ -65,6 +65,10 @@ BinaryOp on_bools(const BinaryOp& op) {
 
 DType zip_dtype(const BinaryOp& op, const Array& a, const Array& b) {
   const DType dtype = result_dtype(a, b);
+  if (const auto* add = std::get_if<functors::Add>(&op))
+    TANDEM_CHECK(is_floating(dtype) || is_whole(add->alpha), "arithmetic: alpha ", add->alpha, " with ",
+                 a.dtype(), " and ", b.dtype(),
+                 " would lose the fraction; convert one to a floating dtype first");
   const bool divides =
       std::holds_alternative<functors::Div>(op) || std::holds_alternative<functors::Atan2>(op);
   return divides && !is_floating(dtype) ? DType::f32 : dtype;
@@ -80,15 +84,22 @@ void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y
   backend(y.device()).zip(op, a.to(y.dtype()).expand(shape), b.to(y.dtype()).expand(shape), y);
 }
 
-// Writing in place would write some numbers twice where several elements share memory.
+}  // namespace
+
+bool can_hold(DType dtype, double value) {
+  if (is_floating(dtype) || dtype == DType::boolean) return true;
+  const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
+  const double whole = std::trunc(value);
+  return whole < limit && whole >= (dtype == DType::u8 ? 0 : -limit);
+}
+
 void check_writable(const Array& target, const char* operation) {
+  if (target.numel() == 0) return;  // whatever its strides
   for (int i = 0; i < target.rank(); ++i)
     TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation,
                  ": elements of the target of shape ", target.shape(),
                  " share memory (it was expanded); write to a clone()");
 }
-
-}  // namespace
 
 DType result_dtype(const Array& a, const Array& b) {
   if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());

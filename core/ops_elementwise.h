@@ -11,6 +11,11 @@ namespace tandem::ops {
 DType result_dtype(const Array& a, const Array& b);
 DType result_dtype(const Array& a, Number b);
 
+// Whether `value`, without its fraction, is a number of `dtype`.
+bool can_hold(DType dtype, double value);
+// Error where elements of the target share memory (it was expanded), so that writing to it would write some twice.
+void check_writable(const Array& target, const char* operation);
+
 // Integers become f32 first where `op` does not keep them.
 Array map(const UnaryOp& op, const Array& x);
 Array map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y);

@@ -1,5 +1,6 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/ops_create.h>
+#include <tandem/core/ops_elementwise.h>
 #include <tandem/core/ops_index.h>
 
 #include <algorithm>
@@ -223,20 +224,11 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
   scatter_into(y, d, along(list, d, shape), from, true, of);
 }
 
-namespace {
-
-bool can_hold(DType dtype, double value) {
-  if (is_floating(dtype) || dtype == DType::boolean) return true;
-  const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
-  return value == std::trunc(value) && value < limit && value >= (dtype == DType::u8 ? 0 : -limit);
-}
-
-}  // namespace
-
 Array masked_fill(const Array& x, const Array& mask, double value) {
   TANDEM_CHECK(mask.dtype() == DType::boolean, "masked_fill: mask must be bool, got ", mask.dtype());
   TANDEM_CHECK(mask.device() == x.device(), "masked_fill: mask is on ", mask.device(), ", x on ", x.device());
-  TANDEM_CHECK(can_hold(x.dtype(), value), "masked_fill: ", value, " is no ", x.dtype());
+  TANDEM_CHECK(can_hold(x.dtype(), value) && (is_floating(x.dtype()) || value == std::trunc(value)),
+               "masked_fill: ", value, " is no ", x.dtype());
   const Shape shape = broadcast_shape(x.shape(), mask.shape(), "masked_fill");
   Array y = x.shape() == shape ? empty_like(x) : Array::empty(shape, x.dtype(), x.device());
   if (y.numel() > 0)
@@ -279,8 +271,10 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   if (num_classes < 0) {
     TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(),
                  " says how many classes there are");
-    num_classes = 1;
-    for (const auto i : wanted.to_vector<std::int64_t>()) num_classes = std::max(num_classes, i + 1);
+    std::int64_t largest = 0;
+    for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
+    TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);
+    num_classes = largest + 1;
   }
   Shape shape = index.shape();
   shape.push_back(num_classes);

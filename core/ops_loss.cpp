@@ -74,7 +74,7 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
                          weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
   if (bad_row >= 0)
     fail(IndexFault{how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
-                    bad_row, static_cast<std::int64_t>(wanted.reshape({-1}).select(0, bad_row).item()),
+                    bad_row, wanted.reshape({-1}).select(0, bad_row).to_vector<std::int64_t>()[0],
                     x.dim(dim)});
   if (!is_reduced) out.loss = row_order.restore(out.loss);
   return out;

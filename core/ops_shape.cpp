@@ -60,7 +60,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
       if (x.rank() == expected.rank()) expected[d] = x.shape()[d];
       TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ",
                    first->shape(), "; all sizes but that of dimension ", d, " must be equal");
-      shape[d] += x.shape()[d];
+      shape[d] = sum_of_sizes(shape[d], x.shape()[d], "cat");
     }
     ++number;
   }
@@ -172,6 +172,7 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y,
 }  // namespace
 
 Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
+  TANDEM_CHECK(can_hold(x.dtype(), value), "pad: ", value, " is no ", x.dtype());
   const auto sides = sides_of(x.shape(), padding, mode);
   const Shape shape = padded_shape(x.shape(), sides);
   const bool is_image = x.is_channels_last() && !x.is_contiguous();

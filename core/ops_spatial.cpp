@@ -20,7 +20,7 @@ void check_window(const Window& w, const char* operation) {
   };
   TANDEM_CHECK(within(w.kernel, 1) && within(w.stride, 1) && within(w.dilation, 1) && within(w.padding, 0),
                operation, ": kernel ", w.kernel, ", stride ", w.stride, " and dilation ", w.dilation,
-               " must be positive and padding ", w.padding, " not negative");
+               " must be positive, padding ", w.padding, " not negative, and none above ", most);
 }
 
 std::int64_t reach(std::int64_t kernel, std::int64_t dilation) { return dilation * (kernel - 1) + 1; }
@@ -42,7 +42,9 @@ void check_kernel_fits(const Array& x, const Window& w, const char* operation) {
 void check_weight(const Array& x, const Array& weight, const std::optional<Array>& bias,
                   std::int64_t out_channels, const Window& window, const char* operation, const char* shape) {
   TANDEM_CHECK(weight.rank() == 4, operation, ": weight must be (", shape, "), got ", weight.shape());
-  TANDEM_CHECK(is_floating(weight.dtype()), operation, ": weight must be floating, got ", weight.dtype());
+  TANDEM_CHECK(is_floating(weight.dtype()) && (!bias || is_floating(bias->dtype())), operation,
+               ": weight and bias must be floating, got ", weight.dtype(), " and ",
+               bias ? bias->dtype() : weight.dtype());
   TANDEM_CHECK(window.kernel == Extent(weight.dim(2), weight.dim(3)), operation, ": kernel ", window.kernel,
                " is not that of weight ", weight.shape());
   TANDEM_CHECK(!bias || bias->shape() == Shape{out_channels}, operation, ": bias must have shape (",
@@ -161,6 +163,8 @@ Pooling adaptive_pooling_of(const Array& x, Extent outputs, const char* operatio
   TANDEM_CHECK(x.dim(2) > 0 && x.dim(3) > 0, operation, ": input ", x.shape(), " has no pixels");
   const auto axis = [&](std::int64_t size, std::int64_t wanted) {
     constexpr std::int64_t most = std::int64_t{1} << 30;
+    TANDEM_CHECK(wanted >= -1, operation, ": output size ", outputs,
+                 " must not be negative; keep_size (-1) keeps the input's");
     TANDEM_CHECK(wanted <= most && size <= most, operation, ": input ", x.shape(), " to ", outputs,
                  " is more than any memory holds");
     PoolAxis a{size, wanted < 0 ? size : wanted};

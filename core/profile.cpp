@@ -25,6 +25,14 @@
 namespace tandem {
 
 std::atomic<bool> detail::ranges_are_wanted{TANDEM_HAS_NVTX != 0};
+constinit thread_local const char* detail::current_range = nullptr;
+
+std::string detail::with_operation(std::string text) {
+  if (!current_range || text.find(current_range) != std::string::npos) return text;
+  if (std::string_view(current_range).find(' ') != std::string_view::npos)
+    return text;  // a phase: "load batch"
+  return current_range + (": " + std::move(text));
+}
 
 std::int64_t detail::profile_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -4,19 +4,23 @@
 //     const ProfileRange range("conv2d");  // from here to the end of the scope
 //
 // Every thread has a lane, ranges lie one in another as the scopes do, and times are the host's steady clock: the traces of
-// several processes of one host share it. In builds with CUDA each range is an NVTX range, too, for NVIDIA's tools.
+// several processes of one host share it. In builds with CUDA each range is an NVTX range, too, for NVIDIA's tools. An Error
+// (core/check.h) that is thrown in a range names it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tandem {
 
 namespace detail {
 // Somebody wants to know of ranges. Always so in builds with CUDA, where NVTX finds out for itself.
 extern std::atomic<bool> ranges_are_wanted;
+// The name of the innermost range of this thread; null outside of all.
+extern constinit thread_local const char* current_range;
 }  // namespace detail
 
 // One trace of this process at a time. Any thread.
@@ -41,10 +45,12 @@ class Profile {
 class ProfileRange {
  public:
   // The trace shows `name` and `suffix` together. Both are literals, or from lasting_name().
-  explicit ProfileRange(const char* name, const char* suffix = "") {
+  explicit ProfileRange(const char* name, const char* suffix = "")
+      : outer_(std::exchange(detail::current_range, name)) {
     if (detail::ranges_are_wanted.load(std::memory_order_relaxed)) begin(name, suffix);
   }
   ~ProfileRange() {
+    detail::current_range = outer_;
     if (name_) end();
   }
   ProfileRange(const ProfileRange&) = delete;
@@ -58,6 +64,7 @@ class ProfileRange {
   void begin(const char* name, const char* suffix);
   void end();
 
+  const char* const outer_;
   const char* name_ = nullptr;  // null: nobody wants to know
   const char* suffix_ = nullptr;
   std::int64_t begin_ = 0;  // nanoseconds; 0: no trace was being written

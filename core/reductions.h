@@ -2,8 +2,8 @@
 //
 // A state takes in one number with add(), what another state has kept with merge(), and gives double (i64 for integers) with
 // result(count), of which the dtype of the output is made. An operation is a struct that names its state and holds its
-// parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of: see ops::reduce_grad's callers for what y and
-// grad are where they are not the result and its gradient.
+// parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of: see
+// ops::reduce_grad's callers for what y and grad are where they are not the result and its gradient.
 // To add one: write a state and a struct, name the struct in Reduction, give it a block in core/cpu/reduce_blocks.h, a line in
 // autograd/ops_reduce.h and a row in the table of tests.
 #pragma once
@@ -23,6 +23,20 @@ namespace tandem {
 template <class T>
 using wide_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
+// Integers wrap around.
+template <class C>
+TANDEM_HOST_DEVICE C wrapping_sum(C a, C b) {
+  if constexpr (std::is_integral_v<C>)
+    return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  else return a + b;
+}
+template <class C>
+TANDEM_HOST_DEVICE C wrapping_product(C a, C b) {
+  if constexpr (std::is_integral_v<C>)
+    return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  else return a * b;
+}
+
 template <class C>
 TANDEM_HOST_DEVICE bool is_nan(C x) {
   return x != x;
@@ -39,8 +53,10 @@ template <class T>
 struct Sum {
   using Number = wide_t<T>;
   Number total = 0;
-  TANDEM_HOST_DEVICE void add(T value, std::int64_t) { total += static_cast<compute_t<T>>(value); }
-  TANDEM_HOST_DEVICE void merge(const Sum& other) { total += other.total; }
+  TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
+    total = wrapping_sum(total, static_cast<Number>(static_cast<compute_t<T>>(value)));
+  }
+  TANDEM_HOST_DEVICE void merge(const Sum& other) { total = wrapping_sum(total, other.total); }
 };
 
 template <class T>
@@ -49,13 +65,13 @@ struct Product {
   std::int64_t zeros = 0;
   TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
     const auto v = static_cast<wide_t<T>>(static_cast<compute_t<T>>(value));
-    total *= v;
+    total = wrapping_product(total, v);
     if (v == 0) ++zeros;
-    else of_others *= v;
+    else of_others = wrapping_product(of_others, v);
   }
   TANDEM_HOST_DEVICE void merge(const Product& other) {
-    total *= other.total;
-    of_others *= other.of_others;
+    total = wrapping_product(total, other.total);
+    of_others = wrapping_product(of_others, other.of_others);
     zeros += other.zeros;
   }
 };

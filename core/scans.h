@@ -12,9 +12,7 @@ struct Sum {
   }
   template <class T>
   TANDEM_HOST_DEVICE T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-    else return a + b;
+    return wrapping_sum(a, b);
   }
 };
 
@@ -25,9 +23,7 @@ struct Product {
   }
   template <class T>
   TANDEM_HOST_DEVICE T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    else return a * b;
+    return wrapping_product(a, b);
   }
 };
 

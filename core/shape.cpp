@@ -25,8 +25,8 @@ Strides contiguous_strides(const Shape& shape) {
 
 Strides channels_last_strides(const Shape& shape) {
   TANDEM_CHECK(shape.rank() == 4, "channels last needs shape (N, C, H, W), got ", shape);
-  const auto c = shape[1], h = shape[2], w = shape[3];
-  return {h * w * c, 1, w * c, c};
+  const Strides strides = contiguous_strides({shape[0], shape[2], shape[3], shape[1]});
+  return {strides[0], strides[3], strides[1], strides[2]};
 }
 
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation) {
@@ -34,15 +34,17 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation) {
   for (int i = 1; i <= result.rank(); ++i) {
     const std::int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
     const std::int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
-    TANDEM_CHECK(x == y || x == 1 || y == 1, operation, ": shapes ", a, " and ", b, " do not broadcast");
+    TANDEM_CHECK(x == y || x == 1 || y == 1, operation, ": shapes ", a, " and ", b,
+                 " do not broadcast: from the last dimension on, sizes must be equal or 1");
     result[result.rank() - i] = x == 1 ? y : x;
   }
   return result;
 }
 
 int normalize_dim(std::int64_t dim, int rank) {
+  TANDEM_CHECK(rank > 0, "dimension ", dim, " is out of range: a scalar has no dimensions");
   TANDEM_CHECK(-rank <= dim && dim < rank, "dimension ", dim, " is out of range for an array of ", rank,
-               " dimensions");
+               " dimensions; it must be from ", -rank, " to ", rank - 1);
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 

@@ -58,7 +58,9 @@ Batch Subset::gather(const Array& indices) const {
 
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator) {
-  for (const auto size : sizes) TANDEM_CHECK(size >= 0, "random_split: a part can't have ", size, " samples");
+  for (const auto size : sizes)
+    TANDEM_CHECK(size >= 0 && size <= dataset.size(), "random_split: a part can't have ", size,
+                 " samples of a data set that has ", dataset.size());
   const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   TANDEM_CHECK(sum == dataset.size(), "random_split: the parts have ", sum, " samples, the data set has ",
                dataset.size());
@@ -92,6 +94,7 @@ ConcatDataset::ConcatDataset(std::vector<const Dataset*> datasets) : datasets_(s
   TANDEM_CHECK(!datasets_.empty(), "ConcatDataset: needs at least one data set");
   std::int64_t end = 0;
   for (const Dataset* dataset : datasets_) {
+    TANDEM_CHECK(dataset, "ConcatDataset: a data set is null");
     TANDEM_CHECK(dataset->device().is_cpu(), "ConcatDataset: data sets must be on the cpu, one is on ",
                  dataset->device());
     ends_.push_back(end += dataset->size());

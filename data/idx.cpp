@@ -171,7 +171,8 @@ Array read_idx(const std::filesystem::path& path) {
 }
 
 void write_idx(const std::filesystem::path& path, const Array& array) {
-  TANDEM_CHECK(array.is_contiguous(), "IDX file ", path.string(), ": the array must be row-major");
+  TANDEM_CHECK(array.is_contiguous() && array.dtype() == DType::u8, "IDX file ", path.string(),
+               ": the array must be row-major u8, got ", array.shape(), ' ', array.dtype());
   const auto* numbers = array.data<std::uint8_t>();
   std::vector<unsigned char> header = {0, 0, unsigned_byte, static_cast<unsigned char>(array.rank())};
   for (const auto size : array.shape()) {

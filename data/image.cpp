@@ -21,6 +21,7 @@
 namespace tandem::data {
 
 Array read_image(const std::filesystem::path& path) {
+  TANDEM_CHECK(!std::filesystem::is_directory(path), "the image ", path.string(), " is a folder");
   std::ifstream file(path, std::ios::binary);
   TANDEM_CHECK(file, "cannot open the image ", path.string());
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
@@ -32,7 +33,8 @@ Array read_image(const std::filesystem::path& path) {
       stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()), static_cast<int>(bytes.size()),
                             &width, &height, &channels, 3),
       stbi_image_free);
-  TANDEM_CHECK(pixels, "the image ", path.string(), " cannot be decoded: ", stbi_failure_reason());
+  TANDEM_CHECK(pixels, "the image ", path.string(), " cannot be decoded (", stbi_failure_reason(),
+               "): it is damaged, or of a kind that can't be read; replace or remove it");
   const std::span<const std::uint8_t> values(pixels.get(), static_cast<std::size_t>(width) * height * 3);
   return Array::from(values, {height, width, 3}).permute({2, 0, 1});
 }

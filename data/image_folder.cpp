@@ -41,10 +41,14 @@ ImageFolder::ImageFolder(const fs::path& folder) {
   }
 }
 
-Sample ImageFolder::sample(std::int64_t index) const {
+const ImageFolder::File& ImageFolder::at(std::int64_t index) const {
   TANDEM_CHECK(index >= 0 && index < size(), "ImageFolder: sample ", index, " was asked for, there are ",
                size());
-  const File& file = files_[static_cast<std::size_t>(index)];
+  return files_[static_cast<std::size_t>(index)];
+}
+
+Sample ImageFolder::sample(std::int64_t index) const {
+  const File& file = at(index);
   return {read_image(file.path), Array::from(std::vector<std::int64_t>{file.label}, {})};
 }
 

@@ -21,13 +21,14 @@ class ImageFolder : public SampleDataset {
   Sample sample(std::int64_t index) const override;
 
   const std::vector<std::string>& classes() const { return classes_; }
-  const std::filesystem::path& file(std::int64_t index) const { return files_.at(index).path; }
+  const std::filesystem::path& file(std::int64_t index) const { return at(index).path; }
 
  private:
   struct File {
     std::filesystem::path path;
     std::int64_t label;
   };
+  const File& at(std::int64_t index) const;
   std::vector<std::string> classes_;
   std::vector<File> files_;
 };

@@ -221,6 +221,7 @@ std::int64_t Loader::samples() const {
 Loader::Iterator Loader::begin() {
   default_generator().next_u64();
   auto indices = sampler_.indices();
+  TANDEM_CHECK(skip_ >= 0, "Loader: can't skip ", skip_, " batches");
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
   indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size,
                                                             static_cast<std::int64_t>(indices.size())));

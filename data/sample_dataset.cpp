@@ -63,7 +63,10 @@ std::int64_t SampleRandom::below(std::int64_t n) {
 }
 
 Transformed::Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed)
-    : dataset_(dataset), transforms_(std::move(transforms)), seed_(seed) {}
+    : dataset_(dataset), transforms_(std::move(transforms)), seed_(seed) {
+  for (const Transform& transform : transforms_)
+    TANDEM_CHECK(transform, "Transformed: a transform is an empty function");
+}
 
 Sample Transformed::sample(std::int64_t index) const {
   SampleRandom random(seed_, epoch_, index);

@@ -161,6 +161,8 @@ Transform normalize(std::vector<float> mean, std::vector<float> std) {
 }
 
 Transform random_horizontal_flip(double probability) {
+  TANDEM_CHECK(probability >= 0 && probability <= 1,
+               "random_horizontal_flip: the probability must be from 0 to 1, got ", probability);
   return [probability](Sample sample, SampleRandom& random) {
     check_image("random_horizontal_flip", sample.input);
     if (!random.chance(probability)) return sample;
@@ -171,8 +173,9 @@ Transform random_horizontal_flip(double probability) {
 }
 
 Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padding, double mask_fill) {
-  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0, "random_crop: ", height, " x ", width,
-               " with padding ", padding, " can't be cut");
+  constexpr std::int64_t most_padding = std::int64_t{1} << 30;
+  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0 && padding <= most_padding, "random_crop: ", height,
+               " x ", width, " with padding ", padding, " can't be cut");
   return [=](Sample sample, SampleRandom& random) {
     check_image("random_crop", sample.input);
     const bool mask = is_mask(sample.target, sample.input);

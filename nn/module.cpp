@@ -104,6 +104,7 @@ Module& Module::submodule(std::string_view path) {
 }
 
 void Module::apply(const std::function<void(Module&)>& f) {
+  TANDEM_CHECK(f, "apply: ", class_name(), " was given an empty function");
   for (const auto& [name, child] : children_) child->apply(f);
   f(*this);
 }
@@ -150,6 +151,7 @@ void Module::to(DType dtype) {
 // --- Hooks ---
 
 HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) {
+  TANDEM_CHECK(hook, "on_forward: ", class_name(), " was given an empty function");
   if (!hooks_) hooks_ = std::make_shared<Hooks>();
   hooks_->push_back(std::move(hook));
   return HookHandle([weak = std::weak_ptr(hooks_), at = std::prev(hooks_->end())] {

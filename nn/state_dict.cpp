@@ -71,7 +71,10 @@ std::string guess(const Names& missing, const Names& unexpected) {
 
 StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool strict) {
   std::map<std::string, const Array*> given;
-  for (const auto& [name, array] : state) given[name] = &array;
+  for (const auto& [name, array] : state) {
+    TANDEM_CHECK(array.defined(), "load_state_dict: ", name, " is an undefined Array");
+    TANDEM_CHECK(given.emplace(name, &array).second, "load_state_dict: ", name, " is given twice");
+  }
   auto mine = state_dict();
   StateMismatch mismatch;
   Names other_shapes;

@@ -79,7 +79,11 @@ void LrScheduler::load_state_dict(const std::vector<NamedArray>& state) {
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
     : optimizer_(optimizer), options_(std::move(options)) {
-  TANDEM_CHECK(options_.factor < 1, "ReduceLROnPlateau: factor must be below 1, got ", options_.factor);
+  TANDEM_CHECK(options_.factor >= 0 && options_.factor < 1,
+               "ReduceLROnPlateau: factor must be at least 0 and below 1, got ", options_.factor);
+  TANDEM_CHECK(options_.patience >= 0 && options_.cooldown >= 0,
+               "ReduceLROnPlateau: patience and cooldown must not be negative, got ", options_.patience,
+               " and ", options_.cooldown);
   const auto groups = static_cast<std::size_t>(optimizer.group_count());
   if (options_.min_lr.size() == 1) options_.min_lr.resize(groups, options_.min_lr[0]);
   TANDEM_CHECK(options_.min_lr.size() == groups, "ReduceLROnPlateau: ", options_.min_lr.size(),

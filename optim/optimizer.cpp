@@ -30,10 +30,15 @@ struct Optimizer::Needs {
 
 Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups)
     : step_name_(step_name) {
+  TANDEM_CHECK(!groups.empty(), name(), ": needs at least one group of parameters");
   std::set<const autograd::TensorState*> seen;
   for (const auto& parameters : groups) {
     TANDEM_CHECK(!parameters.empty(), name(), ": a group without parameters");
     for (const auto& [name, tensor] : parameters) {
+      TANDEM_CHECK(tensor.defined() && tensor.is_leaf(), this->name(), ": parameter ", name,
+                   tensor.defined()
+                       ? " is the result of an operation, not a leaf: only leaves can be optimised"
+                       : " is undefined");
       TANDEM_CHECK(tensor.dtype() == DType::f32, this->name(), ": parameter ", name, " is ", tensor.dtype(),
                    ", must be f32");
       TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name,
@@ -116,6 +121,9 @@ void Optimizer::step() {
       TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ",
                    group.device, " when the optimizer was made, and is on ", value.device(),
                    " now: move the model before making the optimizer");
+      TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ",
+                   e.parameter.name, " was row-major f32 when the optimizer was made, and is ", value.dtype(),
+                   " with strides ", value.strides(), " now: convert the model before making the optimizer");
       UpdateSegment segment{static_cast<float*>(value.raw()),
                             static_cast<const float*>(gradients.back().raw()),
                             {},
@@ -160,8 +168,14 @@ std::vector<Tensor> Optimizer::parameters() const {
 
 std::vector<std::string> Optimizer::parameter_names(int group) const {
   std::vector<std::string> names;
-  for (const Entry& e : groups_.at(group).entries) names.push_back(e.parameter.name);
+  for (const Entry& e : groups_[checked_group(group)].entries) names.push_back(e.parameter.name);
   return names;
+}
+
+std::size_t Optimizer::checked_group(int group) const {
+  TANDEM_CHECK(group >= 0 && group < group_count(), name(), ": there is no parameter group ", group,
+               ", it has ", group_count());
+  return static_cast<std::size_t>(group);
 }
 
 void Optimizer::set_lr(double lr) {

@@ -72,6 +72,7 @@ class Optimizer {
   void options_changed(int group);
   // What the numbers of the state are before the first update.
   virtual double initial_state(int) const { return 0; }
+  std::size_t checked_group(int group) const;  // `group`; Error when there is no such one
 
  private:
   struct Entry {
@@ -103,11 +104,11 @@ class Optimizer {
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
-  const Options& options(int group = 0) const { return options_.at(group); }
+  const Options& options(int group = 0) const { return options_[checked_group(group)]; }
   using Optimizer::set_lr;
   double lr(int group = 0) const final { return options(group).lr; }
   void set_lr(double lr, int group) final {
-    options_.at(group).lr = lr;
+    options_[checked_group(group)].lr = lr;
     options_changed(group);
   }
 
@@ -117,8 +118,8 @@ class OptimizerOf : public Optimizer {
     else detail::fail(name(), " has no momentum");
   }
   void set_momentum(double momentum, int group) final {
-    if constexpr (has_momentum) options_.at(group).momentum = momentum;
-    else if constexpr (has_betas) options_.at(group).betas[0] = momentum;
+    if constexpr (has_momentum) options_[checked_group(group)].momentum = momentum;
+    else if constexpr (has_betas) options_[checked_group(group)].betas[0] = momentum;
     else detail::fail(name(), " has no momentum that could be set to ", momentum);
     options_changed(group);
   }
@@ -143,7 +144,7 @@ class OptimizerOf : public Optimizer {
       TANDEM_CHECK(is_known, name(), " has no option ", key);
     }
     changed.check(name().c_str());
-    options_.at(group) = changed;
+    options_[checked_group(group)] = changed;
     options_changed(group);
   }
 

@@ -25,6 +25,8 @@ double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / s
 double StepLR::operator()(double base, std::int64_t step) const {
   return base * std::pow(gamma, static_cast<double>(step / step_size));
 }
+void LambdaLR::check() const { TANDEM_CHECK(factor, "LambdaLR: factor is an empty function"); }
+
 void StepLR::check() const { check_positive("StepLR", "step_size", step_size); }
 
 double MultiStepLR::operator()(double base, std::int64_t step) const {
@@ -42,10 +44,10 @@ double CosineAnnealingLR::operator()(double base, std::int64_t step) const {
 void CosineAnnealingLR::check() const { check_positive("CosineAnnealingLR", "T_max", T_max); }
 
 double CosineAnnealingWarmRestarts::operator()(double base, std::int64_t step) const {
-  std::int64_t length = T_0;
   if (T_mult == 1) step %= T_0;
-  for (; step >= length; length *= T_mult) step -= length;
-  return along_cosine(base, eta_min, ratio(step, length));
+  auto now = static_cast<double>(step), length = static_cast<double>(T_0);  // which can't overflow
+  for (; now >= length; length *= static_cast<double>(T_mult)) now -= length;
+  return along_cosine(base, eta_min, now / length);
 }
 void CosineAnnealingWarmRestarts::check() const {
   check_positive("CosineAnnealingWarmRestarts", "T_0", T_0);
@@ -123,6 +125,8 @@ void SequentialLR::check() const {
                static_cast<std::int64_t>(schedules.size()) - 1, " milestones, got ", milestones.size());
   TANDEM_CHECK(std::is_sorted(milestones.begin(), milestones.end()),
                "SequentialLR: milestones must increase");
+  TANDEM_CHECK(milestones.empty() || milestones[0] >= 0,
+               "SequentialLR: milestones must not be negative, got ", milestones[0]);
 }
 
 double ChainedScheduler::operator()(double base, std::int64_t step) const {

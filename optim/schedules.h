@@ -78,6 +78,7 @@ struct ConstantLR {
 struct LambdaLR {
   std::function<double(std::int64_t step)> factor;
   double operator()(double base, std::int64_t step) const { return base * factor(step); }
+  void check() const;
 };
 
 enum class Anneal { cos, linear };

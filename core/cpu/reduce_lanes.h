@@ -30,7 +30,8 @@ vec<Lane, L> same(Lane value) {
 // together.
 template <class T>
 struct SumLanes {
-  using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, compute_t<T>>;
+  // Of integers, which wrap around, the same bits as of signed ones.
+  using Total = std::conditional_t<std::is_integral_v<T>, std::uint64_t, compute_t<T>>;
   using Load = Total;
   static Total start() { return 0; }
   template <int L, class V>

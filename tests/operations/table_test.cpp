@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -269,8 +271,12 @@ class Fuzzer {
 TEST_P(Operation, ComputesAnythingOrSaysWhyNot) {
   if (!row().is_fuzzed) return;
   const auto all = cases();
-  const int rounds = device.is_cpu() ? 60 : 12;
-  for (int seed = 0; seed < rounds; ++seed) {
+  // TANDEM_FUZZ=1000:500 tries the 500 seeds from 1000 on.
+  int first = 0, rounds = device.is_cpu() ? 60 : 12;
+  if (const char* seeds = std::getenv("TANDEM_FUZZ")) {
+    ASSERT_EQ(std::sscanf(seeds, "%d:%d", &first, &rounds), 2) << "TANDEM_FUZZ is FIRST:COUNT, got " << seeds;
+  }
+  for (int seed = first; seed < first + rounds; ++seed) {
     Fuzzer fuzzer(seed);
     const Case& c = all[fuzzer.below(static_cast<int>(all.size()))];
     std::vector<Array> dense, views;

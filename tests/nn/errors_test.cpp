@@ -1,0 +1,40 @@
+// What modules refuse beside what operations do.
+#include <tandem/core/ops.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/pooling.h>
+#include <tandem/nn/softmax.h>
+
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+
+namespace tandem::nn {
+namespace {
+
+TEST(ModuleErrors, FunctionsThatAreNone) {
+  Linear layer(2, 2);
+  EXPECT_ERROR(layer.apply({}), "apply", "Linear", "empty function");
+  EXPECT_ERROR(layer.on_forward({}), "on_forward", "Linear", "empty function");
+  EXPECT_ERROR(layer.weight.on_grad_ready({}), "on_grad_ready", "empty function");
+}
+
+TEST(ModuleErrors, StatesThatAreNone) {
+  Linear layer(2, 2);
+  EXPECT_ERROR(layer.load_state_dict({{"weight", Array()}, {"bias", zeros({2})}}), "weight", "undefined");
+  EXPECT_ERROR(layer.load_state_dict({{"bias", zeros({2})}, {"bias", zeros({2})}}), "bias", "twice");
+}
+
+TEST(ModuleErrors, NameTheOperationAndBothShapes) {
+  EXPECT_ERROR(Linear(3, 4)(Tensor(zeros({2, 5}))), "linear", "(2, 5)", "(4, 3)");
+  EXPECT_ERROR(Linear(3, 4)(Tensor()), "linear", "undefined");
+  EXPECT_ERROR(Conv2d(3, 4, {.kernel_size = 3})(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)",
+               "(4, 3, 3, 3)");
+  EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2",
+               "keep_size");
+  EXPECT_ERROR(Softmax(5)(Tensor(zeros({2}))), "softmax", "dimension 5");
+}
+
+}  // namespace
+}  // namespace tandem::nn

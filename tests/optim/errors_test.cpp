@@ -1,0 +1,68 @@
+// What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by now.
+#include <tandem/autograd/ops_elementwise.h>
+#include <tandem/core/ops.h>
+#include <tandem/optim/adagrad.h>
+#include <tandem/optim/lr_scheduler.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "support/temporary_folder.h"
+
+namespace tandem::optim {
+namespace {
+
+Tensor parameter() { return Tensor(ones({2, 3}), true); }
+
+TEST(OptimizerErrors, ParametersThatAreNone) {
+  EXPECT_ERROR(SGD(std::vector<SgdGroup>{}), "SGD", "at least one group");
+  EXPECT_ERROR(SGD({{"a", Tensor()}}, {}), "SGD", "parameter a", "undefined");
+  EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "not a leaf");
+}
+
+TEST(OptimizerErrors, GroupsThatAreNotThere) {
+  SGD optimizer({{"a", parameter()}}, {});
+  EXPECT_ERROR(optimizer.lr(1), "SGD", "no parameter group 1", "has 1");
+  EXPECT_ERROR(optimizer.options(-1), "SGD", "-1");
+  EXPECT_ERROR(optimizer.set_lr(0.1, 5), "SGD", "5");
+  EXPECT_ERROR(optimizer.group_options(3), "SGD", "3");
+  EXPECT_ERROR(optimizer.parameter_names(3), "SGD", "3");
+}
+
+TEST(OptimizerErrors, ParametersThatHaveChanged) {
+  Tensor a = parameter(), b = parameter();
+  SGD first({{"a", a}}, {}), second({{"b", b}}, {});
+  a.move_to(DType::f64);
+  a.set_grad(ones({2, 3}, DType::f64));
+  EXPECT_ERROR(first.step(), "SGD", "parameter a", "f64", "before making the optimizer");
+  b.set_value(ones({3, 2}).transpose(0, 1));
+  b.set_grad(ones({2, 3}));
+  EXPECT_ERROR(second.step(), "SGD", "parameter b", "(1, 2)");
+}
+
+TEST(ScheduleErrors, Nonsense) {
+  SGD optimizer({{"a", parameter()}}, {});
+  EXPECT_ERROR(LrScheduler(optimizer, LambdaLR{}), "LambdaLR", "empty function");
+  EXPECT_ERROR(LrScheduler(optimizer, SequentialLR{{ConstantLR{}, ConstantLR{}}, {-3}}), "SequentialLR",
+               "-3");
+  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.factor = -1}), "factor", "-1");
+  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.patience = -1}), "patience", "-1");
+  LrScheduler schedule(optimizer, ConstantLR{});
+  auto state = schedule.state_dict();
+  state[0].array = Array();
+  EXPECT_ERROR(schedule.load_state_dict(state), "undefined");
+}
+
+// The length of a cycle outgrows 64 bits, the search for it ends all the same.
+TEST(ScheduleErrors, WarmRestartsOfAnyLength) {
+  SGD optimizer({{"a", parameter()}}, {.lr = 1});
+  LrScheduler schedule(optimizer, CosineAnnealingWarmRestarts{.T_0 = 5, .T_mult = 1 << 30});
+  schedule.set_step(std::numeric_limits<std::int64_t>::max());
+  EXPECT_GE(optimizer.lr(), 0);
+  EXPECT_LE(optimizer.lr(), 1);
+}
+
+}  // namespace
+}  // namespace tandem::optim
