@@ -25,6 +25,7 @@ struct Pending {
   std::array<char, 248> mine{}, theirs{};  // signatures of operations
 };
 
+// Bytes on their way, which MPI reads or writes until the request is done.
 struct Message {
   MPI_Request request = MPI_REQUEST_NULL;
   std::unique_ptr<char[]> bytes;
