@@ -114,10 +114,10 @@ class LauncherTest : public ::testing::Test {
     EXPECT_TRUE(eventually([&] {
       result.clear();
       for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+        if (!entry.path().filename().string().starts_with("pid")) continue;
         const auto text = read_bytes(entry.path());
         const bool is_complete = !text.empty() && text.back() == '\n';
-        if (entry.path().filename().string().starts_with("pid") && is_complete)
-          result.push_back(std::stoi(text));
+        if (is_complete) result.push_back(std::stoi(text));
       }
       return result.size() == count;
     }));
