@@ -102,20 +102,25 @@ struct AttentionMask {
   Array added = {};  // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
   bool is_causal = false;  // query i sees keys 0 .. i only
 };
+// softmax(query key^T * scale + mask) value.
 struct AttentionInputs {
   Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
   AttentionMask mask;
   double scale;
 };
+// Those of the inputs, in their shapes.
 struct AttentionGradients {
   Array query, key, value;
 };
 
+// Grouped by what they do, in the order in which core/cpu/cpu_backend.h and core/cuda/cuda_backend.h name their files.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Memory, aligned for every vector, from a cache: a block given back serves the next request of its size class.
+  // --- Memory: where numbers lie, and the way to the host and back ---
+
+  // Aligned for every vector, from a cache: a block given back serves the next request of its size class.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) = 0;
   virtual MemoryStats memory_stats() const = 0;
@@ -126,7 +131,9 @@ class Backend {
   // Waits for all work that this thread started. Error when some of it failed.
   virtual void synchronize() = 0;
 
-  // Element by element; any strides. copy converts dtypes.
+  // --- Elements: each number of the output from those at its place ---
+
+  // Any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
   // y = the parts, one after the other along `dim`: a copy of each, or something faster.
   virtual void cat(std::span<const Array> parts, int dim, const Array& y);
@@ -141,6 +148,9 @@ class Backend {
   virtual void compare(const CompareOp& op, const Array& x, double number, const Array& y) = 0;
   // y = condition ? a : b, of any dtype; condition is bool; everything already broadcast to y's shape.
   virtual void where(const Array& condition, const Array& a, const Array& b, const Array& y) = 0;
+
+  // --- Dimensions: many numbers become one (reduce, search), or are seen in order (scan, sort) ---
+
   // y has size 1 in the dimensions that are reduced; any dtype.
   virtual void reduce(const Reduction& op, const Array& x, const Array& y) = 0;
   // grad_x = op.derivative(x, y, grad_y), y and grad_y broadcast to x's shape, all of one dtype.
@@ -156,9 +166,13 @@ class Backend {
   virtual void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
                     const Array& indices) = 0;
 
+  // --- Matrices: products, alone or in batches ---
+
   // y (M, N) = a (M, K) b (K, N) [+ bias (N)], or the same for a batch: y (B, M, N), a (B, M, K), b (B, K, N). Nothing is
   // empty; any strides of a and b (0: one matrix for all); y's matrices are row-major; bias is f32 where y is 16-bit.
   virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
+
+  // --- Attention: in two steps that hold all weights, or in one that does not ---
 
   // weights (..., L, S) = softmax of scores * scale + mask over S; dense, perhaps the same memory. A row that the mask leaves
   // nothing of is 0.
@@ -177,6 +191,8 @@ class Backend {
   // After a call of the above.
   virtual void attention_grad(const AttentionInputs&, const Array& /*y*/, const Array& /*log_sum*/,
                               const Array& /*grad_y*/, const AttentionGradients&) {}
+
+  // --- Images: convolutions, pooling, resizing, and their gradients ---
 
   // x (N, C, H, W), weight (O, C / groups, KH, KW) row-major, bias (O), y (N, O, OH, OW). weight and bias may be f32 while x and y
   // are 16-bit: they are converted as they are packed.
@@ -198,6 +214,8 @@ class Backend {
   // x (N, C, H, W) in another height and width; nearest also takes u8.
   virtual void resize(const Array& x, const Resize& how, const Array& y) = 0;
   virtual void resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) = 0;
+
+  // --- Normalisation: over a batch, or sample by sample ---
 
   // Training-mode batch normalisation in phases, so that statistics of several ranks can be combined in between.
   // Per channel: mean (C) and m2 (C), the sum of squared deviations from it; count (): values of a channel. Where they are
@@ -228,6 +246,8 @@ class Backend {
                                const Array& rstd, const Array& grad_y, const Array* grad_x,
                                const Array* grad_weight, const Array* grad_bias) = 0;
 
+  // --- Losses: softmax, and what compares a prediction with its target ---
+
   // Over the n of row-major (before, n, after); logarithm: of its result.
   virtual void softmax(bool logarithm, const Array& x, const Array& y) = 0;
   virtual void softmax_grad(bool logarithm, const Array& y, const Array& grad_y, const Array& grad_x) = 0;
@@ -252,8 +272,12 @@ class Backend {
   virtual void pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
                               const Array& grad_y, double scale, const Array& grad) = 0;
 
+  // --- Dropout: zeros in random places ---
+
   // Dense x and y: y = x / (1 - p) where the random number of the place (core/dropout_mask.h) is p or more, else 0.
   virtual void dropout(const Array& x, std::uint64_t key, double p, const Array& y) = 0;
+
+  // --- Positions: what indices or masks choose ---
 
   // out (N, ...): the rows of `rows` (R, ...) that `index` (N) i64 names. A row is a dense run of numbers, in the same order
   // in both. Returns the first position whose index is outside of [0, R), or -1, as cross_entropy does.
@@ -280,6 +304,8 @@ class Backend {
   static constexpr std::int64_t mask_chunk = 4096;
   virtual void count_true(const Array& mask, const Array& before) = 0;
   virtual void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) = 0;
+
+  // --- Optimizers: what a step does to parameters and their state ---
 
   // One pass over all segments, by one rule; on a GPU by the numbers that write_rule put at `stored`, where that is given: a recorded
   // pass follows what is written there later.

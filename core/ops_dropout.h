@@ -1,4 +1,4 @@
-// Dropout.
+// Zeros in random places; which ones is a function of a key (core/dropout_mask.h).
 #pragma once
 
 #include <tandem/core/backend.h>

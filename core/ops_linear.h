@@ -1,4 +1,4 @@
-// Linear algebra.
+// Products of matrices, alone or in batches, and their gradients.
 #pragma once
 
 #include <tandem/core/backend.h>

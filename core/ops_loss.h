@@ -5,13 +5,14 @@
 
 namespace tandem::ops {
 
+// exp(x) / sum of exp(x) along `dim`, or the logarithm of that.
 Array softmax(const Array& x, std::int64_t dim, bool logarithm = false);
 Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool logarithm = false);
 
 // x (C) or (N, C, ...), target i64 of the same shape without C, weight (C) or undefined.
 struct CrossEntropy {
-  Array loss;  // (), or like target; f32, f64 for f64 x
-  Array sums, total_weight;
+  Array loss;                // (), or like target; f32, f64 for f64 x
+  Array sums, total_weight;  // for the gradient
 };
 CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight = {},
                            const ClassLoss& how = {});

@@ -1,4 +1,4 @@
-// Over dimensions.
+// Over dimensions: many numbers become one, by a Reduction (core/reductions.h) or a search; and running sums.
 #pragma once
 
 #include <tandem/core/backend.h>

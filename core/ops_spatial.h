@@ -25,7 +25,8 @@ Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const c
 Pooling adaptive_pooling_of(const Array& x, Extent outputs, const char* operation);
 
 struct MaxPool {
-  Array y, index;
+  Array y;
+  Array index;  // as y: which element of the window it was
 };
 MaxPool max_pool2d(const Array& x, const Pooling& pooling);
 Array max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling);
@@ -36,6 +37,7 @@ inline MaxPool max_pool2d(const Array& x, const Window& window) {
   return max_pool2d(x, pooling_of(x, window, false, "max_pool2d"));
 }
 
+// x in another height and width, and the gradient of that.
 Array resize(const Array& x, Extent size, const Resize& how);
 Array resize_grad(const Array& grad_y, Extent x_size, const Resize& how);
 

@@ -15,8 +15,9 @@
 
 namespace tandem::distributed {
 
+// All that a job needs to go on.
 struct TrainingState {
-  std::string program;
+  std::string program;        // that wrote it: another one's is refused
   std::int64_t epoch = 0;     // the one that is running, or to be begun; from 0
   std::int64_t step = 0;      // optimizer steps so far
   std::int64_t position = 0;  // of these, in this epoch; 0: at its start
@@ -36,7 +37,8 @@ void make_checkpoint_folder(const std::filesystem::path& folder);
 // Whether any file in `folder` has a checkpoint's name, damaged or not.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at any moment leaves the older ones as they were, and no partial file.
+// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at any moment
+// leaves the older ones as they were, and no partial file.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
 
 // The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).

@@ -15,6 +15,7 @@
 
 namespace tandem::distributed {
 
+// What a node says of itself.
 struct NodeStatus {
   enum class State { waiting, running, ended, left };
 
@@ -38,6 +39,7 @@ struct NodeStatus {
   std::chrono::milliseconds silence{0};
 };
 
+// What all nodes are to do next, and who belongs to the generation.
 struct JobPlan {
   enum class Verdict { gather, run, stop, done, failed };
 

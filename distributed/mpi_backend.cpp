@@ -4,14 +4,14 @@
 #include <tandem/distributed/reduce_function.h>
 
 #ifdef TANDEM_HAS_MPI
+#include <tandem/distributed/mpi_process.h>
+
 #include <mpi.h>
 
-#include <array>
 #include <atomic>
 #include <climits>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -31,133 +31,11 @@ constexpr std::chrono::microseconds spin_time{2000};
 constexpr std::chrono::microseconds nap{50};
 constexpr int tests_before_nap = 16;  // each moves the next pieces of a large array
 
-void check(int code, const char* what) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  detail::fail("MPI, ", what, ": ", text);
-}
-
-using Signature = std::array<char, 248>;
-
 // A rank's last message to each other rank of a group.
 struct Goodbye {
   std::uint64_t collectives;  // how many it has taken part in
   std::uint64_t messages;     // how many it has sent to the receiver of this one
 };
-
-// What MPI reads and writes until the requests are done.
-struct Pending {
-  MPI_Request collective = MPI_REQUEST_NULL, to_next = MPI_REQUEST_NULL, from_previous = MPI_REQUEST_NULL;
-  std::vector<Array> arrays;
-  Array joined;  // one array for each rank in a row
-  Signature mine{}, theirs{};
-};
-
-struct Message {
-  MPI_Request request = MPI_REQUEST_NULL;
-  std::unique_ptr<char[]> bytes;
-};
-
-template <ReduceOp op>
-void reduce_into(void* lower, void* inout, int* count, MPI_Datatype* type);
-
-// MPI in this process: started with the first group, ended when the process exits.
-class Mpi {
- public:
-  static Mpi& get() {
-    static Mpi& mpi = *new Mpi;  // for groups that are destroyed later than other static objects
-    return mpi;
-  }
-
-  std::mutex mutex;  // one thread at a time is in MPI
-  // Everything below is guarded by it.
-  std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
-  std::list<Message> in_flight;                   // sent, or received for nobody
-
-  MPI_Datatype type(DType dtype) const { return types_.at(static_cast<std::size_t>(dtype)); }
-  DType dtype(MPI_Datatype type) const {
-    std::size_t i = 0;
-    while (types_[i] != type) ++i;
-    return static_cast<DType>(i);
-  }
-  // What is left of a mean after scaling is a sum.
-  MPI_Op op(ReduceOp op) const {
-    switch (op) {
-      case ReduceOp::min: return min_;
-      case ReduceOp::max: return max_;
-      case ReduceOp::product: return product_;
-      default: return sum_;
-    }
-  }
-
-  void send(const void* data, std::size_t bytes, int to, Tag tag, MPI_Comm comm) {
-    in_flight.remove_if([](Message& message) {
-      int done = 0;
-      return MPI_Test(&message.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
-    });
-    Message& message = in_flight.emplace_back();
-    message.bytes = std::make_unique_for_overwrite<char[]>(bytes);
-    std::memcpy(message.bytes.get(), data, bytes);
-    check(MPI_Isend(message.bytes.get(), static_cast<int>(bytes), MPI_BYTE, to, tag, comm, &message.request),
-          "send");
-  }
-
-  void add_group() { ++groups_; }
-  void remove_group(bool has_failed) {
-    --groups_;
-    failed_ |= has_failed;
-    end();
-  }
-
- private:
-  Mpi() {
-    int is_initialized = 0, level = 0;
-    MPI_Initialized(&is_initialized);
-    if (is_initialized == 0) {
-      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "start");
-      std::atexit([] {
-        const std::lock_guard lock(get().mutex);
-        get().exits_ = true;
-        get().end();
-      });
-    } else {
-      MPI_Query_thread(&level);
-    }
-    TANDEM_CHECK(level >= MPI_THREAD_SERIALIZED, "this MPI allows calls from its main thread only (level ",
-                 level, "), a process group makes them from several, one at a time: ",
-                 is_initialized != 0 ? "start it with MPI_Init_thread(..., MPI_THREAD_SERIALIZED, ...)"
-                                     : "install one with MPI_THREAD_SERIALIZED");
-    // MPI has no types for 16-bit floats, and other bool. These are just as many bytes; reduce_into() knows them.
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      MPI_Type_contiguous(static_cast<int>(size_of(static_cast<DType>(i))), MPI_BYTE, &types_[i]);
-      MPI_Type_commit(&types_[i]);
-    }
-    MPI_Op_create(&reduce_into<ReduceOp::sum>, 1, &sum_);
-    MPI_Op_create(&reduce_into<ReduceOp::min>, 1, &min_);
-    MPI_Op_create(&reduce_into<ReduceOp::max>, 1, &max_);
-    MPI_Op_create(&reduce_into<ReduceOp::product>, 1, &product_);
-  }
-
-  // MPI_Finalize waits for all processes of the job, so one whose group has failed leaves without it, and mpirun ends the
-  // others.
-  void end() {
-    if (exits_ && groups_ == 0 && !failed_) MPI_Finalize();
-  }
-
-  std::array<MPI_Datatype, static_cast<std::size_t>(DType::boolean) + 1> types_{};
-  MPI_Op sum_{}, min_{}, max_{}, product_{};
-  int groups_ = 0;
-  bool failed_ = false;
-  bool exits_ = false;
-};
-
-template <ReduceOp op>
-void reduce_into(void* lower, void* inout, int* count, MPI_Datatype* type) {
-  const void* sources[] = {lower, inout};
-  reduce_function(Mpi::get().dtype(*type), op)(inout, sources, 2, static_cast<std::size_t>(*count));
-}
 
 class MpiBackend : public HostBackend {
  public:
@@ -190,9 +68,9 @@ class MpiBackend : public HostBackend {
     }
     const std::lock_guard lock(mpi_.mutex);
     MPI_Group world{}, group{};
-    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "group");
-    check(MPI_Group_incl(world, size_, world_ranks.data(), &group), "group");
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "communicator");
+    check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "group");
+    check_mpi(MPI_Group_incl(world, size_, world_ranks.data(), &group), "group");
+    check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "communicator");
     MPI_Group_free(&group);
     MPI_Group_free(&world);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
@@ -220,7 +98,7 @@ class MpiBackend : public HostBackend {
       {
         const std::lock_guard lock(mpi_.mutex);
         exchange_signatures(call.signature);
-        check(start(operation), "start of a collective");
+        check_mpi(start(operation), "start of a collective");
       }
       await([this] { return is_collective_done(); },
             [&](const Goodbye& last) { return last.collectives < call.sequence; }, call);
@@ -268,9 +146,9 @@ class MpiBackend : public HostBackend {
       message_.bytes = std::make_unique_for_overwrite<char[]>(bytes);
       const std::lock_guard lock(mpi_.mutex);
       index_ = backend_.received_[from]++;
-      check(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag,
-                      backend_.comm_, &message_.request),
-            "receive");
+      check_mpi(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag,
+                          backend_.comm_, &message_.request),
+                "receive");
     }
     ~Receipt() override {
       const std::lock_guard lock(mpi_.mutex);
@@ -293,7 +171,7 @@ class MpiBackend : public HostBackend {
         MPI_Error_class(code_, &error);
         TANDEM_CHECK(error != MPI_ERR_TRUNCATE, "it has more than the ", bytes_,
                      " bytes of the array that is to receive it");
-        check(code_, "receive");
+        check_mpi(code_, "receive");
         MPI_Get_count(&status_, MPI_BYTE, &sent);
         TANDEM_CHECK(static_cast<std::size_t>(sent) == bytes_, "it has ", sent,
                      " bytes, the array that is to receive it ", bytes_);
@@ -363,12 +241,12 @@ class MpiBackend : public HostBackend {
     for (;;) {
       int there = 0;
       MPI_Status status{};
-      check(MPI_Iprobe(MPI_ANY_SOURCE, goodbye_tag, comm_, &there, &status), "probe");
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, goodbye_tag, comm_, &there, &status), "probe");
       if (there == 0) return;
       Goodbye goodbye{};
-      check(MPI_Recv(&goodbye, sizeof goodbye, MPI_BYTE, status.MPI_SOURCE, goodbye_tag, comm_,
-                     MPI_STATUS_IGNORE),
-            "receive");
+      check_mpi(MPI_Recv(&goodbye, sizeof goodbye, MPI_BYTE, status.MPI_SOURCE, goodbye_tag, comm_,
+                         MPI_STATUS_IGNORE),
+                "receive");
       left_[static_cast<std::size_t>(status.MPI_SOURCE)] = goodbye;
     }
   }
@@ -390,10 +268,11 @@ class MpiBackend : public HostBackend {
     Pending& p = *pending_;
     const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
     std::snprintf(p.mine.data(), p.mine.size(), "%s", signature.c_str());
-    check(MPI_Irecv(p.theirs.data(), p.theirs.size(), MPI_BYTE, previous, signature_tag, comm_,
-                    &p.from_previous),
-          "receive");
-    check(MPI_Isend(p.mine.data(), p.mine.size(), MPI_BYTE, next, signature_tag, comm_, &p.to_next), "send");
+    check_mpi(MPI_Irecv(p.theirs.data(), p.theirs.size(), MPI_BYTE, previous, signature_tag, comm_,
+                        &p.from_previous),
+              "receive");
+    check_mpi(MPI_Isend(p.mine.data(), p.mine.size(), MPI_BYTE, next, signature_tag, comm_, &p.to_next),
+              "send");
   }
 
   bool is_collective_done() {
@@ -406,13 +285,13 @@ class MpiBackend : public HostBackend {
     int code = MPI_SUCCESS, signature_code = MPI_SUCCESS;
     const bool collective_done = is_done(p.collective, code);
     const bool heard = is_done(p.from_previous, signature_code);
-    check(signature_code, "receive");
+    check_mpi(signature_code, "receive");
     if (heard && std::strncmp(p.mine.data(), p.theirs.data(), p.mine.size()) != 0)
       throw PeerDiffers((rank_ + size_ - 1) % size_, p.theirs.data());
     // An error that comes of operations that differ is better explained by that.
     if (code != MPI_SUCCESS) failed_collective_ = code;
     if (!heard || !is_done(p.to_next, signature_code)) return false;
-    check(failed_collective_, "collective");
+    check_mpi(failed_collective_, "collective");
     return collective_done;
   }
 

@@ -21,6 +21,7 @@ struct WorkerEnd {
   bool has_failed() const { return !has_exited || status != 0; }
 };
 
+// A rank that failed, and what is known of why.
 struct WorkerFailure {
   int rank = 0;
   std::string host;

@@ -32,6 +32,7 @@ class Guardian {
   pid_t pid_ = -1;
 };
 
+// A program to start as one rank.
 struct WorkerCommand {
   std::string path;
   std::vector<std::string> arguments;    // the first is the program's name

@@ -1,3 +1,4 @@
+// Softmax along a dimension, and its logarithm, as layers.
 #pragma once
 
 #include <tandem/autograd/ops.h>

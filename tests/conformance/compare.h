@@ -4,6 +4,7 @@
 #include <tandem/core/array.h>
 
 #include <gtest/gtest.h>
+#include <support/dtypes.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +14,6 @@
 namespace tandem::testing {
 
 inline const Device gpu = Device::cuda(0);
-
-inline constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16,
-                                       DType::i64, DType::i32, DType::u8,   DType::boolean};
-inline constexpr DType floating_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
 // Normally distributed; for integers rounded, and small enough for sums and products of them in u8.
 inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType::f32) {

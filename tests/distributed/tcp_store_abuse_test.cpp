@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <support/raw_client.h>
+#include <support/store_client.h>
 #include <support/temporary_folder.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,14 +24,10 @@ namespace {
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 using testing::hello;
+using testing::options_for;
 using testing::RawClient;
 using testing::text;
 using testing::u64;
-
-TcpStore::Options options_for(const TcpStoreServer& server, Store::Timeout timeout = 10s,
-                              std::string token = "") {
-  return {"127.0.0.1", server.port(), timeout, std::move(token)};
-}
 
 std::int64_t resident_bytes() {
   std::istringstream pages(testing::read_bytes("/proc/self/statm"));

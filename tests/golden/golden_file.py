@@ -39,6 +39,8 @@ class Operations:
         """Records function(*inputs), and its gradients for a random gradient of the output.
 
         A function may return a tuple: the first is the output, the others are results without gradient (indices).
+        The attribute `special` says what the case cannot be tested for: True (infinities, NaN, ties) neither by finite
+        differences nor in 16 bits, "gradient" (a part of it is left out by intent) not by finite differences.
         """
         assert name not in self.metadata, name
         inputs = [i.clone().requires_grad_(i.is_floating_point()) for i in inputs]

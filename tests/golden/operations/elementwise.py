@@ -190,9 +190,9 @@ def others(ops):
     ops.case("cast_to_integers", "cast", [ops.uniform(7, low=-9, high=9)], lambda x: x.to(torch.int32), dtype="i32")
     ops.case("cast_from_integers", "cast", [ops.integers(2, 3)], lambda x: x.float(), dtype="f32")
     ops.case("copy_row", "copy_", [ops.uniform(3, 4), ops.uniform(4)], lambda x, y: x.detach().clone().copy_(y),
-             gradient_is_partial=True)
+             special="gradient")
     ops.case("copy_integers", "copy_", [ops.uniform(3, 4), ops.integers(3, 1)], lambda x, y: x.detach().clone().copy_(y),
-             gradient_is_partial=True)
+             special="gradient")
 
 
 def more_functions(ops):

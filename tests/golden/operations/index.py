@@ -103,7 +103,7 @@ def embeddings(ops):
     for name, sizes, rows, width, padding in [("", (7,), 5, 3, None), ("matrix", (2, 3), 5, 4, None), ("scalar", (), 5, 3, None), ("empty", (0, 2), 5, 3, None), ("three", (2, 3, 2), 4, 1, None),
                                               ("padding", (4, 3), 4, 2, 1), ("padding_negative", (4, 3), 4, 2, -1), ("one_row", (6,), 1, 5, None), ("large", (80,), 30, 40, 0)]:
         ops.case(f"embedding_{name}", "embedding", [ops.integers(*sizes, low=0, high=rows), ops.uniform(rows, width)],
-                 lambda i, w: F.embedding(i, w, padding), **({} if padding is None else {"padding_idx": padding, "gradient_is_partial": True}))
+                 lambda i, w: F.embedding(i, w, padding), **({} if padding is None else {"padding_idx": padding, "special": "gradient"}))
     ops.case("embedding_i32", "embedding", [ops.integers(3, 2, low=0, high=4, dtype=torch.int32), ops.uniform(4, 3)], lambda i, w: F.embedding(i, w))
 
 

@@ -9,7 +9,7 @@ def softmaxes(ops):
     for name, function in {"softmax": torch.softmax, "log_softmax": torch.log_softmax}.items():
         for shape, dim in [((3, 10), -1), ((4, 7), -1), ((2, 3, 5), -1), ((3, 1), -1), ((2, 3, 5), 1), ((2, 3, 5), 0),
                            ((2, 5, 4, 7), 1), ((2, 5, 4, 7), -2), ((1, 3, 1, 37), 1), ((17,), 0), ((), 0), ((0, 3), 1),
-                           ((3, 0), 0), ((13, 61), -1), ((2, 13, 17), 1), ((1, 1000), -1)]:
+                           ((3, 0), 0), ((13, 61), -1), ((2, 13, 17), 1), ((1, 300), -1)]:
             suffix = "x".join(map(str, shape)) + f"_dim{dim}".replace("-", "m")
             ops.case(f"{name}_{suffix}", name, [ops.uniform(*shape, low=-4, high=4)], lambda x: function(x, dim),
                      dim=dim)
@@ -58,7 +58,7 @@ def class_losses(ops):
         case(f"{op}_all_ignored", op, function, (2, 3), torch.tensor([-100, -100]), reduction="sum")
     case("cross_entropy_smooth", "cross_entropy", F.cross_entropy, (6, 5), targets(5, 6), label_smoothing=0.25)
     case("cross_entropy_one_smooth", "cross_entropy", F.cross_entropy, (6,), torch.tensor(2), label_smoothing=0.5)
-    case("cross_entropy_weighted", "cross_entropy", F.cross_entropy, (40, 50), targets(50, 40), weight=True)
+    case("cross_entropy_weighted", "cross_entropy", F.cross_entropy, (13, 50), targets(50, 13), weight=True)
     for reduction in ["mean", "sum", "none"]:
         for form, shape in {"rows": (4, 6), "image": (2, 3, 4, 5), "one": (5,)}.items():
             name = f"cross_entropy_probabilities_{form}_{reduction}"
@@ -72,7 +72,7 @@ def class_losses(ops):
 def number_losses(ops):
     # Quarters and halves: differences of exactly beta, and of 0, in integers only.
     pairs = {"same": ((3, 4, 5), (3, 4, 5)), "scalar": ((), ()), "empty": ((0, 3), (0, 3)), "odd": ((7, 13), (7, 13)),
-             "image": ((2, 3, 4, 5), (2, 3, 4, 5)), "large": ((1, 700), (1, 700))}
+             "image": ((2, 3, 4, 5), (2, 3, 4, 5)), "large": ((1, 300), (1, 300))}
     broadcast = {"row": ((3, 4), (4,)), "outer": ((5, 1), (1, 7))}
     losses = {
         "mse_loss": (F.mse_loss, [{}]),

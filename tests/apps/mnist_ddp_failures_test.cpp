@@ -1,0 +1,141 @@
+// What goes wrong in mnist_ddp: bad data, dead ranks, full disks and wrong options, each named once and in time.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "mnist_ddp_fixture.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::expect_parts;
+using testing::mnist_ddp;
+using testing::MnistDdp;
+using testing::read_bytes;
+using testing::run_mnist_ddp;
+using testing::tandemrun;
+using testing::write_bytes;
+
+// What each wrong input is called; none may hang, and every process ends.
+TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
+  const auto images = read_bytes(folder / "data/train-images-idx3-ubyte");
+  const auto labels = read_bytes(folder / "data/train-labels-idx1-ubyte");
+  auto bad_label = labels;
+  bad_label[100] = 11;
+  const struct {
+    std::string file, bytes, part;
+  } cases[] = {
+      {"train-images-idx3-ubyte", images.substr(0, 5000), "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", images + "more", "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", "nonsense" + images, "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", "", "train-images-idx3-ubyte"},
+      {"train-labels-idx1-ubyte", bad_label, "train-labels-idx1-ubyte"},
+      {"train-labels-idx1-ubyte", testing::idx_bytes({329}, labels.substr(8, 329)), "329"},
+      {"train-labels-idx1-ubyte", testing::gzip(labels).substr(0, 40), "train-labels-idx1-ubyte"},
+  };
+  for (const auto& [file, bytes, part] : cases) {
+    const auto before = read_bytes(folder / "data" / file);
+    write_bytes(folder / "data" / file, bytes);
+    for (const int processes : {1, 2}) {
+      const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "1"}));
+      EXPECT_EQ(outcome.code, 1) << outcome.err;
+      EXPECT_LT(outcome.seconds, 20);
+      expect_parts(outcome.err, {part});
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+    }
+    write_bytes(folder / "data" / file, before);
+  }
+  const auto missing = run_mnist_ddp(2, {"--data", path("nowhere")});
+  EXPECT_EQ(missing.code, 1);
+  expect_parts(missing.err, {path("nowhere")});
+}
+
+TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
+  // The folder is a relative one, and rank 1 runs where there is no such folder.
+  fs::create_directory(folder / "nowhere");
+  const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " +
+                             folder.path().string() + "; fi; exec " + mnist_ddp + " --data data";
+  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "3", "sh", "-c", script},
+                                            {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 20);
+  expect_parts(outcome.err, {"[rank1]", "MNIST folder data does not exist", "rank 1 failed first"});
+  EXPECT_EQ(outcome.err.find("[rank0]: "), std::string::npos) << outcome.err;
+}
+
+TEST_F(MnistDdp, says_which_rank_was_killed) {
+  // Rank 1 dies once training has begun.
+  const std::string script = "if [ $RANK = 1 ]; then (sleep 3; kill -9 $$) & fi; exec " + mnist_ddp +
+                             " --data " + path("data") + " --epochs 100000";
+  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "2", "sh", "-c", script},
+                                            {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 128 + 9) << outcome.err;
+  EXPECT_LT(outcome.seconds, 20);
+  expect_parts(outcome.err, {"rank 1 failed first", "rank 1 ("});
+}
+
+TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
+  const auto outcome =
+      run_mnist_ddp(1, with_data({"--timeout", "1", "--init-method", "tcp://127.0.0.1:29871"}),
+                    {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 10);
+  expect_parts(outcome.err, {"[rank0]: ", "rank 1 of 2 has not come within 1 s"});
+}
+
+TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
+  write_bytes(folder / "file", "");
+  for (const int processes : {1, 2}) {
+    for (const auto& [flag, value] :
+         {std::pair{"--save", path("file/net.safetensors")},
+          std::pair{"--save", path("missing/net.safetensors")}, std::pair{"--checkpoint", path("file/c")},
+          std::pair{"--checkpoint", path("file")},
+          std::pair{"--checkpoint", std::string("/proc/checkpoints")},
+          std::pair{"--metrics", path("missing/metrics.json")}}) {
+      const auto outcome = run_mnist_ddp(processes, with_data({flag, value}));
+      EXPECT_EQ(outcome.code, 1) << flag << ' ' << value;
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+      expect_parts(outcome.err, {value.substr(0, value.rfind('/'))});
+    }
+  }
+}
+
+// A limit on the size of files stands for the full disk: the write fails part of the way.
+TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
+  const auto limited = [&](const std::string& arguments) {
+    const std::string script = "ulimit -f 64; trap '' XFSZ; exec " + mnist_ddp + " --data " + path("data") +
+                               " --epochs 1 " + arguments;
+    return testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+  };
+  fs::create_directory(folder / "full");
+  const auto save = limited("--save " + path("full/net.safetensors"));
+  EXPECT_EQ(save.code, 1);
+  expect_parts(save.err, {"full/net.safetensors"});
+  EXPECT_TRUE(fs::is_empty(folder / "full"));
+  const auto checkpoint = limited("--checkpoint " + path("full"));
+  EXPECT_EQ(checkpoint.code, 1);
+  expect_parts(checkpoint.err, {"full/checkpoint-0001-00000004.safetensors"});
+  EXPECT_TRUE(fs::is_empty(folder / "full"));
+}
+
+TEST_F(MnistDdp, usage_errors_end_with_2) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--nonsense"},
+                                             {"--batch-size", "0"},
+                                             {"--lr", "nan"},
+                                             {"--lr", "-1"},
+                                             {"--epochs", "-3"},
+                                             {"--device", "cuda"}}) {
+    for (const int processes : {1, 2}) {
+      const auto outcome = run_mnist_ddp(processes, with_data(arguments));
+      EXPECT_EQ(outcome.code, 2) << arguments[0];
+      expect_parts(outcome.err, {"mnist_ddp: " + arguments[0]});
+      EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+    }
+  }
+  EXPECT_EQ(run_mnist_ddp(1, {"--help"}).code, 0);
+}
+
+}  // namespace
+}  // namespace tandem

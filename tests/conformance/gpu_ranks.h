@@ -1,0 +1,39 @@
+// Ranks as threads, each with a GPU of its own, in a group over NCCL.
+#pragma once
+
+#include <tandem/core/backend.h>
+#include <tandem/distributed/nccl_group.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <vector>
+
+namespace tandem::testing {
+
+inline Device gpu_of_rank(int rank) { return Device::cuda(rank); }
+
+inline Group over_nccl(const Group& host) {
+  return distributed::nccl_group(host, gpu_of_rank(host->rank()), host->rank());
+}
+
+inline std::vector<std::exception_ptr> run_gpu_ranks_catching(
+    int size, const std::function<void(Group)>& body,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  return run_ranks_catching(
+      size, [&](Group host) { body(over_nccl(host)); }, timeout);
+}
+
+inline void run_gpu_ranks(int size, const std::function<void(Group)>& body) {
+  run_ranks(size, [&](Group host) { body(over_nccl(host)); });
+}
+
+}  // namespace tandem::testing
+
+#define NEEDS_GPUS(count)                                                                             \
+  if (device_count(Device::Kind::cuda) < (count))                                                     \
+  GTEST_SKIP() << "NOT RUN: this needs " << (count) << " GPUs, one for each rank, and here are only " \
+               << device_count(Device::Kind::cuda)

@@ -1,0 +1,206 @@
+// What goes wrong in a group over NCCL: the rank that left, hung or never came is named on all others, in time.
+#include <tandem/core/ops.h>
+#include <tandem/distributed/members.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+#ifdef TANDEM_EMULATED_CUDA
+#include <nccl.h>
+#endif
+
+#include <cstdlib>
+#include <future>
+#include <thread>
+
+#include "gpu_ranks.h"
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::gpu_of_rank;
+using testing::Group;
+using testing::message_of;
+using testing::over_nccl;
+using testing::run_gpu_ranks_catching;
+
+// What every rank but `absent` ends with when that one does not come to an operation: first the read that comes after it.
+std::vector<std::string> errors_without(int absent, int size, milliseconds timeout,
+                                        const std::function<void(Group)>& instead) {
+  const auto results = run_gpu_ranks_catching(
+      size,
+      [&](Group group) {
+        const Device device = gpu_of_rank(group->rank());
+        auto array = ops::ones({100}, DType::f32, device);
+        group->all_reduce(array)->wait();
+        synchronize(device);
+        if (group->rank() == absent) return instead(group);
+        group->all_reduce(array, ReduceOp::sum, "last")->wait();
+        std::string seen;
+        try {
+          array.to_vector<float>();
+        } catch (const PeerError& error) {
+          seen = error.what();
+        }
+        // Nothing goes on afterwards, on the GPU or on the host.
+        EXPECT_THROW(group->all_reduce(array)->wait(), PeerError);
+        EXPECT_THROW(group->barrier()->wait(), PeerError);
+        throw PeerError(seen);
+      },
+      timeout);
+  std::vector<std::string> texts;
+  for (const auto& result : results) texts.push_back(message_of(result));
+  return texts;
+}
+
+TEST(NcclGroup, a_peer_that_leaves_is_named_on_all_others_at_once) {
+  NEEDS_GPUS(3);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto texts = errors_without(1, 3, seconds(60), [](Group) {});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
+  for (const int rank : {0, 2}) {
+    EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos)
+        << texts[rank];
+  }
+}
+
+TEST(NcclGroup, a_peer_that_does_not_come_is_named_after_the_timeout) {
+  NEEDS_GPUS(3);
+  const auto texts = errors_without(1, 3, milliseconds(2500), [&](Group group) {
+    const auto until = std::chrono::steady_clock::now() + seconds(20);
+    while (std::chrono::steady_clock::now() < until) {
+      try {
+        if (group->store()->check({"failure"})) break;
+      } catch (const Error&) {
+        break;
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  for (const int rank : {0, 2}) {
+    EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos)
+        << texts[rank];
+  }
+}
+
+TEST(NcclGroup, a_group_that_is_left_in_the_middle_breaks_off) {
+  NEEDS_GPUS(2);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto results = run_gpu_ranks_catching(2, [](Group group) {
+    auto array = ops::ones({100}, DType::f32, gpu_of_rank(group->rank()));
+    if (group->rank() == 0) {
+      group->all_reduce(array);
+      throw Error("a bug");
+    }
+    group->barrier()->wait();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
+  EXPECT_EQ(message_of(results[0]), "a bug");
+  EXPECT_NE(message_of(results[1]).find("rank 0 ("), std::string::npos) << message_of(results[1]);
+}
+
+TEST(NcclGroup, two_ranks_with_one_gpu_are_named_before_nccl_starts) {
+  const auto share = [](Group host) { nccl_group(host, Device::cuda(0), host->rank()); };
+  for (const auto& result : testing::run_ranks_catching(2, share)) {
+    const auto text = message_of(result);
+    EXPECT_NE(text.find("rank 0 ("), std::string::npos) << text;
+    EXPECT_NE(text.find("and rank 1 ("), std::string::npos) << text;
+    EXPECT_NE(text.find("have the same GPU, 0000:"), std::string::npos) << text;
+  }
+}
+
+TEST(NcclGroup, a_rank_that_makes_no_group_is_named) {
+  NEEDS_GPUS(2);
+  std::promise<void> tried;
+  const auto results = testing::run_ranks_catching(
+      2,
+      [&](Group host) {
+        if (host->rank() == 1) return tried.get_future().wait();
+        try {
+          over_nccl(host);
+        } catch (const Error&) {
+          tried.set_value();
+          throw;
+        }
+        tried.set_value();
+      },
+      milliseconds(1000));
+  EXPECT_NE(message_of(results[0]).find("rank 0 of 2 waited 1 s for rank 1"), std::string::npos)
+      << message_of(results[0]);
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+
+TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
+  const auto results = run_gpu_ranks_catching(2, [](Group group) {
+    const Device device = gpu_of_rank(group->rank());
+    auto array = ops::ones({100}, DType::f32, device);
+    group->all_reduce(array)->wait();
+    synchronize(device);
+    group->barrier()->wait();
+    if (group->rank() == 1) {
+      emulation::set_nccl_failure(1, ncclRemoteError);
+      // Until all have heard of it.
+      group->all_gather_strings("a");
+      return;
+    }
+    group->all_reduce(array, ReduceOp::sum, "last")->wait();
+    array.to_vector<float>();
+  });
+  emulation::set_nccl_failure(-1, ncclSuccess);
+  for (const auto& result : results)
+    EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos)
+        << message_of(result);
+}
+
+TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
+  emulation::set_nccl_absent(1);
+  const auto results = run_gpu_ranks_catching(
+      2, [](Group) {}, milliseconds(1000));
+  emulation::set_nccl_absent(-1);
+  for (const auto& result : results) {
+    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"),
+              std::string::npos)
+        << message_of(result);
+  }
+}
+
+TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto results = testing::run_ranks_catching(2, [&](Group host) {
+    if (host->rank() == 0) {
+      over_nccl(host);
+      return;
+    }
+    // As far as a rank comes before it connects.
+    auto store = prefix_store("nccl", host->store());
+    meet(*store, 1, 2, 1, "", seconds(10));
+    host->all_gather_strings("a GPU");
+    host->broadcast_string("", 0);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
+  const auto text = message_of(results[0]);
+  EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
+  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos)
+      << text;
+}
+
+TEST(NcclGroup, a_shared_gpu_can_be_allowed) {
+  setenv("TANDEM_ALLOW_SHARED_GPU", "1", 1);
+  testing::run_ranks(2, [](Group host) {
+    const auto group = nccl_group(host, Device::cuda(0), host->rank());
+    auto array = ops::ones({10}, DType::f32, Device::cuda(0));
+    group->barrier()->wait();
+    group->all_reduce(array)->wait(seconds(20));
+    EXPECT_EQ(array.to_vector<float>(), std::vector<float>(10, 2));
+  });
+  unsetenv("TANDEM_ALLOW_SHARED_GPU");
+}
+
+#endif
+
+}  // namespace
+}  // namespace tandem::distributed

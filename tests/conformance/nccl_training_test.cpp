@@ -1,0 +1,166 @@
+// Training over NCCL: the gradients and statistics that the same training has in host memory.
+#include <tandem/autograd/ops.h>
+#include <tandem/core/ops.h>
+#include <tandem/distributed/distributed_data_parallel.h>
+#include <tandem/distributed/sync_batch_norm.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+#ifdef TANDEM_EMULATED_CUDA
+#include <nccl.h>
+#endif
+
+#include <algorithm>
+
+#include "gpu_ranks.h"
+
+namespace tandem::distributed {
+namespace {
+
+using testing::gpu_of_rank;
+using testing::Group;
+using testing::over_nccl;
+using testing::run_gpu_ranks;
+
+float noise(int index) { return static_cast<float>((index * 7919 + 104729) % 1999) / 1000.0f - 1; }
+
+Array noise_array(const Shape& shape, int salt, Device device) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < shape.product(); ++i) values.push_back(noise(static_cast<int>(i) + salt));
+  return Array::from(values, shape).to(device);
+}
+
+// Element by element: what it shows is the way of the gradients, not the layers.
+class SmallNetwork : public nn::Module {
+ public:
+  explicit SmallNetwork(Device device, int salt) {
+    weight1 = add_parameter("weight1", noise_array({12, 5}, salt, device));
+    bias1 = add_parameter("bias1", noise_array({5}, salt + 1, device));
+    weight2 = add_parameter("weight2", noise_array({12, 1}, salt + 2, device));
+    unused = add_parameter("unused", noise_array({3}, salt + 3, device));
+    seen = add_buffer("seen", noise_array({2}, salt + 4, device));
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = relu(x * weight1 + bias1) * weight2;
+    return uses_all ? y + sum(unused) : y;
+  }
+  Tensor weight1, bias1, weight2, unused, seen;
+  bool uses_all = true;
+};
+
+std::vector<float> train(const Group& group, Device device) {
+  SmallNetwork model(device, 10 * group->rank());  // only rank 0's numbers count
+  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  for (int step = 0; step < 4; ++step) {
+    const Tensor y = ddp(Tensor(noise_array({12, 5}, 100 * step + group->rank(), device)));
+    model.zero_grad();
+    mean(y * y).backward();
+    for (auto& [name, parameter] : model.parameters()) {
+      Array value = parameter.value(), change = parameter.grad().clone();
+      ops::scale_(change, -0.1);
+      ops::add_(value, change);
+    }
+  }
+  std::vector<float> values;
+  for (const auto& [name, array] : model.state_dict()) {
+    const auto v = array.to(Device{}).to_vector<float>();
+    values.insert(values.end(), v.begin(), v.end());
+  }
+  return values;
+}
+
+TEST(NcclGroup, ddp_on_gpus_equals_ddp_on_cpus) {
+  for (const int size : {2, 4}) {
+    NEEDS_GPUS(size);
+    testing::run_ranks(size, [](Group host) {
+      const Device device = gpu_of_rank(host->rank());
+      const auto expected = train(host, Device{});
+      const auto over_host = train(host, device);
+      const auto found = train(over_nccl(host), device);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        ASSERT_NEAR(found[i], expected[i], 2e-6) << "parameter " << i;
+        ASSERT_NEAR(over_host[i], expected[i], 2e-6) << "parameter " << i << ", through the host";
+      }
+      const auto text = [](const std::vector<float>& v) {
+        return std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float));
+      };
+      for (const auto& other : host->all_gather_strings(text(found))) EXPECT_TRUE(other == text(found));
+    });
+  }
+}
+
+TEST(NcclGroup, an_unused_parameter_is_named_at_the_end_of_that_backward) {
+  NEEDS_GPUS(2);
+  run_gpu_ranks(2, [](Group group) {
+    const Device device = gpu_of_rank(group->rank());
+    SmallNetwork model(device, 0);
+    model.uses_all = group->rank() == 0;
+    DistributedDataParallel ddp(model, group);
+    const Tensor loss = mean(ddp(Tensor(noise_array({12, 5}, 0, device))));
+    try {
+      loss.backward();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 1: 1 of 4 parameters got no gradient"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
+  NEEDS_GPUS(3);
+  testing::run_ranks(3, [](Group host) {
+    const auto combined = [&](const Group& group, Device device) {
+      const auto exchange = batch_norm_exchange(group, "norm");
+      const int rank = group->rank();
+      const auto stats =
+          exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
+                             ops::scalar(3 + rank, DType::f32, device)});
+      const auto sums =
+          exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
+      std::vector<std::vector<double>> values;
+      for (const Array& a : {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat}) {
+        EXPECT_EQ(a.device(), device);
+        values.push_back(a.to_vector<double>());
+      }
+      return values;
+    };
+    const auto expected = combined(host, Device{});
+    const auto found = combined(over_nccl(host), gpu_of_rank(host->rank()));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(expected[i].size(), found[i].size());
+      for (std::size_t k = 0; k < expected[i].size(); ++k) ASSERT_NEAR(expected[i][k], found[i][k], 1e-5);
+    }
+  });
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+
+TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
+  emulation::clear_nccl_log();
+  run_gpu_ranks(2, [](Group group) {
+    const Device device = gpu_of_rank(group->rank());
+    SmallNetwork model(device, 0);
+    {
+      DistributedDataParallel ddp(model, group);
+      mean(ddp(Tensor(noise_array({12, 5}, 0, device)))).backward();
+    }
+    synchronize(device);
+  });
+  const auto log = emulation::nccl_state().log;
+  const auto count = [&](const std::string& call) { return std::count(log.begin(), log.end(), call); };
+  EXPECT_GE(count("register"), 2);
+  EXPECT_EQ(count("abort"), 0);
+  EXPECT_EQ(count("destroy"), 2);
+  // One bucket, of all parameters, each of them on a border of its own.
+  EXPECT_EQ(
+      std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }),
+      2);
+}
+
+#endif
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,207 @@
+// Ranks that fail and signals that come: who is named, what is stopped, what starts again.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "launcher_fixture.h"
+
+namespace tandem::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using testing::eventually;
+using testing::expect_parts;
+using testing::is_alive;
+using testing::LauncherTest;
+using testing::read_bytes;
+using testing::sorted_lines;
+
+TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
+  const auto start = steady_clock::now();
+  EXPECT_EQ(run_shell(3, "if [ $RANK = 1 ]; then echo the reason >&2; exit 7; else sleep 60; fi"), 7);
+  EXPECT_LT(steady_clock::now() - start, 5s);
+  expect_parts(err(), {"tandemrun: rank 1 failed first: exit code 7 (host "});
+  expect_parts(err(), {"last lines of its stderr:\n    the reason\n"});
+  EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the others were only told to stop
+}
+
+TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
+  EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
+  expect_parts(
+      err(), {"rank 0 failed first: exit code 7",
+              "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
+}
+
+TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
+  const auto report = [](const std::string& message) {
+    return "echo '{\"message\":{\"message\":\"" + message + "\"}}' > $TORCHELASTIC_ERROR_FILE; exit 1";
+  };
+  EXPECT_EQ(run_shell(6, "case $RANK in 0) " + report("no data") + ";; 4) sleep 0.1; " + report("other") +
+                             ";; *) sleep 0.1; " + report("no data") + ";; esac"),
+            1);
+  expect_parts(err(),
+               {"rank 0 failed first: exit code 1", "    no data\n",
+                "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
+}
+
+TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
+  EXPECT_EQ(run_shell(2, "if [ $RANK = 1 ]; then kill -KILL $$; else sleep 60; fi"), 128 + SIGKILL);
+  expect_parts(err(), {"rank 1 failed first: killed by SIGKILL: "});
+  EXPECT_EQ(run_shell(2, "if [ $RANK = 0 ]; then kill -SEGV $$; else sleep 60; fi"), 128 + SIGSEGV);
+  expect_parts(err(), {"rank 0 failed first: killed by SIGSEGV (host "});
+}
+
+TEST_F(LauncherTest, TheEarliestReportIsTheCause) {
+  // Rank 0 ends first, but rank 1 says it failed before that; rank 2 writes torchrun's own form.
+  const auto report = [](const std::string& message, const std::string& time) {
+    return "echo '{\"message\":{\"message\":\"" + message + "\",\"extraInfo\":{" + time +
+           "}}}' > $TORCHELASTIC_ERROR_FILE";
+  };
+  const auto script =
+      "case $RANK in 0) " + report("lost a peer", "\"timestamp_ns\":\"1700000000000000002\"") +
+      "; exit 3;; 1) " + report("out of luck", "\"timestamp_ns\":\"1700000000000000001\"") +
+      "; sleep 0.1; exit 4;; 2) " + report("later", "\"timestamp\":\"1700000005\"") + "; exit 5;; esac";
+  EXPECT_EQ(run_shell(3, script), 4);
+  expect_parts(err(), {"rank 1 failed first: exit code 4"});
+  expect_parts(err(),
+               {"it reported:\n    out of luck\n  then rank 0: exit code 3: lost a peer\n  then rank 2: "
+                "exit code 5: later\n"});
+}
+
+TEST_F(LauncherTest, ADamagedReportIsNone) {
+  EXPECT_EQ(run_shell(2,
+                      "echo '{\"message\":{\"message\":7' > $TORCHELASTIC_ERROR_FILE; echo words >&2; exit "
+                      "$((RANK * 6))"),
+            6);
+  expect_parts(err(), {"    words\n"});
+}
+
+TEST_F(LauncherTest, TakesTheWholeGroupDownAfterAFailure) {
+  const auto script = "if [ $RANK = 1 ]; then sleep 60 & echo $! > " + folder_.string() +
+                      "/pid_grandchild; echo $$ > " + folder_.string() +
+                      "/pid_child; wait; else sleep 0.3; exit 2; fi";
+  start({"--nproc-per-node=2", "sh", "-c", script});
+  const auto processes = pids(2);
+  EXPECT_EQ(finish(), 2);
+  EXPECT_TRUE(all_end(processes));
+}
+
+TEST_F(LauncherTest, LeavesNothingInTheBackground) {
+  EXPECT_EQ(run_shell(1, "sleep 60 & echo $! > " + folder_.string() + "/pid"), 0);
+  EXPECT_TRUE(all_end(pids(1)));
+}
+
+TEST_F(LauncherTest, KillsWhoIgnoresSigtermAfterTheGrace) {
+  const auto script = "trap '' TERM; if [ $RANK = 0 ]; then sleep 0.2; exit 9; fi; echo $$ > " +
+                      folder_.string() + "/pid; while :; do sleep 1; done";
+  const auto start = steady_clock::now();
+  EXPECT_EQ(run_shell(2, script, {"--grace", "0.5"}), 9);
+  const auto took = steady_clock::now() - start;
+  EXPECT_GE(took, 700ms);
+  EXPECT_LT(took, 6s);
+  EXPECT_TRUE(all_end(pids(1)));
+  EXPECT_EQ(err().find("SIGKILL"), std::string::npos) << err();  // ours, not the cause
+}
+
+TEST_F(LauncherTest, ForwardsSignals) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    fs::remove(folder_ / "pid0");
+    fs::remove(folder_ / "pid1");
+    start({"--nproc-per-node=2", "sh", "-c",
+           "trap 'echo stopping; exit 0' TERM INT; echo $$ > " + folder_.string() +
+               "/pid$RANK; while :; do sleep 0.05; done"});
+    const auto processes = pids(2);
+    send(signal);
+    EXPECT_EQ(finish(), 128 + signal);
+    EXPECT_EQ(sorted_lines(out()), (std::vector<std::string>{"[rank1] stopping", "stopping"}));
+    expect_parts(err(), {signal == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT"});
+    EXPECT_TRUE(all_end(processes));
+  }
+}
+
+TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
+  start({"--grace=60", "sh", "-c",
+         "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
+  const auto processes = pids(1);
+  send(SIGTERM);
+  std::this_thread::sleep_for(200ms);
+  EXPECT_TRUE(is_alive(processes[0]));
+  send(SIGTERM);
+  EXPECT_EQ(finish(), 128 + SIGTERM);
+  EXPECT_TRUE(all_end(processes));
+}
+
+TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
+  start({"--grace=1", "--nproc-per-node=2", "sh", "-c",
+         "if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told' TERM; trap '' INT; while :; do sleep 0.05; "
+         "done"});
+  ASSERT_TRUE(eventually([&] { return out().find("told") != std::string::npos; }));
+  send(SIGINT);
+  EXPECT_EQ(finish(), 7);
+  expect_parts(err(), {"rank 1 failed first: exit code 7"});
+}
+
+TEST_F(LauncherTest, AKilledLauncherLeavesNoProcess) {
+  start({"--nproc-per-node=2", "sh", "-c",
+         "sleep 60 & echo $! > " + folder_.string() + "/pid_grandchild$RANK; echo $$ > " + folder_.string() +
+             "/pid_child$RANK; trap '' TERM HUP INT; wait"});
+  const auto processes = pids(4);
+  for (const auto process : processes) EXPECT_TRUE(is_alive(process));
+  send(SIGKILL);
+  EXPECT_EQ(finish(), 1000 + SIGKILL);
+  EXPECT_TRUE(all_end(processes));
+  EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
+}
+
+TEST_F(LauncherTest, TemporaryFoldersGo) {
+  const int code = run_shell(2, "echo $TORCHELASTIC_ERROR_FILE; exit $RANK");
+  EXPECT_EQ(code, 1);
+  expect_parts(out(), {folder_.string() + "/tandemrun-"});
+  EXPECT_FALSE(has_temporary_folder());
+}
+
+TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
+  const auto script = "echo $RANK in $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; echo $$ > " +
+                      folder_.string() +
+                      "/pid$RANK.$TORCHELASTIC_RESTART_COUNT; "
+                      "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; "
+                      "exit 3;; 01) exit 4;; esac";
+  EXPECT_EQ(
+      run_shell(2, script,
+                {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3", "--rdzv-id=r"}),
+      0);
+  EXPECT_EQ(sorted_lines(out()),
+            (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",
+                                      "[rank1] 1 in 1 of 2", "[rank1] 1 in 2 of 2"}));
+  expect_parts(err(), {"rank 1 failed first: exit code 3"});
+  expect_parts(err(), {"    bad luck\ntandemrun: all ranks start again: restart 1 of 2\n"});
+  expect_parts(err(), {"rank 0 failed first: exit code 4"});
+  expect_parts(err(), {"restart 2 of 2\n"});
+  EXPECT_TRUE(all_end(pids(6)));
+  EXPECT_EQ(read_bytes(folder_ / "logs/r/attempt_0/1/stderr.log"), "bad luck\n");
+  EXPECT_EQ(read_bytes(folder_ / "logs/r/attempt_2/1/stdout.log"), "1 in 2 of 2\n");
+}
+
+TEST_F(LauncherTest, TheLastFailureDecidesWhenNoRestartIsLeft) {
+  EXPECT_EQ(run_shell(1, "exit $((TORCHELASTIC_RESTART_COUNT + 5))", {"--max-restarts=1"}), 6);
+  expect_parts(err(), {"restart 1 of 1"});
+  EXPECT_EQ(err().find("restart 2"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
+  start({"--nproc-per-node=2", "--max-restarts=1", "sh", "-c",
+         "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exit 1; fi; sleep 60 & echo $! > " + folder_.string() +
+             "/pid$RANK; trap '' TERM HUP INT; wait"});
+  const auto processes = pids(2);
+  send(SIGKILL);
+  EXPECT_EQ(finish(), 1000 + SIGKILL);
+  EXPECT_TRUE(all_end(processes));
+  EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
+}
+
+}  // namespace
+}  // namespace tandem::distributed
