@@ -22,6 +22,7 @@ from torch.utils.data import RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 import example_models
+import models
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
 from optimizers import make_optimizers, make_schedules
@@ -455,6 +456,7 @@ def main():
         "sampler": make_sampler,
         "ddp": make_ddp,
         "training": lambda: make_training(data),
+        "models": lambda: models.make(save),
         "examples": lambda: example_models.make(save, write_json),
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,0 +1,167 @@
+// The model zoo beside torchvision's: from the same seed the same weights, logits, losses and gradients.
+#include <tandem/core/ops.h>
+#include <tandem/nn/models/segmentation.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "support/golden.h"
+
+namespace tandem {
+namespace {
+
+using nn::models::make_segmentation_model;
+using nn::models::ResNet;
+using nn::models::SegmentationModel;
+
+struct Case {
+  const char* name;
+  std::int64_t batch, size;
+};
+
+// As tests/golden/models.py.
+Array spread(const Array& a, std::int64_t count = 64) {
+  const Array flat = a.contiguous(), found = Array::empty({count});
+  for (std::int64_t i = 0; i < count; ++i)
+    found.data<float>()[i] = flat.data<float>()[i * flat.numel() / count];
+  return found;
+}
+std::pair<double, double> fingerprint(const Array& a) {
+  const Array flat = a.contiguous();
+  double squares = 0, product = 0;
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    const double v = flat.data<float>()[i];
+    squares += v * v;
+    product += v * static_cast<double>(i * 7919 % 101 - 50) / 50;
+  }
+  return {std::sqrt(squares), product};
+}
+void expect_close(const Array& found, const Array& expected, double relative) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < expected.numel(); ++i)
+    largest = std::max(largest, std::abs(double{expected.data<float>()[i]}));
+  for (std::int64_t i = 0; i < expected.numel(); ++i)
+    ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i], relative * largest) << "value " << i;
+}
+
+class Models : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Models, ComputeWhatTorchvisionsDo) {
+  const auto& [name, count, size] = GetParam();
+  const testing::Golden golden("models.safetensors");
+  const std::string key = std::string(name) + '_' + std::to_string(size) + '/';
+  const bool is_segmentation = std::string_view(name).substr(0, 6) != "resnet";
+
+  manual_seed(0);
+  std::unique_ptr<nn::Module> model;
+  SegmentationModel* segmentation = nullptr;
+  if (is_segmentation) {
+    auto made = std::make_unique<SegmentationModel>(make_segmentation_model(name, {.dropout = 0}));
+    segmentation = made.get();
+    model = std::move(made);
+  } else {
+    model = std::make_unique<ResNet>(nn::models::ResNetOptions{std::stoi(name + 6)});
+  }
+  manual_seed(1);
+  const Tensor images = ops::rand({count, 3, size, size}).channels_last();
+  Array labels = is_segmentation ? ops::randint(0, 22, {count, size, size}) : ops::randint(0, 1000, {count});
+  if (is_segmentation)
+    for (std::int64_t i = 0; i < labels.numel(); ++i)
+      if (labels.data<std::int64_t>()[i] == 21) labels.data<std::int64_t>()[i] = 255;
+
+  model->eval();
+  {
+    const NoGrad no_grad;
+    expect_close(spread((*model)(images).value()), golden[key + "logits"], 1e-3);
+  }
+  model->train();
+  const auto loss_of = [&] {
+    if (!segmentation) return cross_entropy((*model)(images), labels);
+    const auto [out, aux] = segmentation->segment(images);
+    return cross_entropy(out, labels, {.ignore_index = 255}) +
+           0.5 * cross_entropy(aux, labels, {.ignore_index = 255});
+  };
+  optim::SGD optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4});
+  const Array losses = golden[key + "losses"], gradients = golden[key + "gradients"];
+  for (std::int64_t step = 0; step < losses.numel(); ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = loss_of();
+    const double expected = losses.data<double>()[step];
+    EXPECT_NEAR(loss.item(), expected, (step == 0 ? 1e-5 : 1e-3) * expected) << "step " << step;
+    loss.backward();
+    if (step == 0) {
+      const auto parameters = model->parameters();
+      ASSERT_EQ(static_cast<std::int64_t>(parameters.size()), gradients.dim(0));
+      double largest = 0;
+      for (std::int64_t i = 0; i < gradients.dim(0); ++i)
+        largest = std::max(largest, gradients.data<double>()[2 * i]);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const double *const values = gradients.data<double>() + 2 * i,
+                            tolerance = 2e-3 * values[0] + 1e-6 * largest;
+        const auto [norm, product] = fingerprint(parameters[i].tensor.grad().value());
+        EXPECT_NEAR(norm, values[0], tolerance) << parameters[i].name;
+        EXPECT_NEAR(product, values[1], tolerance) << parameters[i].name;
+      }
+      const std::string norm = is_segmentation ? "backbone.bn1" : "bn1";
+      for (const auto& [buffer, tensor] : model->buffers())
+        if (buffer == norm + ".running_var")
+          expect_close(spread(tensor.value()), golden[key + "running_var"], 1e-5);
+    }
+    optimizer.step();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Torchvision, Models,
+    ::testing::Values(Case{"resnet18", 4, 65}, Case{"resnet50", 4, 65}, Case{"resnet101", 4, 65},
+                      Case{"fcn_resnet50", 3, 65}, Case{"deeplabv3_resnet50", 3, 65},
+                      Case{"deeplabv3_resnet101", 3, 65}, Case{"deeplabv3_resnet101", 3, 129}),
+    [](const auto& info) { return std::string(info.param.name) + '_' + std::to_string(info.param.size); });
+
+TEST(Models, DeepLabsStateHasTorchvisionsNamesAndShapes) {
+  std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/deeplabv3_resnet101_state_dict.txt");
+  const auto state = make_segmentation_model("deeplabv3_resnet101").state_dict();
+  ASSERT_EQ(state.size(), 676u);
+  std::string line;
+  for (const auto& [name, array] : state) {
+    ASSERT_TRUE(std::getline(file, line));
+    std::ostringstream found;
+    found << name << " [";
+    for (int d = 0; d < array.rank(); ++d) found << (d ? ", " : "") << array.dim(d);
+    found << ']';
+    EXPECT_EQ(found.str(), line);
+  }
+}
+
+TEST(Models, WithoutTheAuxiliaryClassifierItsNamesAreGone) {
+  auto model = make_segmentation_model("deeplabv3_resnet50", {.aux_classifier = false});
+  for (const auto& [name, array] : model.state_dict())
+    EXPECT_NE(name.substr(0, SegmentationModel::aux_prefix.size()), SegmentationModel::aux_prefix);
+  EXPECT_EQ(model.parameter_count(), 39'638'869);
+  EXPECT_FALSE(model.segment(Tensor(ops::rand({2, 3, 33, 33}))).aux.defined());
+}
+
+TEST(Models, OnePictureNeedsSharedStatisticsAndTheMessageSaysSo) {
+  auto model = make_segmentation_model("deeplabv3_resnet18");
+  try {
+    model.segment(Tensor(ops::rand({1, 3, 33, 33})));
+    FAIL() << "one value per channel has no variance";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("SyncBatchNorm"), std::string::npos) << error.what();
+  }
+  model.eval();
+  EXPECT_EQ(model(Tensor(ops::rand({1, 3, 33, 47}))).shape(), (Shape{1, 21, 33, 47}));
+}
+
+TEST(Models, UnknownNamesAndDepthsAreRefused) {
+  EXPECT_THROW(make_segmentation_model("deeplabv3_resnet77"), Error);
+  EXPECT_THROW(make_segmentation_model("unet"), Error);
+  EXPECT_THROW(ResNet({.depth = 20}), Error);
+}
+
+}  // namespace
+}  // namespace tandem
