@@ -94,7 +94,7 @@ SegmentationModel make_segmentation_model(const std::string& name, const Segment
     for (const int depth : {18, 34, 50, 101, 152})
       if (name == prefix + std::to_string(depth)) return {head, depth, options};
   tandem::detail::fail("there is no segmentation model '", name,
-               "': there are deeplabv3_resnetN and fcn_resnetN, where N is 18, 34, 50, 101 or 152");
+                       "': there are deeplabv3_resnetN and fcn_resnetN, where N is 18, 34, 50, 101 or 152");
 }
 
 }  // namespace tandem::nn::models
