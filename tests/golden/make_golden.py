@@ -23,6 +23,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 import example_models
 import models
+import pth_files
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
 from optimizers import make_optimizers, make_schedules
@@ -458,6 +459,7 @@ def main():
         "training": lambda: make_training(data),
         "models": lambda: models.make(save),
         "examples": lambda: example_models.make(save, write_json),
+        "pth": pth_files.make,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")

@@ -102,7 +102,7 @@ TEST_P(Models, ComputeWhatTorchvisionsDo) {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         const double *const values = gradients.data<double>() + 2 * i,
                             tolerance = 2e-3 * values[0] + 1e-6 * largest;
-        const auto [norm, product] = fingerprint(parameters[i].tensor.grad().value());
+        const auto [norm, product] = fingerprint(parameters[i].tensor.grad());
         EXPECT_NEAR(norm, values[0], tolerance) << parameters[i].name;
         EXPECT_NEAR(product, values[1], tolerance) << parameters[i].name;
       }
