@@ -10,12 +10,12 @@ Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Dev
   return model(Tensor(picture.unsqueeze(0).to(device)));
 }
 
-Array classes_of(const Tensor& logits) { return argmax(logits, 1).select(0, 0).to(Device::cpu()); }
+Array classes_of(const Tensor& logits) { return argmax(logits, 1).select(0, 0).to(Device{}); }
 
 Array classes_of(const Tensor& logits, const data::ImageFile& file) {
   const NoGrad no_grad;
-  return classes_of(interpolate(
-      logits, {.size = Extent(file.height(), file.width()), .mode = Interpolation::bilinear}));
+  return classes_of(
+      interpolate(logits, {.size = Extent(file.height(), file.width()), .mode = Interpolation::bilinear}));
 }
 
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes) {

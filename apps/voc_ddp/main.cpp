@@ -46,7 +46,8 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--momentum", s.momentum, "of the gradients", {.min = 0});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
   options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
-  options.add("--base", s.base, "short side before random resizing, and in evaluation", {.min = 1, .max = 1 << 14});
+  options.add("--base", s.base, "short side before random resizing, and in evaluation",
+              {.min = 1, .max = 1 << 14});
   options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
   options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
   options.add("--no-shuffle", s.shuffle, "the same order in every epoch");
@@ -115,18 +116,18 @@ void train(TrainingOptions& options, const Settings& s) {
       data::download_voc(s.data, s.year, image_set, {.report = report});
     return "";
   });
-  const auto [files, val_files] = run_together(
-      *group, [&] { return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)}; });
+  const auto [files, val_files] = run_together(*group, [&] {
+    return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
+  });
   data::PreparedSegmentation pictures(files,
                                       s.augment ? data::SegmentationTransform::train(s.base, s.crop)
                                                 : data::SegmentationTransform::middle(s.crop),
                                       options.seed);
   data::DistributedSampler sampler(
       pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
-  data::Loader loader(pictures, sampler,
-                      {.batch_size = options.batch_size,
-                       .workers = static_cast<int>(options.workers),
-                       .drop_last = true});
+  data::Loader loader(
+      pictures, sampler,
+      {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers), .drop_last = true});
   TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ",
                sampler.size(), " of the ", pictures.size(), " pictures of '", s.image_set,
                "' are each process's, less than one batch");
@@ -145,9 +146,9 @@ void train(TrainingOptions& options, const Settings& s) {
   ddp.set_communication_hook(options.communication_hook());
   optim::SGD optimizer(parameter_groups(model, s));
   const std::int64_t steps_an_epoch = (loader.size() + options.accumulate - 1) / options.accumulate;
-  optim::LrScheduler schedule(
-      optimizer,
-      optim::PolynomialLR{.total_iters = std::max<std::int64_t>(1, options.epochs * steps_an_epoch), .power = 0.9});
+  optim::LrScheduler schedule(optimizer, optim::PolynomialLR{.total_iters = std::max<std::int64_t>(
+                                                                 1, options.epochs * steps_an_epoch),
+                                                             .power = 0.9});
 
   optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
   TrainingRun run(options, group, model, optimizer, loader, &scaler);
@@ -191,9 +192,10 @@ void train(TrainingOptions& options, const Settings& s) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "predict") return voc::predict_main(argc - 1, argv + 1);
-  TrainingOptions options("voc_ddp",
-                          "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
-                          "voc_ddp predict --help: what it does with pictures afterwards.");
+  TrainingOptions options(
+      "voc_ddp",
+      "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
+      "voc_ddp predict --help: what it does with pictures afterwards.");
   Settings settings;
   add_options(options, settings);
   return options.run(argc, argv, [&] { train(options, settings); });

@@ -3,6 +3,7 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation_picture.h>
 #include <tandem/data/segmentation_transform.h>
+#include <tandem/nn/models/weights.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -51,10 +52,14 @@ int predict_main(int argc, const char* const* argv) try {
   std::string weights, output = ".", device_name = "auto";
   std::int64_t base = 520;
   app.add_option("IMAGE", images, "pictures")->required()->check(CLI::ExistingFile);
-  app.add_option("--weights", weights, "of the model: .safetensors or .pth")->required()->check(CLI::ExistingFile);
+  app.add_option("--weights", weights, "of the model: .safetensors or .pth")
+      ->required()
+      ->check(CLI::ExistingFile);
   app.add_option("--output", output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
-  app.add_option("--base", base, "short side that pictures are resized to (520)")->check(CLI::Range(1, 1 << 14));
-  app.add_option("--device", device_name, "where to compute (auto)")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--base", base, "short side that pictures are resized to (520)")
+      ->check(CLI::Range(1, 1 << 14));
+  app.add_option("--device", device_name, "where to compute (auto)")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -64,9 +69,10 @@ int predict_main(int argc, const char* const* argv) try {
     std::cerr << "voc_ddp predict: " << error.what() << '\n';
     return 2;
   }
-  const Device device = device_name == "cuda" || (device_name == "auto" && device_count(Device::Kind::cuda) > 0)
-                            ? Device::cuda(0)
-                            : Device::cpu();
+  const Device device =
+      device_name == "cuda" || (device_name == "auto" && device_count(Device::Kind::cuda) > 0)
+          ? Device::cuda(0)
+          : Device{};
   auto model = load_model(weights);
   model.to(device);
   make_folder(output);
