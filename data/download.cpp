@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -172,7 +174,7 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
 }
 
 // Whether `url` gave the right file. `problem`: what it gave instead.
-bool fetch_checked(const std::string& url, PartFile& part, const std::string& md5,
+bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum,
                    const DownloadOptions& options, const std::string& name, std::string& problem) {
   constexpr int tries = 4;
   for (int i = 0; i < tries; ++i) {
@@ -183,9 +185,11 @@ bool fetch_checked(const std::string& url, PartFile& part, const std::string& md
       if (may_retry) continue;
       return false;
     }
-    const std::string found = md5_of(part.path());
-    if (found == md5) return true;
-    problem = fmt::format("its content has the MD5 {}, expected {} ({} bytes)", found, md5, part.size());
+    const std::string found = checksum.found_in(part.path());
+    if (found == checksum.digits) return true;
+    problem = fmt::format("its content has the {} {}, expected {} ({} bytes)",
+                          checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits,
+                          part.size());
     part.discard();
     if (transfer.begin == 0)
       return false;  // else the old part may have been wrong: once more, from the start
@@ -195,30 +199,71 @@ bool fetch_checked(const std::string& url, PartFile& part, const std::string& md
 
 }  // namespace
 
-std::string md5_of(const fs::path& path) {
+Checksum::Checksum(std::string digits)
+    : Checksum(digits.size() == 64 ? Kind::sha256 : Kind::md5, std::move(digits)) {
+  TANDEM_CHECK(this->digits.size() == (kind == Kind::md5 ? 32u : 64u),
+               "a checksum is an MD5 of 32 digits or a SHA-256 of 64, got ", this->digits);
+}
+
+Checksum::Checksum(Kind kind, std::string digits) : kind(kind), digits(std::move(digits)) {
+  TANDEM_CHECK(this->digits.find_first_not_of("0123456789abcdef") == std::string::npos,
+               "a checksum has lower-case hexadecimal digits, got ", this->digits);
+}
+
+Checksum Checksum::sha256(std::string beginning) {
+  TANDEM_CHECK(beginning.size() >= 8 && beginning.size() <= 64,
+               "the beginning of a SHA-256 needs 8 to 64 digits, got ", beginning);
+  return {Kind::sha256, std::move(beginning)};
+}
+
+std::string Checksum::found_in(const fs::path& path) const {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  TANDEM_CHECK(file != nullptr, "MD5: cannot open ", path.string(), ": ", reason_for(errno));
+  TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  TANDEM_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_md5(), nullptr) == 1,
-               "MD5: this system's OpenSSL does not offer it");
+  const EVP_MD* const algorithm = kind == Kind::md5 ? EVP_md5() : EVP_sha256();
+  TANDEM_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1,
+               "checksum: this system's OpenSSL does not offer ", EVP_MD_get0_name(algorithm));
   std::array<unsigned char, 1 << 16> buffer;
   while (const auto count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
     EVP_DigestUpdate(context.get(), buffer.data(), count);
   }
-  TANDEM_CHECK(std::ferror(file.get()) == 0, "MD5: cannot read ", path.string(), ": ", reason_for(errno));
+  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ",
+               reason_for(errno));
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned length = 0;
   EVP_DigestFinal_ex(context.get(), digest.data(), &length);
   std::string text;
   for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
+  return text.substr(0, digits.size());
 }
 
-void download(const std::vector<std::string>& urls, const fs::path& destination, const std::string& md5,
+std::string md5_of(const fs::path& path) { return Checksum(std::string(32, '0')).found_in(path); }
+
+fs::path cache_folder(const std::string& name) {
+  const auto environment = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::string(value != nullptr ? value : "");
+  };
+  fs::path base = environment("XDG_CACHE_HOME");
+  // The XDG specification: a relative path is to be ignored.
+  if (base.is_relative()) {
+    std::string home = environment("HOME");
+    if (home.empty()) {
+      const passwd* user = ::getpwuid(::getuid());
+      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "no home folder to keep the downloaded ", name,
+                   " files in; set HOME, or give their folder");
+      home = user->pw_dir;
+    }
+    base = fs::path(home) / ".cache";
+  }
+  return base / "tandem" / name;
+}
+
+void download(const std::vector<std::string>& urls, const fs::path& destination, const Checksum& checksum,
               const DownloadOptions& options) {
   const auto is_there = [&] {
     std::error_code error;
-    return fs::is_regular_file(destination, error) && md5_of(destination) == md5;
+    return fs::is_regular_file(destination, error) && checksum.fits(destination);
   };
   if (is_there()) return;
   std::error_code error;
@@ -229,12 +274,12 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   part_path += ".part";
   PartFile part(part_path, options);
   if (is_there()) return;  // another process was faster
-  if (part.size() > 0 && md5_of(part_path) == md5) return part.become(destination);
+  if (part.size() > 0 && checksum.fits(part_path)) return part.become(destination);
 
   std::string problems;
   for (const auto& url : urls) {
     std::string problem;
-    if (fetch_checked(url, part, md5, options, destination.filename().string(), problem)) {
+    if (fetch_checked(url, part, checksum, options, destination.filename().string(), problem)) {
       part.become(destination);
       return;
     }

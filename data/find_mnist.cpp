@@ -4,9 +4,6 @@
 #include <tandem/data/download.h>
 #include <tandem/data/idx.h>
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
@@ -27,22 +24,6 @@ const std::vector<std::string> mnist_mirrors = {"https://ossci-datasets.s3.amazo
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-fs::path cache_folder() {
-  fs::path base = environment("XDG_CACHE_HOME");
-  // The XDG specification: a relative path is to be ignored.
-  if (base.is_relative()) {
-    std::string home = environment("HOME");
-    if (home.empty()) {
-      const passwd* user = ::getpwuid(::getuid());
-      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr,
-                   "MNIST: no home folder to keep the downloaded files in; set HOME, or give their folder");
-      home = user->pw_dir;
-    }
-    base = fs::path(home) / ".cache";
-  }
-  return base / "tandem" / "mnist";
 }
 
 bool holds(const fs::path& folder, const std::string& name) {
@@ -101,7 +82,7 @@ MnistFolder sample(const std::string& reason) {
 MnistFolder find_mnist(const MnistSource& source) {
   if (!source.data.empty()) return {source.data, false, ""};
   if (const std::string data = environment("TANDEM_DATA"); !data.empty()) return {data, false, ""};
-  const fs::path folder = cache_folder();
+  const fs::path folder = cache_folder("mnist");
   if (holds_all(folder)) return {folder, false, ""};
 
   try {

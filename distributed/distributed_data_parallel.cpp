@@ -64,7 +64,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
 // everywhere, without a message per step. Any other buffer might be read in training, and is copied before
 // every training forward as PyTorch does, except inside no_sync, where nothing is sent. While ranks join, the
 // rank that feeds the buffers may change with every step, and so they are copied every time.
-Tensor DistributedDataParallel::operator()(const Tensor& input) {
+void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
     reducer_->begin_forward();
@@ -76,7 +76,10 @@ Tensor DistributedDataParallel::operator()(const Tensor& input) {
   const bool read_in_training = (buffers_read_in_training_ || join_) && reducer_->is_synchronising();
   if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
   buffers_changed_ = buffers_changed_ || training;
-  return model_(input);
+}
+
+Tensor DistributedDataParallel::operator()(const Tensor& input) {
+  return forward([&] { return model_(input); });
 }
 
 void DistributedDataParallel::eval() {

@@ -47,6 +47,12 @@ class DistributedDataParallel {
 
   // The model's forward. After training, the first one in evaluation mode shares the buffers (sync_buffers).
   Tensor operator()(const Tensor& input);
+  // The same of a model that takes or returns something else: ddp.forward([&] { return model.segment(images); }).
+  template <class F>
+  auto forward(const F& call) {
+    begin_forward();
+    return call();
+  }
 
   // A recorded step (core/graphed_step.h) changes buffers without coming through operator(): they count as changed from here.
   void train() {
@@ -80,6 +86,7 @@ class DistributedDataParallel {
   CommunicationReport report() const { return reducer_->report(); }
 
  private:
+  void begin_forward();
   void share_parameters(int root);
   void share_buffers(int root);
   void fail_for_absent(const JoinRounds& rounds) const;

@@ -131,14 +131,8 @@ class TrainingOptions::Parser {
   }
 
   void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
-    app_.add_flag(name, value, help)->group(group);
-  }
-
-  // Makes `value` false.
-  void negative_flag(const std::string& group, const std::string& name, bool& value,
-                     const std::string& help) {
     app_.add_flag_function(
-            name, [&value](std::int64_t) { value = false; }, help)
+            name, [&value, turned = !value](std::int64_t) { value = turned; }, help)
         ->group(group);
   }
 
@@ -185,6 +179,17 @@ void TrainingOptions::add(const std::string& name, double& value, const std::str
 void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help,
                           OptionRange range) {
   parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
+}
+
+void TrainingOptions::add(const std::string& name, std::optional<double>& value, const std::string& help,
+                          OptionRange range) {
+  parser_->option(program_, name, "X", help, [&value, name, range](const std::string& text) {
+    value = parse_number<double>(name, text, range);
+  });
+}
+
+void TrainingOptions::add(const std::string& name, bool& value, const std::string& help) {
+  parser_->flag(program_, name, value, help);
 }
 
 void TrainingOptions::add_shared_options() {
@@ -254,7 +259,7 @@ void TrainingOptions::add_shared_options() {
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
-  p.negative_flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
+  p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.text(shared, "--profile", "FILE", profile,
          "what each thread does when: a Chrome trace, one for each process");
   p.flag(shared, "--quiet", quiet, "errors only");

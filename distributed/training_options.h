@@ -44,6 +44,12 @@ class TrainingOptions {
   void add(const std::string& name, std::string& value, const std::string& help);
   void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
   void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
+  // Empty unless it is given.
+  void add(const std::string& name, std::optional<double>& value, const std::string& help,
+           OptionRange range = {});
+
+  // A switch: given, it turns `value` around.
+  void add(const std::string& name, bool& value, const std::string& help);
 
   // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help was
   // asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to the

@@ -36,12 +36,14 @@ std::string count(std::int64_t n, const std::string& thing, const std::string& p
 
 std::string shown(const std::vector<Metric>& metrics) {
   std::string text;
-  for (const auto& [name, value] : metrics) {
+  for (const auto& [name, values] : metrics) {
+    const double* const value = std::get_if<double>(&values);
+    if (!value) continue;
     std::string words = name;
     for (char& c : words) {
       if (c == '_') c = ' ';
     }
-    text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * value);
+    text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * *value);
   }
   return text;
 }
@@ -172,7 +174,8 @@ class TrainingRun::Implementation {
                  {"epoch_seconds", epoch_seconds_},
                  {"world_size", group_->size()},
                  {"batch_size", options_.batch_size}};
-    for (const auto& [name, value] : metrics) line[name] = value;
+    for (const auto& [name, values] : metrics)
+      std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
 
     // A program may leave an epoch early; only --max-steps leaves one that a later run takes up again.
     const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
@@ -201,6 +204,7 @@ class TrainingRun::Implementation {
   }
 
   std::int64_t epoch() const { return epoch_; }
+  std::int64_t steps() const { return state_.step; }
 
  private:
   bool epoch_is_complete() const { return state_.position == loader_.size(); }
@@ -357,6 +361,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<Process
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
+std::int64_t TrainingRun::steps() const { return implementation_->steps(); }
 int TrainingRun::parts() const { return implementation_->parts(); }
 bool TrainingRun::begins_step() const { return implementation_->begins_step(); }
 bool TrainingRun::completes_step() const { return implementation_->completes_step(); }

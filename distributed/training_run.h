@@ -11,14 +11,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace tandem::distributed {
 
-// A figure of the program's own at the end of an epoch: a fraction, shown in percent.
+// A figure of the program's own at the end of an epoch: a fraction, shown in percent, or several that are only written to the
+// metrics (nan as null).
 struct Metric {
   std::string name;  // "test_accuracy"
-  double value;
+  std::variant<double, std::vector<double>> value;
 };
 
 // The loop stays in the program:
@@ -52,6 +54,7 @@ class TrainingRun {
   // Begins the next epoch; false when all are done, or as many steps as --max-steps allows.
   bool next_epoch();
   std::int64_t epoch() const;  // the one that runs, from 0
+  std::int64_t steps() const;  // of the optimizer, in all: also before a resumed run
   // With --accumulate K an optimizer step takes the gradients of K batches, the last one of an epoch those that are left.
   int parts() const;            // batches of the step that the current batch belongs to
   bool begins_step() const;     // is it the first of them?

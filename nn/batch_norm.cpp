@@ -39,6 +39,10 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
   return batch_norm(x, weight, bias, state, fusion);
 }
 
+Tensor batch_norm_relu(BatchNorm2d& norm, const Tensor& x) {
+  return norm.has_forward_hooks() ? relu(norm(x)) : norm.forward(x, {.relu = true});
+}
+
 std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(weight.dim(0)) + ')'; }
 
 }  // namespace tandem::nn

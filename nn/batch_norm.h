@@ -40,7 +40,10 @@ class BatchNorm2d : public Module {
   std::shared_ptr<BatchNormExchange> exchange_;
 };
 
-// The same of x (N, C) or (N, C, L).
+// relu(norm(x)), as one operation where `norm` has no forward hooks.
+Tensor batch_norm_relu(BatchNorm2d& norm, const Tensor& x);
+
+// BatchNorm2d of x (N, C) or (N, C, L).
 class BatchNorm1d : public BatchNorm2d {
  public:
   explicit BatchNorm1d(std::int64_t channels, const BatchNormOptions& options = {})

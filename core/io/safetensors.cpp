@@ -1,22 +1,18 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/input_file.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <locale>
 #include <set>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace tandem {
@@ -56,19 +52,9 @@ struct Entry {
   std::uint64_t end;
 };
 
-// One file being read: every error begins with its name.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path.string()) {
-    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    check(file_ >= 0, "cannot be opened: ", std::generic_category().message(errno),
-          "; correct the path or its permissions");
-  }
-  ~Reader() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  explicit Reader(const std::filesystem::path& path) : file_(path, "safetensors file") {}
 
   Safetensors read() {
     const std::string header = read_header();
@@ -78,7 +64,7 @@ class Reader {
     for (const auto& entry : entries) {
       Array array = Array::empty(entry.shape, entry.dtype);
       if (entry.end > entry.begin)
-        read_at(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
+        file_.read(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
       if (entry.dtype == DType::boolean) check_booleans(entry, array);
       result.arrays.push_back({entry.name, std::move(array)});
     }
@@ -86,44 +72,24 @@ class Reader {
   }
 
  private:
-  std::string path_;
-  int file_ = -1;
-  std::uint64_t size_ = 0;
+  InputFile file_;
 
   template <class... Parts>
   void check(bool condition, const Parts&... parts) const {
-    TANDEM_CHECK(condition, "safetensors file ", path_, ": ", parts...);
-  }
-
-  void read_at(void* destination, std::uint64_t bytes, std::uint64_t offset) const {
-    auto* at = static_cast<char*>(destination);
-    while (bytes > 0) {
-      const auto count =
-          ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
-      if (count < 0 && errno == EINTR) continue;
-      check(count >= 0, "cannot be read at byte ", offset, ": ", std::generic_category().message(errno));
-      check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);
-      at += count;
-      offset += static_cast<std::uint64_t>(count);
-      bytes -= static_cast<std::uint64_t>(count);
-    }
+    file_.check(condition, parts...);
   }
 
   std::string read_header() {
-    struct stat status {};
-    check(::fstat(file_, &status) == 0, "cannot be examined: ", std::generic_category().message(errno));
-    check(S_ISREG(status.st_mode), "is not a regular file");
-    size_ = static_cast<std::uint64_t>(status.st_size);
-    check(size_ >= 8, "holds ", size_,
+    const std::uint64_t size = file_.size();
+    check(size >= 8, "holds ", size,
           " bytes, too few for the 8 of the header's length; it is truncated or another format");
     std::uint64_t length = 0;
-    read_at(&length, 8, 0);
+    file_.read(&length, 8, 0);
     check(length <= largest_header, "announces a header of ", length, " bytes, at most ", largest_header,
           " are allowed; it is damaged or another format");
-    check(length <= size_ - 8, "announces a header of ", length, " bytes, but only ", size_ - 8,
+    check(length <= size - 8, "announces a header of ", length, " bytes, but only ", size - 8,
           " bytes follow; it is truncated or another format");
-    std::string header(length, '\0');
-    read_at(header.data(), length, 8);
+    const std::string header = file_.read(length, 8);
     check(!header.empty() && header.front() == '{',
           "the header must begin with '{'; it is damaged or another format");
     // The JSON parser would take a NUL for the end and ignore what follows.
@@ -233,7 +199,7 @@ class Reader {
             entry.begin > expected ? "a hole before it" : "an overlap with the tensor before it");
       expected = entry.end;
     }
-    const std::uint64_t found = size_ - header_end;
+    const std::uint64_t found = file_.size() - header_end;
     check(found == expected, "the header describes ", expected, " bytes of data, but ", found, " follow it: ",
           found < expected ? "the file is truncated" : "there are bytes that belong to no tensor");
   }

@@ -22,6 +22,8 @@ from torch.utils.data import RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 import example_models
+import models
+import pth_files
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
 from optimizers import make_optimizers, make_schedules
@@ -455,7 +457,9 @@ def main():
         "sampler": make_sampler,
         "ddp": make_ddp,
         "training": lambda: make_training(data),
+        "models": lambda: models.make(save),
         "examples": lambda: example_models.make(save, write_json),
+        "pth": pth_files.make,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")

@@ -1,0 +1,31 @@
+#include "evaluation.h"
+
+#include <tandem/data/segmentation_picture.h>
+
+namespace voc {
+
+Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype) {
+  const NoGrad no_grad;
+  const Autocast autocast(dtype);
+  return model(Tensor(picture.unsqueeze(0).to(device)));
+}
+
+Array classes_of(const Tensor& logits) { return argmax(logits, 1).select(0, 0).to(Device{}); }
+
+Array classes_of(const Tensor& logits, const data::ImageFile& file) {
+  const NoGrad no_grad;
+  return classes_of(
+      interpolate(logits, {.size = Extent(file.height(), file.width()), .mode = Interpolation::bilinear}));
+}
+
+void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes) {
+  data::write_png(folder / (name + ".png"), classes, data::voc_colours());
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  TANDEM_CHECK(!error, "can't create the folder ", folder.string(), ": ", error.message());
+}
+
+}  // namespace voc

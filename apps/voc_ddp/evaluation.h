@@ -1,0 +1,26 @@
+// What voc_ddp makes of pictures once it has a model: predictions, and how good they are.
+#pragma once
+
+#include <tandem/data/image_file.h>
+#include <tandem/nn/models/segmentation.h>
+#include <tandem/tandem.h>
+
+#include <filesystem>
+
+namespace voc {
+
+using namespace tandem;
+
+// Logits (1, classes, H, W) of one prepared picture (3, H, W). The model is in evaluation mode.
+Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype);
+// The class of each pixel, (H, W) i64 on the CPU; resized to the file's size.
+Array classes_of(const Tensor& logits);
+Array classes_of(const Tensor& logits, const data::ImageFile& file);
+
+// NAME.png: the classes with VOC's palette, as its own masks are.
+void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
+
+// A folder that predictions may be written to.
+void make_folder(const std::filesystem::path& folder);
+
+}  // namespace voc

@@ -1,0 +1,202 @@
+// Trains a network for semantic segmentation on PASCAL VOC, on one process or several:
+//
+//   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
+//   voc_ddp predict picture.jpg --weights model.pth --output DIR
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/memory_stats.h>
+#include <tandem/data/segmentation_metrics.h>
+#include <tandem/data/segmentation_transform.h>
+#include <tandem/data/voc.h>
+#include <tandem/distributed/pretrained.h>
+
+#include <iostream>
+
+#include "evaluation.h"
+#include "predict.h"
+
+using namespace tandem;
+using namespace tandem::distributed;
+using nn::models::SegmentationModel;
+
+namespace {
+
+constexpr std::int64_t classes = 21;
+
+struct Settings {
+  std::string data = ".", year = "2012", image_set = "train", val_set = "val";
+  std::string model = "deeplabv3_resnet101", weights = "none", init, predict;
+  double lr = 0.01, momentum = 0.9, weight_decay = 1e-4;
+  std::optional<double> dropout;
+  std::int64_t crop = 480, base = 520;
+  bool augment = true, shuffle = true, skip_bad = false;
+};
+
+void add_options(TrainingOptions& options, Settings& s) {
+  options.epochs = 20;
+  options.batch_size = 8;
+  options.workers = 2;
+  options.add("--data", s.data, "folder that holds VOCdevkit, or is to receive it (here)");
+  options.add("--year", s.year, "2007 to 2012 (2012)");
+  options.add("--image-set", s.image_set, "pictures to train on (train)");
+  options.add("--val-set", s.val_set, "pictures to evaluate on (val)");
+  options.add("--model", s.model, "deeplabv3_resnetN or fcn_resnetN (deeplabv3_resnet101)");
+  options.add("--weights", s.weights, "to start from: none, a name, a file or a URL (none)");
+  options.add("--init", s.init, "a file with every tensor of the model, to start from");
+  options.add("--lr", s.lr, "learning rate; ten times as much for the auxiliary classifier", {.min = 0});
+  options.add("--momentum", s.momentum, "of the gradients", {.min = 0});
+  options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
+  options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
+  options.add("--base", s.base, "short side before random resizing, and in evaluation",
+              {.min = 1, .max = 1 << 14});
+  options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
+  options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
+  options.add("--no-shuffle", s.shuffle, "the same order in every epoch");
+  options.add("--predict", s.predict, "folder for predictions of the evaluation's pictures");
+  options.add("--skip-bad", s.skip_bad, "leave damaged samples out, and say which");
+}
+
+data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) {
+  return {s.data, s.year, image_set,
+          s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
+}
+
+// Every parameter once: the auxiliary classifier's learn at ten times the rate.
+std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
+  const optim::SgdOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
+  optim::SgdGroup main{{}, options}, aux{{}, options};
+  aux.options.lr = 10 * s.lr;
+  for (const auto& parameter : model.parameters())
+    (parameter.name.starts_with(SegmentationModel::aux_prefix) ? aux : main).parameters.push_back(parameter);
+  return {main, aux};
+}
+
+Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
+  const CrossEntropyOptions options{.ignore_index = data::void_label};
+  return cross_entropy(found.out, masks, options) + 0.5 * cross_entropy(found.aux, masks, options);
+}
+
+// Over all ranks, each with its share of the pictures, one by one in their own shapes.
+std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& model, ProcessGroup& group,
+                             const data::SegmentationFiles& files, const Settings& s,
+                             const TrainingOptions& options) {
+  ddp.eval();
+  data::PreparedSegmentation pictures(files, data::SegmentationTransform::evaluation(s.base));
+  data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
+  data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
+  const auto indices = sampler.indices();
+  data::ConfusionMatrix matrix(classes);
+  run_together(group, [&] {
+    if (!s.predict.empty()) voc::make_folder(s.predict);
+    std::size_t i = 0;
+    for (auto& [image, mask] : loader) {
+      const auto logits = voc::logits_of(model, image.select(0, 0), options.device(), options.dtype);
+      matrix.add(voc::classes_of(logits), mask.select(0, 0));
+      if (!s.predict.empty()) {
+        const auto& pair = files.pair(indices[i]);
+        voc::write_prediction(s.predict, pair.name, voc::classes_of(logits, data::ImageFile(pair.image)));
+      }
+      ++i;
+    }
+  });
+  group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
+  ddp.train();
+  return {{"miou", matrix.mean_iou()},
+          {"pixel_accuracy", matrix.pixel_accuracy()},
+          {"class_iou", matrix.class_iou()}};
+}
+
+void train(TrainingOptions& options, const Settings& s) {
+  const auto group = init(options.init_options());
+  const int rank = group->rank(), world = group->size();
+  const auto report = [&](const std::string& line) {
+    if (!options.quiet) std::cerr << line << std::endl;
+  };
+  once_per_host(*group, [&]() -> std::string {
+    for (const auto& image_set : {s.image_set, s.val_set})
+      data::download_voc(s.data, s.year, image_set, {.report = report});
+    return "";
+  });
+  const auto [files, val_files] = run_together(*group, [&] {
+    return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
+  });
+  data::PreparedSegmentation pictures(files,
+                                      s.augment ? data::SegmentationTransform::train(s.base, s.crop)
+                                                : data::SegmentationTransform::middle(s.crop),
+                                      options.seed);
+  data::DistributedSampler sampler(
+      pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
+  data::Loader loader(
+      pictures, sampler,
+      {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers), .drop_last = true});
+  TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ",
+               sampler.size(), " of the ", pictures.size(), " pictures of '", s.image_set,
+               "' are each process's, less than one batch");
+
+  manual_seed(options.seed);
+  auto model = nn::models::make_segmentation_model(s.model, {.classes = classes, .dropout = s.dropout});
+  std::vector<std::string> notices;
+  if (s.weights != "none") {
+    const auto file = find_weights(*group, s.weights, report);
+    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(file)); });
+  }
+  if (!s.init.empty()) run_together(*group, [&] { model.load_state_dict(load_arrays(s.init)); });
+  model.to(options.device());
+  if (options.sync_bn) convert_sync_batch_norm(model, group);
+  DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);
+  ddp.set_communication_hook(options.communication_hook());
+  optim::SGD optimizer(parameter_groups(model, s));
+  const std::int64_t steps_an_epoch = (loader.size() + options.accumulate - 1) / options.accumulate;
+  optim::LrScheduler schedule(optimizer, optim::PolynomialLR{.total_iters = std::max<std::int64_t>(
+                                                                 1, options.epochs * steps_an_epoch),
+                                                             .power = 0.9});
+
+  optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
+  TrainingRun run(options, group, model, optimizer, loader, &scaler);
+  for (const auto& notice : notices) run.note("note: " + notice);
+  for (const auto* set : {&files, &val_files})
+    for (const auto& [name, reason] : set->skipped()) run.note("left out: " + name + ": " + reason);
+  schedule.set_step(run.steps());
+  while (run.next_epoch()) {
+    sampler.set_epoch(run.epoch());
+    pictures.set_epoch(run.epoch());
+    for (auto& [images, masks] : loader) {
+      if (run.begins_step()) optimizer.zero_grad();
+      const bool completes_step = run.completes_step();
+      Tensor loss;
+      {
+        const Autocast autocast(options.dtype);
+        const auto local = ddp.no_sync(!completes_step);
+        loss = ddp.forward([&] {
+          return loss_of(model.segment(Tensor(images.to(options.device()))), masks.to(options.device()));
+        });
+        scaler.scale(loss / run.parts()).backward();
+      }
+      if (completes_step) {
+        scaler.step(optimizer);
+        scaler.update();
+      }
+      const bool goes_on = run.step(loss.detach());
+      if (completes_step) schedule.step();
+      if (!goes_on) break;
+    }
+    run.end_epoch(evaluate(ddp, model, *group, val_files, s, options));
+  }
+  if (options.epochs == 0) run.show(evaluate(ddp, model, *group, val_files, s, options));
+  run.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
+           " MiB of arrays");
+  if (world > 1) run.note(ddp.report().to_string());
+  run.finish();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "predict") return voc::predict_main(argc - 1, argv + 1);
+  TrainingOptions options(
+      "voc_ddp",
+      "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
+      "voc_ddp predict --help: what it does with pictures afterwards.");
+  Settings settings;
+  add_options(options, settings);
+  return options.run(argc, argv, [&] { train(options, settings); });
+}

@@ -1,0 +1,9 @@
+// voc_ddp predict IMAGE... --weights FILE --output DIR
+#pragma once
+
+namespace voc {
+
+// The exit code. argv[0] is the word "predict".
+int predict_main(int argc, const char* const* argv);
+
+}  // namespace voc

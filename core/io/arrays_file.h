@@ -1,0 +1,26 @@
+// Files of named arrays, whatever their format: safetensors or PyTorch's .pth.
+#pragma once
+
+#include <tandem/core/named_array.h>
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+// Told apart by what is in it, not by its name. Of a .pth checkpoint that holds several dicts, `key` names the one to read
+// (pth.h); a safetensors file has none.
+//   model.load_state_dict(load_arrays("weights.pth"));
+std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
+
+// In the format that the name ends in. `metadata` goes into a safetensors file; .pth has no place for it.
+void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                 const std::map<std::string, std::string>& metadata = {});
+
+// Whether save_arrays() knows a format for the name: it ends in ".safetensors" or ".pth" and has something before that.
+bool is_arrays_file_name(const std::filesystem::path& path);
+
+}  // namespace tandem

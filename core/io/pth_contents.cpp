@@ -1,0 +1,200 @@
+#include <tandem/core/io/pth_contents.h>
+#include <tandem/core/io/zip_file.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using Id = PickleValue::Id;
+using Kind = PickleValue::Kind;
+
+// A state dict takes some hundred bytes a tensor.
+constexpr std::uint64_t largest_pickle = std::uint64_t{64} << 20;
+constexpr std::string_view magic =
+    "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // of the old form, an integer of 10 bytes
+
+constexpr StorageType storage_types[] = {
+    {"torch.DoubleStorage", 8, DType::f64}, {"torch.FloatStorage", 4, DType::f32},
+    {"torch.HalfStorage", 2, DType::f16},   {"torch.BFloat16Storage", 2, DType::bf16},
+    {"torch.LongStorage", 8, DType::i64},   {"torch.IntStorage", 4, DType::i32},
+    {"torch.ShortStorage", 2, DType::i32},  {"torch.CharStorage", 1, DType::i32},
+    {"torch.ByteStorage", 1, DType::u8},    {"torch.BoolStorage", 1, DType::boolean},
+};
+
+class ZipContents : public PthContents {
+ public:
+  explicit ZipContents(const InputFile& file) : file_(file), zip_(file) {
+    const std::string suffix = "/data.pkl";
+    const ZipReader::Entry* found = nullptr;
+    for (const auto& entry : zip_.entries()) {
+      if (!entry.name.ends_with(suffix) || entry.name.find('/') != entry.name.size() - suffix.size())
+        continue;
+      found = &entry;
+      folder_ = entry.name.substr(0, entry.name.size() - suffix.size() + 1);
+      break;
+    }
+    file_.check(found != nullptr, "is a zip archive, but not of torch.save: it has no data.pkl");
+    file_.check(zip_.find(folder_ + "constants.pkl") == nullptr,
+                "is a TorchScript program, not a state dict: save model.state_dict() with torch.save");
+    if (const auto* order = zip_.find(folder_ + "byteorder")) {
+      file_.check(order->size == 6 && zip_.read(*order) == "little",
+                  "was written by a big-endian machine, which cannot be read");
+    }
+    file_.check(found->size <= largest_pickle, "its pickle takes ", found->size, " bytes, at most ",
+                largest_pickle, " are read");
+    pickle_ = unpickle(zip_.read(*found), file.label());
+  }
+
+  const Pickle& pickle() const override { return pickle_; }
+  void check(const StorageInfo& info) const override {
+    const auto* entry = zip_.find(folder_ + "data/" + info.key);
+    file_.check(entry != nullptr, "storage \"", info.key, "\" is missing; it is damaged");
+    file_.check(entry->size == info.bytes(), "storage \"", info.key, "\" has ", entry->size,
+                " bytes, expected ", info.bytes(), " (", info.elements, " elements of ", info.type->name,
+                "); it is damaged");
+  }
+  void read(const StorageInfo& info, void* destination) const override {
+    zip_.read(*zip_.find(folder_ + "data/" + info.key), destination);
+  }
+
+ private:
+  const InputFile& file_;
+  ZipReader zip_;
+  std::string folder_;  // with its "/"
+  Pickle pickle_;
+};
+
+class LegacyContents : public PthContents {
+ public:
+  explicit LegacyContents(const InputFile& file);
+  const Pickle& pickle() const override { return pickle_; }
+  void check(const StorageInfo& info) const override {
+    const auto found = places_.find(info.key);
+    file_.check(found != places_.end() && found->second.bytes == info.bytes(), "storage \"", info.key,
+                "\" is missing or of another size; it is damaged");
+  }
+  void read(const StorageInfo& info, void* destination) const override {
+    file_.read(destination, info.bytes(), places_.at(info.key).begin);
+  }
+
+ private:
+  struct Place {
+    std::uint64_t begin, bytes;
+  };
+
+  const InputFile& file_;
+  Pickle pickle_;
+  std::map<std::string, Place> places_;
+
+  std::string_view parse(std::string_view bytes, Pickle& keys);
+};
+
+LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
+  // How long the pickles are only they tell: so much at first, more where they go on.
+  std::uint64_t count = std::min<std::uint64_t>(file.size(), 1 << 20);
+  std::uint64_t position = 0;
+  Pickle keys;
+  for (;;) {
+    const std::string bytes = file.read(count, 0);
+    try {
+      position = count - parse(bytes, keys).size();
+      break;
+    } catch (const PickleEndsEarly&) {
+      if (count == std::min(file.size(), largest_pickle)) throw;
+      count = std::min({count * 4, file.size(), largest_pickle});
+    }
+  }
+
+  std::map<std::string, StorageInfo> infos;
+  for (const auto& value : pickle_.values) {
+    if (value.kind != Kind::storage) continue;
+    auto info = parse_storage(file, pickle_, value);
+    infos.emplace(info.key, std::move(info));
+  }
+  const auto& list = keys[keys.root];
+  file.check(list.kind == Kind::list, "the list of its storages is missing; it is damaged");
+  for (const Id id : list.items) {
+    const auto found = infos.find(keys[id].text);
+    file.check(keys[id].kind == Kind::text && found != infos.end(),
+               "the list of its storages names one that no ", "tensor has; it is damaged");
+    const auto& info = found->second;
+    std::int64_t elements = 0;
+    file.check(
+        file.size() - position >= sizeof elements && file.size() - position - sizeof elements >= info.bytes(),
+        "storage \"", info.key, "\" ends early; the file is truncated");
+    file.read(&elements, sizeof elements, position);
+    file.check(elements == info.elements, "storage \"", info.key, "\" has ", elements, " elements, expected ",
+               info.elements, "; it is damaged");
+    file.check(places_.emplace(info.key, Place{position + sizeof elements, info.bytes()}).second,
+               "storage \"", info.key, "\" appears twice; it is damaged");
+    position += sizeof elements + info.bytes();
+  }
+}
+
+// The five pickles; returns what follows them.
+std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
+  const auto next = [&] {
+    Pickle pickle = unpickle(bytes, file_.label());
+    bytes.remove_prefix(pickle.bytes);
+    return pickle;
+  };
+  const Pickle number = next();
+  file_.check(number[number.root].kind == Kind::opaque && number[number.root].text == magic,
+              "is not a file of torch.save: it begins with another pickle");
+  const Pickle version = next();
+  file_.check(version[version.root].integer == 1001, "is of version ", version[version.root].integer,
+              " of PyTorch's old format, expected 1001");
+  const Pickle system = next();
+  const auto& entries = system[system.root].items;
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const bool is_order = system[entries[i]].text == "little_endian";
+    file_.check(!is_order || system[entries[i + 1]].integer == 1,
+                "was written by a big-endian machine, which cannot be read");
+  }
+  pickle_ = next();
+  keys = next();
+  return bytes;
+}
+
+}  // namespace
+
+StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage) {
+  const auto kind = [&](std::size_t i) {
+    return i < storage.items.size() ? pickle[storage.items[i]].kind : Kind::none;
+  };
+  file.check(kind(0) == Kind::text && pickle[storage.items[0]].text == "storage" && kind(1) == Kind::global &&
+                 kind(2) == Kind::text && kind(4) == Kind::integer,
+             "a storage is not described as PyTorch does it; it is damaged");
+  file.check(
+      kind(5) == Kind::none,
+      "storages are views of others, as PyTorch before 0.4 wrote them: save it again with a newer one");
+  StorageInfo info;
+  info.key = pickle[storage.items[2]].text;
+  const auto& name = pickle[storage.items[1]].text;
+  const auto type = std::find_if(std::begin(storage_types), std::end(storage_types),
+                                 [&](const StorageType& candidate) { return candidate.name == name; });
+  file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name,
+             ", which cannot be read");
+  info.type = &*type;
+  info.elements = pickle[storage.items[4]].integer;
+  file.check(info.elements >= 0 && static_cast<std::uint64_t>(info.elements) <= file.size() / info.type->size,
+             "storage \"", info.key, "\" announces ", info.elements,
+             " elements, more than the file can hold; ", "it is truncated or damaged");
+  return info;
+}
+
+std::unique_ptr<PthContents> open_pth(const InputFile& file) {
+  char first[2] = {};
+  file.read(first, std::min<std::uint64_t>(file.size(), sizeof first), 0);
+  if (std::memcmp(first, "PK", 2) == 0) return std::make_unique<ZipContents>(file);
+  file.check(first[0] == '\x80',
+             "begins neither as a zip archive nor as a pickle: it is not a file of torch.save");
+  return std::make_unique<LegacyContents>(file);
+}
+
+}  // namespace tandem

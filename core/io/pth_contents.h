@@ -1,0 +1,47 @@
+// What a .pth file holds: the values of its pickle, and the bytes of its storages. Internal to read_pth().
+#pragma once
+
+#include <tandem/core/dtype.h>
+#include <tandem/core/io/input_file.h>
+#include <tandem/core/io/unpickler.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+struct StorageType {
+  std::string_view name;  // PyTorch's: "torch.FloatStorage"
+  std::size_t size;       // of an element in the file, in bytes
+  DType dtype;            // that it is read as
+};
+
+// What the pickle says of a storage; not more than the file can hold.
+struct StorageInfo {
+  std::string key;
+  const StorageType* type = nullptr;
+  std::int64_t elements = 0;
+
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements) * type->size; }  // in the file
+};
+
+StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage);
+
+// The two forms of the file differ in where things are.
+class PthContents {
+ public:
+  virtual ~PthContents() = default;
+  virtual const Pickle& pickle() const = 0;
+  // Error when the file does not have exactly info.bytes() for it.
+  virtual void check(const StorageInfo& info) const = 0;
+  // After check().
+  virtual void read(const StorageInfo& info, void* destination) const = 0;
+};
+
+// The file must outlive what it gives.
+std::unique_ptr<PthContents> open_pth(const InputFile& file);
+
+}  // namespace tandem

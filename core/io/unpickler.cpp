@@ -1,0 +1,377 @@
+#include <tandem/core/io/unpickler.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <unordered_map>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using Id = PickleValue::Id;
+using Kind = PickleValue::Kind;
+
+// Far above what checkpoints hold: bounds memory where a byte of the pickle makes a value of a hundred.
+constexpr std::size_t max_values = std::size_t{1} << 22;
+
+enum class Role { name, dict, set, size, tensor, parameter, opaque };
+
+struct KnownGlobal {
+  std::string_view name;
+  Role role;  // what calling it makes; `name`: it is not called
+};
+
+constexpr KnownGlobal known_globals[] = {
+    {"collections.OrderedDict", Role::dict},
+    {"collections.Counter", Role::dict},
+    {"builtins.set", Role::set},
+    {"__builtin__.set", Role::set},
+    {"torch.Size", Role::size},
+    {"torch.device", Role::opaque},
+    {"argparse.Namespace", Role::opaque},
+    {"torch._utils._rebuild_tensor", Role::tensor},
+    {"torch._utils._rebuild_tensor_v2", Role::tensor},
+    {"torch._utils._rebuild_parameter", Role::parameter},
+    {"torch._utils._rebuild_parameter_with_state", Role::parameter},
+    {"torch.nn.parameter.Parameter", Role::parameter},
+    {"torch.DoubleStorage", Role::name},
+    {"torch.FloatStorage", Role::name},
+    {"torch.HalfStorage", Role::name},
+    {"torch.BFloat16Storage", Role::name},
+    {"torch.LongStorage", Role::name},
+    {"torch.IntStorage", Role::name},
+    {"torch.ShortStorage", Role::name},
+    {"torch.CharStorage", Role::name},
+    {"torch.ByteStorage", Role::name},
+    {"torch.BoolStorage", Role::name},
+    {"torch.float64", Role::name},
+    {"torch.float32", Role::name},
+    {"torch.float16", Role::name},
+    {"torch.bfloat16", Role::name},
+    {"torch.int64", Role::name},
+    {"torch.int32", Role::name},
+    {"torch.int16", Role::name},
+    {"torch.int8", Role::name},
+    {"torch.uint8", Role::name},
+    {"torch.bool", Role::name},
+};
+
+const KnownGlobal* find_global(std::string_view name) {
+  const auto found = std::find_if(std::begin(known_globals), std::end(known_globals),
+                                  [&](const KnownGlobal& known) { return known.name == name; });
+  return found == std::end(known_globals) ? nullptr : found;
+}
+
+// Text from the file, for a message.
+std::string shown(std::string_view text) {
+  constexpr std::size_t longest = 100;
+  std::string result;
+  for (const char c : text.substr(0, longest)) result += c >= ' ' && c < 127 ? c : '?';
+  return text.size() > longest ? result + "..." : result;
+}
+
+// The machine that pickle's opcodes are written for: a stack with marks, and a memo.
+class Unpickler {
+ public:
+  Unpickler(std::string_view bytes, const std::string& label) : bytes_(bytes), label_(label) {
+    none_ = make(Kind::none);
+    for (const bool value : {false, true}) {
+      booleans_[value] = make(Kind::boolean);
+      pickle_.values.back().integer = value;
+    }
+    empty_tuple_ = make(Kind::tuple);
+  }
+
+  Pickle run() {
+    while (!step(take<std::uint8_t>())) {
+    }
+    pickle_.root = pop();
+    pickle_.bytes = at_;
+    return std::move(pickle_);
+  }
+
+ private:
+  std::string_view bytes_;
+  const std::string& label_;
+  std::size_t at_ = 0;
+  Pickle pickle_;
+  std::vector<Id> stack_;
+  std::vector<std::size_t> marks_;  // sizes of the stack
+  std::unordered_map<std::uint32_t, Id> memo_;
+  std::size_t copied_ = 0;  // items of one value that went into another
+  Id none_, empty_tuple_;
+  std::array<Id, 2> booleans_;
+
+  template <class... Parts>
+  void check(bool condition, const Parts&... parts) const {
+    TANDEM_CHECK(condition, label_, parts...);
+  }
+
+  std::string_view take(std::uint64_t count) {
+    if (count > bytes_.size() - at_) throw PickleEndsEarly(label_ + "its pickle ends early: it is truncated");
+    at_ += count;
+    return bytes_.substr(at_ - count, count);
+  }
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string_view take_line() {
+    constexpr std::size_t longest = 1000;
+    const auto end = bytes_.substr(at_, longest).find('\n');
+    check(end != std::string_view::npos || bytes_.size() - at_ < longest,
+          "its pickle has a name of more than ", longest, " bytes: it is damaged");
+    const auto line = take(end == std::string_view::npos ? longest : end);
+    take(1);
+    return line;
+  }
+
+  Id make(Kind kind) {
+    check(pickle_.values.size() < max_values, "its pickle holds more than ", max_values,
+          " values, more than a state dict has use for");
+    pickle_.values.emplace_back().kind = kind;
+    return static_cast<Id>(pickle_.values.size() - 1);
+  }
+  Id make(Kind kind, std::vector<Id> items) {
+    const Id id = make(kind);
+    pickle_.values[id].items = std::move(items);
+    return id;
+  }
+  void push_integer(std::int64_t integer) {
+    stack_.push_back(make(Kind::integer));
+    pickle_.values.back().integer = integer;
+  }
+  void push_text(Kind kind, std::string_view text) {
+    stack_.push_back(make(kind));
+    pickle_.values.back().text = text;
+  }
+
+  // Nothing below the last mark may be taken before the mark is.
+  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  Id top() const {
+    check(stack_.size() > floor(), "its pickle takes more than it has given: it is damaged");
+    return stack_.back();
+  }
+  Id pop() {
+    const Id id = top();
+    stack_.pop_back();
+    return id;
+  }
+  Id pop(Kind kind, const char* what) {
+    const Id id = pop();
+    check(pickle_.values[id].kind == kind, "its pickle has something else in the place of ", what,
+          ": it is damaged");
+    return id;
+  }
+  std::vector<Id> pop_to_mark() {
+    check(!marks_.empty(), "its pickle takes a mark that it has not set: it is damaged");
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    std::vector<Id> items(begin, stack_.end());
+    stack_.erase(begin, stack_.end());
+    marks_.pop_back();
+    return items;
+  }
+  std::vector<Id> pop_last(std::size_t count) {
+    std::vector<Id> items(count);
+    for (std::size_t i = count; i-- > 0;) items[i] = pop();
+    return items;
+  }
+
+  void add_to(Kind kind, const std::vector<Id>& items) {
+    auto& target = pickle_.values[top()];
+    check(target.kind == kind || (kind == Kind::dict && target.kind == Kind::opaque),
+          "its pickle adds items to what holds none of that kind: it is damaged");
+    check(kind != Kind::dict || items.size() % 2 == 0, "its pickle has a key without a value: it is damaged");
+    if (target.kind == kind) target.items.insert(target.items.end(), items.begin(), items.end());
+  }
+
+  void memorize(std::uint32_t key) { memo_[key] = top(); }
+  void recall(std::uint32_t key) {
+    const auto found = memo_.find(key);
+    check(found != memo_.end(), "its pickle asks for value ", key,
+          " of its memo, which is not there: it is damaged");
+    stack_.push_back(found->second);
+  }
+
+  void push_global(std::string_view module, std::string_view name) {
+    const std::string full = std::string(module) + "." + std::string(name);
+    check(find_global(full) != nullptr, "refused global ", shown(full),
+          ": only what state dicts are made of is read, and nothing is ever executed. In Python, save "
+          "model.state_dict() alone");
+    push_text(Kind::global, full);
+  }
+
+  void push_persistent() {
+    const Id id = pop(Kind::tuple, "a storage's description");
+    stack_.push_back(make(Kind::storage, pickle_.values[id].items));
+    copied(pickle_.values[id].items.size());
+  }
+  void copied(std::size_t items) {
+    copied_ += items;
+    check(copied_ <= max_values, "its pickle copies more than ", max_values, " values: it is made to harm");
+  }
+
+  // What `function` makes of `arguments`.
+  void call() {
+    const Id arguments = pop(Kind::tuple, "a call's arguments");
+    const Id function = pop(Kind::global, "the name of what is called");
+    const std::string name = pickle_.values[function].text;
+    const auto& all = pickle_.values[arguments].items;
+    const std::vector<Id> given(all.begin(), all.begin() + std::min<std::ptrdiff_t>(4, std::ssize(all)));
+    const auto has = [&](std::size_t i, Kind kind) {
+      return given.size() > i && pickle_.values[given[i]].kind == kind;
+    };
+    bool fits = false;
+    switch (find_global(name)->role) {
+      case Role::name: break;
+      case Role::dict:
+        fits = given.empty() || has(0, Kind::dict) || has(0, Kind::list);
+        if (fits) stack_.push_back(make_dict(given));
+        break;
+      case Role::set:
+        fits = given.empty() || has(0, Kind::list);
+        if (fits) stack_.push_back(make(Kind::set));
+        break;
+      case Role::tensor:
+        fits = has(0, Kind::storage) && has(1, Kind::integer) && has(2, Kind::tuple) && has(3, Kind::tuple);
+        if (fits) stack_.push_back(make(Kind::tensor, given));
+        break;
+      case Role::size:
+        fits = has(0, Kind::tuple);
+        if (fits) stack_.push_back(given[0]);
+        break;
+      case Role::parameter:
+        fits = has(0, Kind::tensor);
+        if (fits) stack_.push_back(given[0]);
+        break;
+      case Role::opaque:
+        fits = true;
+        stack_.push_back(make(Kind::opaque));
+        break;
+    }
+    check(fits, "its pickle calls ", name,
+          " with arguments that it does not take: it is damaged or made to harm");
+  }
+
+  // OrderedDict(), of another dict, or, as Python 2 wrote it, of a list of pairs.
+  Id make_dict(const std::vector<Id>& given) {
+    std::vector<Id> items;
+    if (!given.empty()) {
+      const auto& source = pickle_.values[given[0]];
+      copied(source.items.size());
+      if (source.kind == Kind::dict) items = source.items;
+      else {
+        for (const Id pair : source.items) {
+          const auto& value = pickle_.values[pair];
+          check((value.kind == Kind::tuple || value.kind == Kind::list) && value.items.size() == 2,
+                "its pickle makes a dict of what are no pairs: it is damaged");
+          items.insert(items.end(), value.items.begin(), value.items.end());
+        }
+      }
+    }
+    return make(Kind::dict, std::move(items));
+  }
+
+  void push_long(std::string_view bytes) {
+    if (bytes.size() > 8) return push_text(Kind::opaque, bytes);
+    // Two's complement; the last byte has the sign.
+    std::uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~std::uint64_t{0} : 0;
+    std::memcpy(&value, bytes.data(), bytes.size());
+    push_integer(static_cast<std::int64_t>(value));
+  }
+  double take_real() {
+    auto bits = take<std::uint64_t>();  // the only number that is big-endian
+    return std::bit_cast<double>(__builtin_bswap64(bits));
+  }
+
+  bool step(std::uint8_t opcode);
+};
+
+// True at the end.
+bool Unpickler::step(std::uint8_t opcode) {
+  switch (opcode) {
+    case 0x80: {  // PROTO
+      const int version = take<std::uint8_t>();
+      check(version >= 2 && version <= 5, "its pickle is of protocol ", version, ", expected 2 to 5");
+      break;
+    }
+    case 0x95: take<std::uint64_t>(); break;  // FRAME: how much follows, which the opcodes say, too
+    case '.': return true;
+    case 'c': {
+      const auto module = take_line();
+      push_global(module, take_line());
+      break;
+    }
+    case 0x93: {  // STACK_GLOBAL
+      const Id name = pop(Kind::text, "a name"), module = pop(Kind::text, "a module's name");
+      push_global(std::string(pickle_.values[module].text), std::string(pickle_.values[name].text));
+      break;
+    }
+
+    case 'N': stack_.push_back(none_); break;
+    case 0x88: stack_.push_back(booleans_[1]); break;
+    case 0x89: stack_.push_back(booleans_[0]); break;
+    case 'J': push_integer(take<std::int32_t>()); break;
+    case 'K': push_integer(take<std::uint8_t>()); break;
+    case 'M': push_integer(take<std::uint16_t>()); break;
+    case 0x8a: push_long(take(take<std::uint8_t>())); break;
+    case 'G': {
+      const double real = take_real();
+      stack_.push_back(make(Kind::real));
+      pickle_.values.back().real = real;
+      break;
+    }
+    case 'X': push_text(Kind::text, take(take<std::uint32_t>())); break;
+    case 0x8c: push_text(Kind::text, take(take<std::uint8_t>())); break;  // SHORT_BINUNICODE
+    case 'U': push_text(Kind::text, take(take<std::uint8_t>())); break;   // SHORT_BINSTRING, of Python 2
+
+    case '(': marks_.push_back(stack_.size()); break;
+    case ')': stack_.push_back(empty_tuple_); break;
+    case ']': stack_.push_back(make(Kind::list)); break;
+    case '}': stack_.push_back(make(Kind::dict)); break;
+    case 0x8f: stack_.push_back(make(Kind::set)); break;
+    case 't': {
+      auto items = pop_to_mark();
+      stack_.push_back(make(Kind::tuple, std::move(items)));
+      break;
+    }
+    case 0x85:
+    case 0x86:
+    case 0x87: stack_.push_back(make(Kind::tuple, pop_last(opcode - 0x84u))); break;
+    case 'a': add_to(Kind::list, pop_last(1)); break;
+    case 'e': add_to(Kind::list, pop_to_mark()); break;
+    case 's': add_to(Kind::dict, pop_last(2)); break;
+    case 'u': add_to(Kind::dict, pop_to_mark()); break;
+    case 0x90: add_to(Kind::set, pop_to_mark()); break;
+    case '0': pop(); break;
+
+    case 'q': memorize(take<std::uint8_t>()); break;
+    case 'r': memorize(take<std::uint32_t>()); break;
+    case 0x94: memorize(static_cast<std::uint32_t>(memo_.size())); break;
+    case 'h': recall(take<std::uint8_t>()); break;
+    case 'j': recall(take<std::uint32_t>()); break;
+
+    case 'Q': push_persistent(); break;
+    case 'R':
+    case 0x81: call(); break;  // REDUCE, NEWOBJ: the same for all that is known
+    case 'b':                  // BUILD: attributes, such as a state dict's _metadata. Nothing here has any.
+      pop();
+      top();
+      break;
+    default:
+      check(false, "refused opcode ", int{opcode}, " of its pickle at byte ", at_ - 1,
+            ": state dicts do without it; it is damaged or made to harm");
+  }
+  return false;
+}
+
+}  // namespace
+
+Pickle unpickle(std::string_view bytes, const std::string& label) { return Unpickler(bytes, label).run(); }
+
+}  // namespace tandem

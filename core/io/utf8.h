@@ -1,0 +1,11 @@
+// UTF-8 as RFC 3629 defines it.
+#pragma once
+
+#include <string_view>
+
+namespace tandem {
+
+// False where a sequence is cut off, overlong, a surrogate or above U+10FFFF.
+bool is_utf8(std::string_view text);
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// Zip archives whose entries are stored as they are, as PyTorch writes them. Format: PKWARE's APPNOTE.TXT, sections 4.3 to
+// 4.5; with zip64.
+#pragma once
+
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/input_file.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+// What the central directory lists, checked against the file: every entry lies inside it, none overlaps another or the
+// directory, no name appears twice. Compressed and encrypted entries are an Error. The InputFile must outlive it.
+class ZipReader {
+ public:
+  struct Entry {
+    std::string name;
+    std::uint64_t begin = 0;  // of its bytes in the file
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;
+  };
+
+  explicit ZipReader(const InputFile& file);
+
+  const std::vector<Entry>& entries() const { return entries_; }  // sorted by name
+  const Entry* find(std::string_view name) const;                 // null: there is none
+  // All bytes of the entry. Error when their CRC-32 is another than the directory's.
+  void read(const Entry& entry, void* destination) const;
+  std::string read(const Entry& entry) const;
+
+ private:
+  struct Directory;
+
+  const InputFile& file_;
+  std::vector<Entry> entries_;
+
+  Directory find_directory() const;
+  void read_directory(const Directory& directory);
+  std::uint64_t data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const;
+};
+
+// Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file must
+// outlive it, and nothing else may be written to it in between.
+class ZipWriter {
+ public:
+  static constexpr std::uint64_t alignment = 64;  // of each entry's bytes in the file, as PyTorch's
+
+  explicit ZipWriter(AtomicFile& file) : file_(file) {}
+  void add(const std::string& name, std::span<const std::byte> bytes);
+  void finish();
+
+ private:
+  AtomicFile& file_;
+  std::uint64_t position_ = 0;
+  std::uint64_t entries_ = 0;
+  std::string directory_;
+
+  void write(const std::string& bytes);
+};
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include <tandem/data/image_file.h>
+
+#include <tandem/data/image_jpeg.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_FAILURE_USERMSG
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#include <stb/stb_image.h>
+#pragma GCC diagnostic pop
+
+namespace tandem::data {
+
+namespace {
+
+// What a header of a few bytes may ask to allocate: three bytes of each.
+constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
+
+const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
+
+// stb_image fills up a JPEG that ends early. After the last start of a scan the end marker can't be anything else.
+void check_jpeg_end(const std::string& bytes, const std::string& name) {
+  const auto scan = bytes.rfind("\xff\xda");
+  TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ",
+               name, " cannot be decoded: it ends before the end of the picture");
+}
+
+Array read_by_stb(const std::string& bytes, const std::string& name) {
+  int width = 0, height = 0, channels = 0;
+  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
+      stbi_load_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
+      stbi_image_free);
+  TANDEM_CHECK(pixels, "the image ", name, " cannot be decoded: ", stbi_failure_reason());
+  if (is_jpeg(bytes)) check_jpeg_end(bytes, name);
+  const std::span<const std::uint8_t> values(pixels.get(), static_cast<std::size_t>(width) * height * 3);
+  return Array::from(values, {height, width, 3}).permute({2, 0, 1});
+}
+
+}  // namespace
+
+std::string read_whole_file(const std::filesystem::path& path) {
+  const auto reason = [] { return std::generic_category().message(errno); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  TANDEM_CHECK(file, "cannot open the image ", path.string(), ": ", reason());
+  std::string bytes(1 << 17, '\0');  // most pictures of data sets are smaller
+  std::size_t size = 0;
+  while (const auto count = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get())) {
+    size += count;
+    if (size == bytes.size()) bytes.resize(2 * size);
+  }
+  TANDEM_CHECK(std::ferror(file.get()) == 0, "cannot read the image ", path.string(), ": ", reason());
+  bytes.resize(size);
+  return bytes;
+}
+
+ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
+  TANDEM_CHECK(bytes_.size() <= std::numeric_limits<int>::max(), "the image ", path_.string(),
+               " is larger than 2 GiB");
+  can_scale_ = has_libjpeg() && is_jpeg(bytes_);
+  if (can_scale_) {
+    const JpegSize size = jpeg_size(bytes_, path_.string());
+    height_ = size.height;
+    width_ = size.width;
+  } else {
+    int width = 0, height = 0, channels = 0;
+    TANDEM_CHECK(stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height,
+                                       &channels) == 1,
+                 "the image ", path_.string(), " cannot be decoded: ", stbi_failure_reason());
+    height_ = height;
+    width_ = width;
+  }
+  TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most_pixels / width_, "the image ", path_.string(),
+               " cannot be decoded: it says to be ", width_, " x ", height_, " pixels large, expected 1 to ",
+               most_pixels, " of them");
+}
+
+Array ImageFile::read() const { return read({0, 0, height_, width_}); }
+
+Array ImageFile::read(const ImageWindow& window) const {
+  if (can_scale_) return read_scaled(window, 8);
+  TANDEM_CHECK(window.top >= 0 && window.left >= 0 && window.height > 0 && window.width > 0 &&
+                   window.top + window.height <= height_ && window.left + window.width <= width_,
+               "the image ", path_.string(), " of ", width_, " x ", height_, " pixels has no window of ",
+               window.width, " x ", window.height, " at ", window.left, ", ", window.top);
+  return read_by_stb(bytes_, path_.string())
+      .narrow(1, window.top, window.height)
+      .narrow(2, window.left, window.width);
+}
+
+Array ImageFile::read_scaled(const ImageWindow& window, int eighths) const {
+  TANDEM_CHECK(can_scale_, "the image ", path_.string(), " can't be decoded at another size: it is no JPEG",
+               has_libjpeg() ? "" : ", or this build has no libjpeg-turbo");
+  return read_jpeg(bytes_, path_.string(), window, eighths);
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,97 @@
+"""torchvision's networks: what they compute from the weights that their seed gives them."""
+import copy
+
+import torch
+import torch.nn.functional as F
+import torchvision
+
+from golden_file import FOLDER
+
+STEPS = 10
+# name -> [(batch, size, SGD steps)]
+CASES = {
+    "resnet18": [(4, 65, 1)],
+    "resnet50": [(4, 65, 1)],
+    "resnet101": [(4, 65, 1)],
+    "fcn_resnet50": [(3, 65, 1)],
+    "deeplabv3_resnet101": [(3, 65, STEPS), (3, 129, 1)],
+}
+
+
+def make_model(name):
+    torch.manual_seed(0)
+    if name.startswith("resnet"):
+        return getattr(torchvision.models, name)(weights=None)
+    model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, aux_loss=True)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def batch(count, size, is_segmentation):
+    torch.manual_seed(1)
+    images = torch.rand(count, 3, size, size)
+    if not is_segmentation:
+        return images, torch.randint(0, 1000, (count,))
+    labels = torch.randint(0, 22, (count, size, size))
+    return images, labels.masked_fill(labels == 21, 255)
+
+
+def loss_of(model, images, labels):
+    out = model(images)
+    if not isinstance(out, dict):
+        return F.cross_entropy(out, labels)
+    return F.cross_entropy(out["out"], labels, ignore_index=255) + 0.5 * F.cross_entropy(out["aux"], labels, ignore_index=255)
+
+
+def spread(tensor, count=64):
+    """So many values from all over it, and in the order of its indices."""
+    flat = tensor.detach().flatten()
+    return flat[torch.arange(count) * flat.numel() // count]
+
+
+def fingerprint(tensor):
+    """Its norm, and its product with weights that differ from element to element."""
+    flat = tensor.detach().double().flatten()
+    weights = (torch.arange(flat.numel(), dtype=torch.float64) * 7919 % 101 - 50) / 50
+    return [flat.norm().item(), (flat @ weights).item()]
+
+
+def gradients(model, images, labels):
+    """A fingerprint of each parameter's, in f64."""
+    model = copy.deepcopy(model).double()
+    loss_of(model, images.double(), labels).backward()
+    return torch.tensor([fingerprint(p.grad) for p in model.parameters()], dtype=torch.float64)
+
+
+def make(save):
+    state = make_model("deeplabv3_resnet101").state_dict()
+    lines = [f"{name} {list(tensor.shape)}\n" for name, tensor in state.items()]
+    (FOLDER / "deeplabv3_resnet101_state_dict.txt").write_text("".join(lines))
+    values = {}
+    for name, cases in CASES.items():
+        for count, size, steps in cases:
+            print(f"  {name} {count} x {size}", flush=True)
+            key = f"{name}_{size}/"
+            model = make_model(name)
+            images, labels = batch(count, size, not name.startswith("resnet"))
+            model.eval()
+            with torch.no_grad():
+                out = model(images)
+            values[key + "logits"] = spread(out["out"] if isinstance(out, dict) else out)
+            model.train()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4)
+            losses = []
+            values[key + "gradients"] = gradients(model, images, labels)
+            for step in range(steps):
+                optimizer.zero_grad()
+                loss = loss_of(model, images, labels)
+                loss.backward()
+                losses.append(loss.item())
+                if step == 0:
+                    values[key + "running_var"] = spread(dict(model.named_buffers())[
+                        "bn1.running_var" if name.startswith("resnet") else "backbone.bn1.running_var"])
+                optimizer.step()
+            values[key + "losses"] = torch.tensor(losses, dtype=torch.float64)
+    save("models.safetensors", values)
