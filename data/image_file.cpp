@@ -1,4 +1,5 @@
 #include <tandem/data/image_file.h>
+#include <tandem/data/jpeg_check.h>
 
 #include <tandem/data/image_jpeg.h>
 
@@ -27,8 +28,8 @@ namespace tandem::data {
 
 namespace {
 
-// What a header of a few bytes may ask to allocate: three bytes of each.
-constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
+// What a header of a few bytes may ask to allocate: three bytes of each. Deflate makes 1032 bytes of one, and eight pixels of each.
+constexpr std::int64_t most_pixels = std::int64_t{1} << 28, most_pixels_a_byte = 1 << 14;
 
 const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
 
@@ -76,6 +77,8 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
     height_ = size.height;
     width_ = size.width;
   } else {
+    TANDEM_CHECK(!is_jpeg(bytes_) || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
+                 " cannot be decoded: a Huffman table of more than 256 codes");
     int width = 0, height = 0, channels = 0;
     TANDEM_CHECK(stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height,
                                        &channels) == 1,
@@ -86,6 +89,9 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
   TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most_pixels / width_, "the image ", path_.string(),
                " cannot be decoded: it says to be ", width_, " x ", height_, " pixels large, expected 1 to ",
                most_pixels, " of them");
+  TANDEM_CHECK(height_ <= static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte / width_, "the image ",
+               path_.string(), " announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
+               " bytes: it is damaged or made to harm");
 }
 
 Array ImageFile::read() const { return read({0, 0, height_, width_}); }

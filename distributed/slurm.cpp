@@ -8,7 +8,9 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr std::size_t max_nodes = std::size_t{1} << 20;
+// More than Slurm has; a list of a few bytes may stand for all of them.
+constexpr std::size_t max_nodes = std::size_t{1} << 16;
+constexpr std::size_t max_name = 255;
 
 // The number in [0, 2^30] at the front of `text`, which is taken off; with the count of its digits.
 std::pair<int, std::size_t> take_number(std::string_view& text, std::string_view whole) {
@@ -38,7 +40,8 @@ std::vector<std::string> take_bracket(std::string_view& text, std::string_view w
   do {
     const auto [first, digits] = take_number(text, whole);
     const int last = take(text, '-') ? take_number(text, whole).first : first;
-    TANDEM_CHECK(last >= first && static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
+    TANDEM_CHECK(digits <= max_name && last >= first &&
+                     static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
                  "Slurm's list \"", whole, "\": ", first, "-", last, " is no range of nodes");
     for (int n = first; n <= last; ++n) numbers.push_back(padded(n, digits));
   } while (take(text, ','));
@@ -68,8 +71,11 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
         for (auto& name : names) name += rest.front();
         rest.remove_prefix(1);
       }
+      TANDEM_CHECK(names.back().size() <= max_name, "Slurm's list \"", list, "\": a name of more than ",
+                   max_name, " characters");
     }
     TANDEM_CHECK(!names.front().empty(), "Slurm's list \"", list, "\": a name is missing");
+    TANDEM_CHECK(names.size() <= max_nodes - hosts.size(), "Slurm's list \"", list, "\": too many nodes");
     hosts.insert(hosts.end(), names.begin(), names.end());
   } while (take(rest, ','));
   return hosts;

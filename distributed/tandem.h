@@ -8,6 +8,9 @@
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array.h>
 #include <tandem/core/graphed_step.h>
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/event_file.h>
+#include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>

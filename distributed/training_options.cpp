@@ -1,4 +1,5 @@
 #include <tandem/core/backend.h>
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/math_mode.h>
 #include <tandem/core/profile.h>
 #include <tandem/distributed/cores.h>
@@ -256,9 +257,10 @@ void TrainingOptions::add_shared_options() {
            {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
   p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
-  p.text(shared, "--save", "FILE", save, "the final model, .safetensors");
+  p.text(shared, "--save", "FILE", save, "the final model, .safetensors or .pth");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
-  p.number(shared, "--log-every", log_every, "steps between lines in it (none)", {.min = 1, .max = 1e15});
+  p.text(shared, "--log-dir", "DIR", log_dir, "event files for TensorBoard");
+  p.number(shared, "--log-every", log_every, "steps between entries in both (none)", {.min = 1, .max = 1e15});
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.text(shared, "--profile", "FILE", profile,
          "what each thread does when: a Chrome trace, one for each process");
@@ -272,12 +274,10 @@ void TrainingOptions::check_together() const {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
     }
   }
-  if (log_every > 0 && metrics.empty())
-    throw UsageError("--log-every: needs --metrics FILE, where the lines go");
-  const std::string suffix = ".safetensors";
-  if (!save.empty() && (save.size() <= suffix.size() || save.substr(save.size() - suffix.size()) != suffix)) {
-    throw UsageError("--save " + save + ": expected a file name that ends in .safetensors");
-  }
+  if (log_every > 0 && metrics.empty() && log_dir.empty())
+    throw UsageError("--log-every: needs --metrics FILE or --log-dir DIR, where the figures go");
+  if (!save.empty() && !is_arrays_file_name(save))
+    throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
 }
 
 void TrainingOptions::apply_threads(const Environment& environment) {

@@ -81,9 +81,10 @@ class TrainingOptions {
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
   bool resume = false;
-  std::string save;            // a file; empty: none
+  std::string save;            // a file, .safetensors or .pth; empty: none
   std::string metrics;         // a file; empty: none
-  std::int64_t log_every = 0;  // steps; 0: no step lines
+  std::string log_dir;         // a folder for event files; empty: none
+  std::int64_t log_every = 0;  // steps; 0: figures of epochs only
   bool graph = true;           // --no-graph
   std::string
       profile;  // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json

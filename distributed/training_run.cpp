@@ -1,5 +1,5 @@
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
-#include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/distributed/checkpoint.h>
@@ -191,6 +191,9 @@ class TrainingRun::Implementation {
     const bool is_last = state_.epoch >= options_.epochs || state_.step >= options_.max_steps;
     if (!options_.checkpoint.empty() && (is_last || is_due)) save();
     metrics_.write(line);
+    std::vector<Metric> figures_of_epoch = {{"total_loss", total.item()}, {"images_per_second", rate}};
+    figures_of_epoch.insert(figures_of_epoch.end(), metrics.begin(), metrics.end());
+    log("epoch/", figures_of_epoch);
   }
 
   void show(const std::vector<Metric>& metrics) { console_.line(shown(metrics)); }
@@ -199,12 +202,14 @@ class TrainingRun::Implementation {
 
   void finish() {
     if (options_.save.empty() || group_->rank() != 0) return;
-    write_safetensors(options_.save, model_.state_dict(), {{"program", options_.program()}});
+    save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
     console_.note("saved the model to " + options_.save);
   }
 
   std::int64_t epoch() const { return epoch_; }
   std::int64_t steps() const { return state_.step; }
+
+  EventFile* events() { return events_.get(); }
 
  private:
   bool epoch_is_complete() const { return state_.position == loader_.size(); }
@@ -219,6 +224,7 @@ class TrainingRun::Implementation {
   void open_outputs() {
     if (group_->rank() != 0) return;
     metrics_.open(options_.metrics);
+    if (!options_.log_dir.empty()) events_ = std::make_unique<EventFile>(options_.log_dir);
     if (!options_.save.empty()) {
       const AtomicFile probe(options_.save);
     }
@@ -320,8 +326,16 @@ class TrainingRun::Implementation {
                     {"loss", value},
                     {"lr", optimizer_.lr()},
                     {"images_per_second", rate}});
+    log("train/", {{"loss", value}, {"lr", optimizer_.lr()}, {"images_per_second", rate}});
     line_start_ = Clock::now();
     line_begin_ = state_.position;
+  }
+
+  // Into the event file, at this optimizer step.
+  void log(const std::string& prefix, const std::vector<Metric>& figures) {
+    if (!events_) return;
+    for (const auto& [name, value] : figures) events_->add_scalar(prefix + name, state_.step, value);
+    events_->flush();
   }
 
   void show_progress(const Tensor& loss) {
@@ -340,6 +354,7 @@ class TrainingRun::Implementation {
   optim::GradScaler* const scaler_;  // null: none
   Console console_;
   MetricsFile metrics_;
+  std::unique_ptr<EventFile> events_;  // null: none
 
   TrainingState state_;                // without arrays
   std::int64_t epoch_ = 0;             // the one that runs
@@ -369,6 +384,7 @@ bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss);
 void TrainingRun::end_epoch(const std::vector<Metric>& metrics) { implementation_->end_epoch(metrics); }
 void TrainingRun::show(const std::vector<Metric>& metrics) { implementation_->show(metrics); }
 void TrainingRun::note(const std::string& line) { implementation_->note(line); }
+EventFile* TrainingRun::events() { return implementation_->events(); }
 void TrainingRun::finish() { implementation_->finish(); }
 
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 // TrainingRun: what goes on around the loop of a training program: progress, metrics, checkpoints, the final model.
 #pragma once
 
+#include <tandem/core/io/event_file.h>
 #include <tandem/data/loader.h>
 #include <tandem/distributed/process_group.h>
 #include <tandem/distributed/training_options.h>
@@ -62,13 +63,16 @@ class TrainingRun {
   // After each batch: adds up the loss (one element; in f32, on its device) and shows progress; where a step is complete
   // writes step lines and checkpoints. False when --max-steps is reached.
   bool step(const Tensor& loss);
-  // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics line
-  // and the checkpoint.
+  // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics line,
+  // the figures of events() and the checkpoint.
   void end_epoch(const std::vector<Metric>& metrics);
   // Shows figures outside of an epoch.
   void show(const std::vector<Metric>& metrics);
   // A line for people, not for programs that read the output.
   void note(const std::string& line);
+  // With --log-dir, on rank 0: "train/loss", "train/lr" and "train/images_per_second" of each logged step, and "epoch/..." at
+  // the end of each epoch, over the optimizer steps; programs add their own. Null elsewhere.
+  EventFile* events();
   // Writes the final model (--save).
   void finish();
 

@@ -21,6 +21,7 @@ static_assert(std::endian::native == std::endian::little,
               "the file's numbers are little-endian and are read as they are");
 
 constexpr int deepest = 32;
+constexpr std::size_t longest_name = 1000;  // of one level, in bytes
 // All tensors together may show each byte of the file so many times, as views that share storages.
 constexpr std::int64_t most_views = 64;
 
@@ -68,6 +69,8 @@ std::string StateReader::text_of(Id key) const {
   file_.check(value.kind == Kind::text || value.kind == Kind::integer,
               "a dict has a key that is neither text nor a ", "number; it is no state dict");
   if (value.kind == Kind::integer) return std::to_string(value.integer);
+  file_.check(value.text.size() <= longest_name, "a name in it has ", value.text.size(), " bytes, at most ",
+              longest_name, " are read");
   file_.check(is_utf8(value.text), "a name in it is not valid UTF-8; it is damaged");
   return value.text;
 }

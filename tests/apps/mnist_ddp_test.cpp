@@ -1,4 +1,6 @@
 // What mnist_ddp says and writes, alone and through tandemrun.
+#include <tandem/core/io/arrays_file.h>
+
 #include <gtest/gtest.h>
 #include <support/trace.h>
 
@@ -90,6 +92,26 @@ TEST_F(MnistDdp, writes_metrics) {
       }
     }
   }
+}
+
+TEST_F(MnistDdp, writes_event_files) {
+  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--log-dir", path("logs"), "--log-every", "1",
+                                         "--save", path("net.pth")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path("logs"))) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1u);  // of rank 0 alone
+  const auto events = read_bytes(files[0]);
+  const auto count = [&](const std::string& tag) {
+    std::size_t n = 0;
+    for (auto at = events.find(tag); at != std::string::npos; at = events.find(tag, at + 1)) ++n;
+    return n;
+  };
+  for (const char* tag : {"train/loss", "train/lr", "train/images_per_second"})
+    EXPECT_EQ(count(tag), 2u) << tag;
+  for (const char* tag : {"epoch/total_loss", "epoch/images_per_second", "epoch/test_accuracy"})
+    EXPECT_EQ(count(tag), 1u) << tag;
+  EXPECT_EQ(load_arrays(path("net.pth")).size(), 16u);
 }
 
 TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {

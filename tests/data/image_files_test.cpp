@@ -57,6 +57,23 @@ TEST(ReadImage, NamesTheFileThatIsDamaged) {
   EXPECT_ERROR(read_image(folder / "none.png"), "cannot open the image");
 }
 
+// Both took stb_image further than it can go.
+TEST(ReadImage, RefusesWhatIsMadeToHarm) {
+  const TemporaryFolder folder;
+  std::string jpeg = read_bytes(images / "cats/a.JPG");
+  const auto table = jpeg.find("\xff\xc4");
+  ASSERT_NE(table, std::string::npos);
+  write_bytes(folder / "more_fill.jpg", "\xff" + jpeg);
+  EXPECT_EQ(read_image(folder / "more_fill.jpg").shape(), read_image(images / "cats/a.JPG").shape());
+  jpeg.replace(table + 5, 16, 16, '\xff');
+  write_bytes(folder / "codes.jpg", jpeg);
+  EXPECT_ERROR(read_image(folder / "codes.jpg"), "codes.jpg cannot be decoded: a Huffman table");
+  write_bytes(folder / "codes_too.jpg", "\xff" + jpeg);
+  EXPECT_ERROR(read_image(folder / "codes_too.jpg"), "a Huffman table");
+  write_bytes(folder / "bomb.gif", std::string("GIF87a\xff\x7f\xff\x7f\x80\0\0", 13) + std::string(100, ';'));
+  EXPECT_ERROR(read_image(folder / "bomb.gif"), "announces 32767 x 32767 pixels");
+}
+
 TEST(ImageFolder, NumbersClassesAndSortsFiles) {
   const ImageFolder folder(images);
   EXPECT_EQ(folder.classes(), (std::vector<std::string>{"cats", "dogs"}));

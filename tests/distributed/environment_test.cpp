@@ -281,7 +281,7 @@ TEST(Slurm, NodeLists) {
   EXPECT_EQ(expand_nodelist("r[1-2]n[1-2]"), (List{"r1n1", "r1n2", "r2n1", "r2n2"}));
   EXPECT_EQ(expand_nodelist("host-a.example.org,host-b"), (List{"host-a.example.org", "host-b"}));
   for (const auto* bad : {"", "a[1-3", "a1]", "a[]", "a[x]", "a[3-1]", "a,,b", "a[1-999999999]", "a[-1]",
-                          "a[0-99999][0-99999]", "a[1-2"}) {
+                          "a[0-99999][0-99999]", "a[0-40000],b[0-40000]", "a[1-2"}) {
     EXPECT_THROW(expand_nodelist(bad), Error) << bad;
   }
 }

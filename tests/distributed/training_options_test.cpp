@@ -120,6 +120,8 @@ TEST(TrainingOptions, takes_every_option) {
                                    "m.safetensors",
                                    "--metrics",
                                    "m.json",
+                                   "--log-dir",
+                                   "logs",
                                    "--log-every",
                                    "10",
                                    "--quiet"});
@@ -151,6 +153,7 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.keep_last, 1);
   EXPECT_EQ(o.save, "m.safetensors");
   EXPECT_EQ(o.metrics, "m.json");
+  EXPECT_EQ(o.log_dir, "logs");
   EXPECT_EQ(o.log_every, 10);
 }
 
@@ -223,8 +226,8 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--keep-last", "2"}, {"--keep-last: needs --checkpoint DIR"}},
       {{"--save-every", "2"}, {"--save-every: needs --checkpoint DIR"}},
       {{"--save-every-steps", "2"}, {"--save-every-steps: needs --checkpoint DIR"}},
-      {{"--log-every", "2"}, {"--log-every: needs --metrics FILE"}},
-      {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors"}},
+      {{"--log-every", "2"}, {"--log-every: needs --metrics FILE or --log-dir DIR"}},
+      {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors or .pth"}},
       {{"--save", ".safetensors"}, {"--save .safetensors: expected a file name"}},
       {{"--checkpoint", ""}, {"--checkpoint"}},
   };

@@ -21,6 +21,7 @@ from torch import nn
 from torch.utils.data import RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
+import event_file
 import example_models
 import models
 import pth_files
@@ -460,6 +461,7 @@ def main():
         "models": lambda: models.make(save),
         "examples": lambda: example_models.make(save, write_json),
         "pth": pth_files.make,
+        "events": event_file.make,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz")

@@ -1,0 +1,102 @@
+"""Writes the seed inputs of the fuzz targets into tests/fuzz/corpus. Needs Pillow."""
+import gzip
+import io
+import json
+import shutil
+import struct
+import zipfile
+from pathlib import Path
+
+from PIL import Image
+
+FOLDER = Path(__file__).resolve().parent / "corpus"
+GOLDEN = FOLDER.parent.parent / "golden" / "pth"
+
+
+def write(target, name, data):
+    (FOLDER / target).mkdir(parents=True, exist_ok=True)
+    (FOLDER / target / name).write_bytes(data)
+
+
+def make_idx():
+    images = struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 4) + bytes(range(24))
+    labels = struct.pack(">4BI", 0, 0, 8, 1, 5) + bytes(5)
+    write("idx", "images", images)
+    write("idx", "labels", labels)
+    write("idx", "images.gz", gzip.compress(images, mtime=0))
+    write("idx", "labels.gz", gzip.compress(labels, mtime=0))
+
+
+def make_safetensors():
+    header = {"__metadata__": {"epoch": "3"}}
+    data = b""
+    for dtype, size in [("F64", 8), ("F32", 4), ("F16", 2), ("BF16", 2), ("I64", 8), ("I32", 4), ("U8", 1), ("BOOL", 1)]:
+        header[dtype.lower()] = {"dtype": dtype, "shape": [2, 1], "data_offsets": [len(data), len(data) + 2 * size]}
+        data += bytes(2 * size)
+    header["empty"] = {"dtype": "F32", "shape": [3, 0], "data_offsets": [len(data), len(data)]}
+    text = json.dumps(header).encode()
+    write("safetensors", "each_dtype", struct.pack("<Q", len(text)) + text + data)
+    write("safetensors", "nothing", struct.pack("<Q", 2) + b"{}")
+
+
+def make_pth():
+    for name in ["zip", "legacy", "checkpoint"]:
+        write("pth", name, (GOLDEN / f"{name}.pth").read_bytes())
+    for name in ["zip", "checkpoint"]:
+        with zipfile.ZipFile(GOLDEN / f"{name}.pth") as archive:
+            write("pickle", name, archive.read(f"{name}/data.pkl"))
+
+
+def make_image():
+    picture = Image.frombytes("RGB", (9, 7), bytes(i * 7 % 256 for i in range(9 * 7 * 3)))
+    palette = picture.quantize(8)
+    for name, image, options in [
+        ("rgb.png", picture, {}), ("palette.png", palette, {}), ("grey.png", picture.convert("L"), {}),
+        ("alpha.png", picture.convert("RGBA"), {}), ("bits.png", picture.convert("1"), {}),
+        ("baseline.jpg", picture, {"quality": 60}), ("progressive.jpg", picture, {"quality": 60, "progressive": True}),
+        ("grey.jpg", picture.convert("L"), {}), ("rgb.bmp", picture, {}), ("palette.bmp", palette, {}),
+        ("palette.gif", palette, {}), ("rgb.tga", picture, {}), ("packed.tga", picture, {"compression": "tga_rle"}),
+        ("rgb.ppm", picture, {}),
+    ]:
+        data = io.BytesIO()
+        image.save(data, format={"jpg": "JPEG", "ppm": "PPM"}.get(name[-3:], name[-3:].upper()), **options)
+        write("image", name, data.getvalue())
+
+
+def make_nodelist():
+    for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)", "a,b,c"]):
+        write("nodelist", str(i), text.encode())
+
+
+def make_store():
+    def text(value):
+        return struct.pack("<Q", len(value)) + value
+
+    def keys(*values):
+        return struct.pack("<Q", len(values)) + b"".join(values)
+
+    def number(value):
+        return struct.pack("<q", value)
+
+    hello = b"\0" + struct.pack("<I", 0x3C85F7CE)
+    key, value = text(b"/key"), text(b"value")
+    queries = [
+        b"\1" + key + value, b"\2" + key + value + value, b"\3" + key, b"\4" + text(b"/count") + number(5),
+        b"\5" + keys(key), b"\6" + keys(key), b"\7", b"\x08" + key, b"\x09" + key + value, b"\x0a" + keys(key, key),
+        b"\x0b" + struct.pack("<Q", 1) + key + value, b"\x0c", b"\x0d" + struct.pack("<I", 7), b"\x0e" + key + value,
+        b"\x0f" + key, b"\x10" + key, b"\x11",
+    ]
+    write("store", "each_query", hello + b"".join(queries))
+    for i, query in enumerate(queries):
+        write("store", f"query{i + 1:02}", hello + query)
+    barrier = b"\x12" + text(b"/here") + number(2)
+    write("store", "barrier", b"\xff\0" + hello + barrier + b"\xff\1" + hello + barrier)
+    write("store", "wait", b"\xff\0" + hello + b"\6" + keys(text(b"/x")) + b"\xff\1" + hello + b"\1" + text(b"/x") + value)
+    write("store", "queue", b"\xff\0" + hello + b"\x0f" + key + b"\xff\1" + hello + b"\x0e" + key + value)
+    write("store", "will", hello + b"\2" + text(b"tandem/will") + key + text(b""))
+
+
+if __name__ == "__main__":
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for make in [make_idx, make_safetensors, make_pth, make_image, make_nodelist, make_store]:
+        make()
