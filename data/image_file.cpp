@@ -1,7 +1,7 @@
 #include <tandem/data/image_file.h>
-#include <tandem/data/jpeg_check.h>
 
 #include <tandem/data/image_jpeg.h>
+#include <tandem/data/jpeg_check.h>
 
 #include <cerrno>
 #include <cstdio>
