@@ -334,7 +334,15 @@ class TrainingRun::Implementation {
   // Into the event file, at this optimizer step.
   void log(const std::string& prefix, const std::vector<Metric>& figures) {
     if (!events_) return;
-    for (const auto& [name, value] : figures) events_->add_scalar(prefix + name, state_.step, value);
+    for (const auto& [name, value] : figures) {
+      if (const auto* const number = std::get_if<double>(&value)) {
+        events_->add_scalar(prefix + name, state_.step, *number);
+        continue;
+      }
+      const auto& numbers = std::get<std::vector<double>>(value);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        events_->add_scalar(fmt::format("{}{}/{}", prefix, name, i), state_.step, numbers[i]);
+    }
     events_->flush();
   }
 

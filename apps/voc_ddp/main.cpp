@@ -3,8 +3,10 @@
 //   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
 #include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/event_file.h>
 #include <tandem/core/memory_stats.h>
 #include <tandem/data/segmentation_metrics.h>
+#include <tandem/data/segmentation_picture.h>
 #include <tandem/data/segmentation_transform.h>
 #include <tandem/data/voc.h>
 #include <tandem/distributed/pretrained.h>
@@ -21,6 +23,7 @@ using nn::models::SegmentationModel;
 namespace {
 
 constexpr std::int64_t classes = 21;
+constexpr std::size_t shown_pictures = 4;  // of each evaluation, in the event file
 
 struct Settings {
   std::string data = ".", year = "2012", image_set = "train", val_set = "val";
@@ -78,7 +81,7 @@ Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
 // Over all ranks, each with its share of the pictures, one by one in their own shapes.
 std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& model, ProcessGroup& group,
                              const data::SegmentationFiles& files, const Settings& s,
-                             const TrainingOptions& options) {
+                             const TrainingOptions& options, TrainingRun& run) {
   ddp.eval();
   data::PreparedSegmentation pictures(files, data::SegmentationTransform::evaluation(s.base));
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
@@ -89,11 +92,17 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
     if (!s.predict.empty()) voc::make_folder(s.predict);
     std::size_t i = 0;
     for (auto& [image, mask] : loader) {
-      const auto logits = voc::logits_of(model, image.select(0, 0), options.device(), options.dtype);
-      matrix.add(voc::classes_of(logits), mask.select(0, 0));
-      if (!s.predict.empty()) {
-        const auto& pair = files.pair(indices[i]);
+      const Array picture = image.select(0, 0);
+      const auto logits = voc::logits_of(model, picture, options.device(), options.dtype);
+      const Array found = voc::classes_of(logits);
+      matrix.add(found, mask.select(0, 0));
+      const auto& pair = files.pair(indices[i]);
+      if (!s.predict.empty())
         voc::write_prediction(s.predict, pair.name, voc::classes_of(logits, data::ImageFile(pair.image)));
+      if (run.events() && i < shown_pictures) {
+        const Array overlay = data::overlay(data::denormalized(picture), found);
+        run.events()->add_image("predictions/" + pair.name, run.steps(), data::encode_png(overlay),
+                                static_cast<int>(overlay.dim(2)), static_cast<int>(overlay.dim(1)));
       }
       ++i;
     }
@@ -179,9 +188,9 @@ void train(TrainingOptions& options, const Settings& s) {
       if (completes_step) schedule.step();
       if (!goes_on) break;
     }
-    run.end_epoch(evaluate(ddp, model, *group, val_files, s, options));
+    run.end_epoch(evaluate(ddp, model, *group, val_files, s, options, run));
   }
-  if (options.epochs == 0) run.show(evaluate(ddp, model, *group, val_files, s, options));
+  if (options.epochs == 0) run.show(evaluate(ddp, model, *group, val_files, s, options, run));
   run.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
            " MiB of arrays");
   if (world > 1) run.note(ddp.report().to_string());
