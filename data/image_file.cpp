@@ -3,6 +3,7 @@
 #include <tandem/data/image_jpeg.h>
 #include <tandem/data/jpeg_check.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,7 @@
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
 #define STBI_NO_HDR
+#define STBI_NO_PIC
 #define STBI_NO_LINEAR
 #define STBI_FAILURE_USERMSG
 #pragma GCC diagnostic push
@@ -71,14 +73,14 @@ std::string read_whole_file(const std::filesystem::path& path) {
 ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
   TANDEM_CHECK(bytes_.size() <= std::numeric_limits<int>::max(), "the image ", path_.string(),
                " is larger than 2 GiB");
+  TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
+               " cannot be decoded: a Huffman table of more than 256 codes");
   can_scale_ = has_libjpeg() && is_jpeg(bytes_);
   if (can_scale_) {
     const JpegSize size = jpeg_size(bytes_, path_.string());
     height_ = size.height;
     width_ = size.width;
   } else {
-    TANDEM_CHECK(!is_jpeg(bytes_) || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
-                 " cannot be decoded: a Huffman table of more than 256 codes");
     int width = 0, height = 0, channels = 0;
     TANDEM_CHECK(stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height,
                                        &channels) == 1,
@@ -86,12 +88,11 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
     height_ = height;
     width_ = width;
   }
-  TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most_pixels / width_, "the image ", path_.string(),
-               " cannot be decoded: it says to be ", width_, " x ", height_, " pixels large, expected 1 to ",
-               most_pixels, " of them");
-  TANDEM_CHECK(height_ <= static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte / width_, "the image ",
-               path_.string(), " announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
-               " bytes: it is damaged or made to harm");
+  const std::int64_t most =
+      std::min(most_pixels, static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte);
+  TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most / width_, "the image ", path_.string(),
+               " cannot be decoded: it announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
+               " bytes, expected 1 to ", most, " of them: it is damaged or made to harm");
 }
 
 Array ImageFile::read() const { return read({0, 0, height_, width_}); }

@@ -50,13 +50,13 @@ TEST(DataErrors, Transforms) {
 
 TEST(DataErrors, Files) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(read_image(folder.path()), folder.path().string(), "is a folder");
+  EXPECT_ERROR(read_image(folder.path()), folder.path().string(), "Is a directory");
   EXPECT_ERROR(write_idx(folder / "a", zeros({2})), "IDX file", "u8", "f32");
   EXPECT_ERROR(ImageFolder{folder.path()}, folder.path().string(), "no folders");
   std::filesystem::create_directory(folder / "class");
   testing::write_bytes(folder / "class/cut.png", "\x89PNG\r\n\x1a\n and no more");
   const ImageFolder images(folder.path());
-  EXPECT_ERROR(images.sample(0), "cut.png", "cannot be decoded", "damaged");
+  EXPECT_ERROR(images.sample(0), "cut.png", "cannot be decoded");
   EXPECT_ERROR(images.file(1), "ImageFolder", "sample 1", "there are 1");
 }
 

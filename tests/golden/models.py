@@ -81,7 +81,7 @@ def make(save):
                 out = model(images)
             values[key + "logits"] = spread(out["out"] if isinstance(out, dict) else out)
             model.train()
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=2e-4, momentum=0.9, weight_decay=1e-4)
             losses = []
             values[key + "gradients"] = gradients(model, images, labels)
             for step in range(steps):

@@ -1,4 +1,5 @@
 // Parameters of nn::MultiheadAttention and nn::Bilinear; what it computes is in the table of operations.
+#include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/nn/attention.h>
 

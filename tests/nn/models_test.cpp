@@ -98,7 +98,7 @@ TEST_P(Models, LogitsStatisticsAndLossesAreTorchvisions) {
     expect_close(spread((*model)(images).value()), value("logits"), 1e-3);
   }
   model->train();
-  optim::SGD optimizer(model->parameters(), {.lr = 0.001, .momentum = 0.9, .weight_decay = 1e-4});
+  optim::SGD optimizer(model->parameters(), {.lr = 2e-4, .momentum = 0.9, .weight_decay = 1e-4});
   const auto losses = value("losses").to_vector<double>();
   for (std::size_t step = 0; step < losses.size(); ++step) {
     optimizer.zero_grad();
