@@ -1,4 +1,4 @@
-#include "evaluation.h"
+#include <apps/voc_ddp/evaluation.h>
 
 #include <tandem/data/segmentation_picture.h>
 

@@ -13,8 +13,8 @@
 
 #include <iostream>
 
-#include "evaluation.h"
-#include "predict.h"
+#include <apps/voc_ddp/evaluation.h>
+#include <apps/voc_ddp/predict.h>
 
 using namespace tandem;
 using namespace tandem::distributed;

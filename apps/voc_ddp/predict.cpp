@@ -1,4 +1,4 @@
-#include "predict.h"
+#include <apps/voc_ddp/predict.h>
 
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation_picture.h>
@@ -9,7 +9,7 @@
 #include <iostream>
 #include <set>
 
-#include "evaluation.h"
+#include <apps/voc_ddp/evaluation.h>
 
 namespace voc {
 

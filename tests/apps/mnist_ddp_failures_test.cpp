@@ -92,8 +92,7 @@ TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
           std::pair{"--save", path("missing/net.safetensors")}, std::pair{"--checkpoint", path("file/c")},
           std::pair{"--checkpoint", path("file")},
           std::pair{"--checkpoint", std::string("/proc/checkpoints")},
-          std::pair{"--metrics", path("missing/metrics.json")},
-          std::pair{"--log-dir", path("file/logs")}}) {
+          std::pair{"--metrics", path("missing/metrics.json")}, std::pair{"--log-dir", path("file/logs")}}) {
       const auto outcome = run_mnist_ddp(processes, with_data({flag, value}));
       EXPECT_EQ(outcome.code, 1) << flag << ' ' << value;
       EXPECT_TRUE(outcome.out.empty()) << outcome.out;

@@ -95,8 +95,8 @@ TEST_F(MnistDdp, writes_metrics) {
 }
 
 TEST_F(MnistDdp, writes_event_files) {
-  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--log-dir", path("logs"), "--log-every", "1",
-                                         "--save", path("net.pth")}));
+  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--log-dir", path("logs"), "--log-every",
+                                                   "1", "--save", path("net.pth")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path("logs"))) files.push_back(entry.path());
