@@ -15,8 +15,7 @@ __global__ void drop(DropoutMask mask, std::int64_t count, const T* x, T* y) {
   constexpr std::int64_t lanes = DropoutMask::lanes, block = DropoutMask::block;
   const std::int64_t counters = (count + block - 1) / block * lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; c < counters;
-       c += step) {
+  for (std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; c < counters; c += step) {
     std::uint32_t words[4] = {static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(c >> 32), 0, 0};
     philox_rounds(words, mask.key);
     for (int k = 0; k < 4; ++k) {

@@ -58,8 +58,8 @@ __device__ TwoSums<C> sum_of_block(TwoSums<C> sums) {
 }
 
 template <class C, class T>
-__global__ void normalise_groups(Places at, C eps, const T* x, const C* weight, const C* bias, T* y,
-                                 C* mean_out, C* rstd_out) {
+__global__ void normalise_groups(Places at, C eps, const T* x, const C* weight, const C* bias, T* y, C* mean_out,
+                                 C* rstd_out) {
   const std::int64_t n = at.count();
   for (std::int64_t r = blockIdx.x; r < at.samples * at.groups; r += gridDim.x) {
     TwoSums<C> sums;
@@ -86,8 +86,8 @@ __global__ void normalise_groups(Places at, C eps, const T* x, const C* weight, 
 }
 
 template <class C, class T>
-__global__ void grad_of_groups(Places at, const T* x, const C* weight, const C* mean, const C* rstd,
-                               const T* grad, T* grad_x) {
+__global__ void grad_of_groups(Places at, const T* x, const C* weight, const C* mean, const C* rstd, const T* grad,
+                               T* grad_x) {
   const std::int64_t n = at.count();
   for (std::int64_t r = blockIdx.x; r < at.samples * at.groups; r += gridDim.x) {
     const C m = mean[r], s = rstd[r];
@@ -110,8 +110,7 @@ __global__ void grad_of_groups(Places at, const T* x, const C* weight, const C* 
 
 // Where channels are neighbours: a thread for each channel, a blockIdx.y for each part of the pixels of all samples.
 template <class C, class T>
-__global__ void sum_columns(Places at, const T* x, const C* mean, const C* rstd, const T* grad,
-                            TwoSums<C>* partial) {
+__global__ void sum_columns(Places at, const T* x, const C* mean, const C* rstd, const T* grad, TwoSums<C>* partial) {
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= at.channels) return;
   TwoSums<C> sums;
@@ -126,8 +125,7 @@ __global__ void sum_columns(Places at, const T* x, const C* mean, const C* rstd,
 
 // Where each channel of a sample is a run of numbers: a warp for each run.
 template <class C, class T>
-__global__ void sum_runs(Places at, const T* x, const C* mean, const C* rstd, const T* grad,
-                         TwoSums<C>* partial) {
+__global__ void sum_runs(Places at, const T* x, const C* mean, const C* rstd, const T* grad, TwoSums<C>* partial) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32;
   for (std::int64_t run = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
        run < at.samples * at.channels; run += step) {
@@ -144,8 +142,8 @@ __global__ void sum_runs(Places at, const T* x, const C* mean, const C* rstd, co
 }
 
 template <class C>
-__global__ void add_parts(std::int64_t parts, std::int64_t channels, const TwoSums<C>* partial,
-                          C* grad_weight, C* grad_bias) {
+__global__ void add_parts(std::int64_t parts, std::int64_t channels, const TwoSums<C>* partial, C* grad_weight,
+                          C* grad_bias) {
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= channels) return;
   double a = 0, b = 0;
@@ -190,9 +188,9 @@ void CudaBackend::group_norm(const GroupNorm& how, const Array& x, const Array* 
   });
 }
 
-void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight,
-                                  const Array& mean, const Array& rstd, const Array& grad_y,
-                                  const Array* grad_x, const Array* grad_weight, const Array* grad_bias) {
+void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean,
+                                  const Array& rstd, const Array& grad_y, const Array* grad_x,
+                                  const Array* grad_weight, const Array* grad_bias) {
   const Places at(how);
   dispatch_floating(x.dtype(), "group_norm", [&](auto type) {
     using T = decltype(type);
@@ -200,8 +198,8 @@ void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Ar
     const T *in = pointer<const T>(x), *grad = pointer<const T>(grad_y);
     const C *m = pointer<const C>(mean), *s = pointer<const C>(rstd);
     if (grad_x)
-      cuda::launch(grad_of_groups<C, T>, blocks_of(at), threads_of(at), at, in, pointer<const C>(weight), m,
-                   s, grad, pointer<T>(*grad_x));
+      cuda::launch(grad_of_groups<C, T>, blocks_of(at), threads_of(at), at, in, pointer<const C>(weight), m, s, grad,
+                   pointer<T>(*grad_x));
     if (!grad_weight && !grad_bias) return;
     constexpr int threads = 128;
     const std::int64_t parts =
@@ -211,11 +209,11 @@ void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Ar
     auto* partial = static_cast<TwoSums<C>*>(scratch.raw());
     const dim3 columns(static_cast<unsigned>((at.channels + threads - 1) / threads));
     if (at.after == 1)
-      cuda::launch(sum_columns<C, T>, dim3(columns.x, static_cast<unsigned>(parts)), dim3(threads), at, in, m,
-                   s, grad, partial);
+      cuda::launch(sum_columns<C, T>, dim3(columns.x, static_cast<unsigned>(parts)), dim3(threads), at, in, m, s, grad,
+                   partial);
     else
-      cuda::launch(sum_runs<C, T>, cuda::blocks_for(at.samples * at.channels * 32, threads), dim3(threads),
-                   at, in, m, s, grad, partial);
+      cuda::launch(sum_runs<C, T>, cuda::blocks_for(at.samples * at.channels * 32, threads), dim3(threads), at, in, m, s,
+                   grad, partial);
     cuda::launch(add_parts<C>, columns, dim3(threads), parts, at.channels, partial, pointer<C>(grad_weight),
                  pointer<C>(grad_bias));
   });

@@ -10,8 +10,7 @@ namespace tandem::cuda {
 
 // Runs `kernel` in the current stream.
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-            std::type_identity_t<Parameters>... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDACC__
   kernel<<<grid, block, 0, current_stream()>>>(arguments...);
 #else

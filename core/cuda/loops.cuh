@@ -1,8 +1,8 @@
 // Loops over arrays of one shape, a thread for each element or for a few neighbours.
 #pragma once
 
-#include <tandem/core/loop_plan.h>
 #include <tandem/core/cuda/launch.cuh>
+#include <tandem/core/loop_plan.h>
 
 #include <utility>
 
@@ -16,17 +16,15 @@ struct alignas(sizeof(T) * n) Pack {
 };
 
 template <std::size_t K, std::size_t... input, class Out, class F, class... In>
-TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::index_sequence<input...>,
-                              const F& f, Out* out, const In*... in) {
+TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::index_sequence<input...>, const F& f, Out* out,
+                              const In*... in) {
   out[offset[K - 1]] = f(in[offset[input]]...);
 }
 
 template <class Out, class F, class... In>
-__global__ void transform_strided(LoopPlan<sizeof...(In) + 1> plan, std::int64_t numel, F f, Out* out,
-                                  const In*... in) {
+__global__ void transform_strided(LoopPlan<sizeof...(In) + 1> plan, std::int64_t numel, F f, Out* out, const In*... in) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     apply(plan.offsets(i), std::index_sequence_for<In...>{}, f, out, in...);
   }
 }
@@ -67,8 +65,8 @@ void transform(const LoopPlan<sizeof...(In) + 1>& plan, std::int64_t numel, F f,
     launch(transform_dense<width, Out, F, In...>, blocks_for((numel + width - 1) / width, loop_threads),
            dim3(loop_threads), numel, f, out, in...);
   } else {
-    launch(transform_strided<Out, F, In...>, blocks_for(numel, loop_threads), dim3(loop_threads), plan, numel,
-           f, out, in...);
+    launch(transform_strided<Out, F, In...>, blocks_for(numel, loop_threads), dim3(loop_threads), plan, numel, f, out,
+           in...);
   }
 }
 
@@ -92,8 +90,8 @@ struct Loops {
   }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& b, const Array& c, const Array& out, F f) {
-    cuda::transform(LoopPlan<4>({&a, &b, &c, &out}), out.numel(), f, static_cast<Out*>(out.raw()),
-                    pointer<In>(a), pointer<In>(b), pointer<In>(c));
+    cuda::transform(LoopPlan<4>({&a, &b, &c, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
+                    pointer<In>(b), pointer<In>(c));
   }
   template <class T, class F>
   static void select(const Array& condition, const Array& a, const Array& b, const Array& out, F f) {

@@ -69,8 +69,9 @@ struct WriteLoss {
 // each: a row's loss, null where they are reduced. partial: one for each block; null where there is one block only, which then
 // finishes.
 template <class By, class C, class T>
-__global__ void __launch_bounds__(1024) cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums,
-                                                           C* each, Losses* partial, WriteLoss<C> write) {
+__global__ void __launch_bounds__(1024)
+    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each, Losses* partial,
+                       WriteLoss<C> write) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
   Losses losses;
@@ -135,8 +136,7 @@ __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x
     for (std::int64_t c = by.first; c < all.n; c += by.step) {
       const std::int64_t at = by.offset(all, r, c);
       C g = 0;  // a grad that is no number does not reach ignored rows
-      if (k.mass != 0)
-        g += std::exp(static_cast<C>(x[at]) - sums[r] - sums[all.count() + r]) * k.mass * given;
+      if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - sums[r] - sums[all.count() + r]) * k.mass * given;
       if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
       if (c == wanted && k.hit != 0) g -= k.hit * given;
       grad[at] = static_cast<T>(g);
@@ -186,13 +186,11 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
         classes.target,
         all.n,
         cuda::fault_of(index_)};
-    cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T>
-                                    : cross_entropy_rows<cuda::ByThread, C, T>,
+    cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T> : cross_entropy_rows<cuda::ByThread, C, T>,
                  blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(sums),
                  is_reduced ? nullptr : pointer<C>(loss), partial, write);
     if (partial)
-      cuda::launch(merge_blocks<C>, dim3(1), dim3(cuda::row_threads), static_cast<int>(blocks.x), partial,
-                   write);
+      cuda::launch(merge_blocks<C>, dim3(1), dim3(cuda::row_threads), static_cast<int>(blocks.x), partial, write);
   });
   return -1;
 }

@@ -109,8 +109,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const 
       if (some.count > 0)
         cuda::launch(count_updates<Rule>, cuda::blocks_for(some.count, threads), dim3(threads), some);
     }
-    if (some.blocks > 0)
-      cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule, stored);
+    if (some.blocks > 0) cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule, stored);
     some = {};
   };
   for (const UpdateSegment& s : segments) {
@@ -158,7 +157,9 @@ __global__ void merge_norms(const NormSum<kind>* sums, unsigned count, double p,
 void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule,
                          const void* stored) {
   std::visit(
-      [&](const auto& r) { update_by(segments, r, static_cast<const std::decay_t<decltype(r)>*>(stored)); },
+      [&](const auto& r) {
+        update_by(segments, r, static_cast<const std::decay_t<decltype(r)>*>(stored));
+      },
       rule);
 }
 

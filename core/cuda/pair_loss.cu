@@ -36,13 +36,11 @@ struct PairGradient {
 
 // partial: one for each block; null where there is one block only, which then writes y.
 template <class F, class T>
-__global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale, double* partial,
-                          T* y) {
+__global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale, double* partial, T* y) {
   using C = compute_t<T>;
   Sum<double> sum;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
     sum.add(loss.template value<ScalarMath<C>>(static_cast<C>(x[i]), static_cast<C>(t[i])), i);
   cuda::merge_block(sum);
   if (threadIdx.x != 0) return;
@@ -72,15 +70,13 @@ void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& t
           if (!is_reduced) return cuda::Loops::transform<T, T>(x, target, y, PairValue<F, T>{f});
           const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 132 * 8);
           Array scratch;
-          if (blocks.x > 1)
-            scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
+          if (blocks.x > 1) scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
           double* partial = blocks.x > 1 ? static_cast<double*>(scratch.raw()) : nullptr;
           T* out = static_cast<T*>(y.raw());
           cuda::launch(sum_pairs<F, T>, blocks, dim3(threads), f, count, static_cast<const T*>(x.raw()),
                        static_cast<const T*>(target.raw()), scale, partial, out);
           if (partial)
-            cuda::launch(merge_sums<T>, dim3(1), dim3(threads), static_cast<int>(blocks.x), partial, scale,
-                         out);
+            cuda::launch(merge_sums<T>, dim3(1), dim3(threads), static_cast<int>(blocks.x), partial, scale, out);
         },
         loss);
   });

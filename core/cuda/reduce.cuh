@@ -2,8 +2,8 @@
 // finish.add(state, value, index) and finish(output, state) are the caller's.
 #pragma once
 
-#include <tandem/core/cuda/reduce.h>
 #include <tandem/core/loop_plan.h>
+#include <tandem/core/cuda/reduce.h>
 #include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/cuda/warp.cuh>
 

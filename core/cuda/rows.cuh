@@ -39,9 +39,7 @@ struct ByWarp {
         row_step(static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32),
         first(threadIdx.x % 32),
         step(32) {}
-  __device__ std::int64_t offset(const Rows& all, std::int64_t r, std::int64_t i) const {
-    return r * all.n + i;
-  }
+  __device__ std::int64_t offset(const Rows& all, std::int64_t r, std::int64_t i) const { return r * all.n + i; }
   template <class State>
   __device__ void merge(State& state) const {
     merge_warp(state);
@@ -63,8 +61,7 @@ struct ByThread {
 template <class C, class By, class T>
 __device__ C highest_of_row(const By& by, const Rows& all, std::int64_t r, const T* x) {
   Highest<C> highest;
-  for (std::int64_t i = by.first; i < all.n; i += by.step)
-    highest.add(static_cast<C>(x[by.offset(all, r, i)]));
+  for (std::int64_t i = by.first; i < all.n; i += by.step) highest.add(static_cast<C>(x[by.offset(all, r, i)]));
   by.merge(highest);
   return highest.value;
 }

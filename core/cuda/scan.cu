@@ -67,8 +67,7 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
       if (w == warp) total = scan(piece, total);
       piece = scan(piece, of_warp[w]);
     }
-    if (i < plan.n)
-      y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(scan(before, total)));
+    if (i < plan.n) y[to + i * plan.y_step] = static_cast<Out>(static_cast<compute_t<Out>>(scan(before, total)));
     before = scan(before, piece);
     __syncthreads();
   }
@@ -96,8 +95,8 @@ void CudaBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Ar
     using Out = decltype(out_type);
     using Scanned = decltype(scanned);
     const auto blocks = static_cast<unsigned>(by_blocks ? plan.lines : (plan.lines + threads - 1) / threads);
-    cuda::launch(by_blocks ? scan_by_blocks<Scanned, T, Out> : scan_by_threads<Scanned, T, Out>, dim3(blocks),
-                 dim3(threads), plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
+    cuda::launch(by_blocks ? scan_by_blocks<Scanned, T, Out> : scan_by_threads<Scanned, T, Out>, dim3(blocks), dim3(threads),
+                 plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
   };
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);

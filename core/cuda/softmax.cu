@@ -61,8 +61,8 @@ void CudaBackend::softmax_grad(bool logarithm, const Array& y, const Array& grad
   dispatch_floating(y.dtype(), "softmax", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    cuda::launch(all.is_for_warps() ? grad_rows<cuda::ByWarp, C, T> : grad_rows<cuda::ByThread, C, T>,
-                 all.blocks(), dim3(cuda::row_threads), all, logarithm, static_cast<const T*>(y.raw()),
+    cuda::launch(all.is_for_warps() ? grad_rows<cuda::ByWarp, C, T> : grad_rows<cuda::ByThread, C, T>, all.blocks(),
+                 dim3(cuda::row_threads), all, logarithm, static_cast<const T*>(y.raw()),
                  static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
   });
 }
