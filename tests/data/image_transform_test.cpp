@@ -76,7 +76,10 @@ TEST(SegmentationTransform, EqualsTorchvisionForGivenNumbers) {
     // Of pictures without losses, to the bit.
     if (files.pair(0).image.extension() == ".png")
       expect_same(normalized(levels), sample.input.contiguous(), name);
-    else EXPECT_LE(levels_apart(normalized(levels), sample.input), 1.001) << name;
+    else  // Other libraries interpolate colours that are stored at half the size otherwise.
+      EXPECT_LE(levels_apart(normalized(levels), sample.input),
+                ImageFile(files.pair(0).image).can_scale() ? 1.001 : 20)
+          << name;
     if (name == "twice")
       expect_same(golden["normalized"], sample.input.contiguous(), "normalised by torchvision");
   }
