@@ -37,7 +37,7 @@ class ImageFile {
   bool can_scale() const { return can_scale_; }
   // A size at `eighths` eighths.
   static std::int64_t scaled(std::int64_t size, int eighths) { return (size * eighths + 7) / 8; }
-  // A window of the picture at 1, 2, 4 or 8 eighths of its size, which is much faster than to decode and to shrink it; the means are
+  // A window of the picture at 1, 2, 4 or 8 eighths of its size, which is faster than to decode and to shrink it; the means are
   // those of the blocks' low frequencies, so that pixels differ a little from those of a filter. The scaled picture is
   // scaled(height(), eighths) high: its pixels are 8 / eighths of the file's apart, and the last may lie partly outside of it.
   Array read_scaled(const ImageWindow& window, int eighths) const;

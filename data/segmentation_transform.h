@@ -22,8 +22,8 @@ struct SegmentationTransform {
   std::int64_t min_short, max_short;  // the short side after resizing: drawn from [min_short, max_short]
   std::int64_t crop = 0;              // cut a square of this size; 0: none
   bool random = false;                // flip half of them, and cut anywhere; else cut the middle
-  // Decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is to be reduced at least so much: several times faster, and pixels that
-  // differ by a few grey levels from those of torchvision.
+  // Decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is to be reduced at least so much: faster, and pixels that differ from
+  // those of torchvision, in photographs by one to three grey levels on average.
   bool scaled_decode = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 

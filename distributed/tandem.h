@@ -23,7 +23,11 @@
 #include <tandem/data/loader.h>
 #include <tandem/data/mnist.h>
 #include <tandem/data/sampler.h>
+#include <tandem/data/segmentation_metrics.h>
+#include <tandem/data/segmentation_picture.h>
+#include <tandem/data/segmentation_transform.h>
 #include <tandem/data/transforms.h>
+#include <tandem/data/voc.h>
 #include <tandem/distributed/checkpoint.h>
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/init.h>

@@ -1,0 +1,167 @@
+#include <tandem/data/download.h>
+#include <tandem/data/image_png.h>
+#include <tandem/data/segmentation_picture.h>
+#include <tandem/data/voc.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "data/http_server.h"
+#include "support/arrays.h"
+#include "support/temporary_folder.h"
+
+namespace tandem::data {
+namespace {
+
+using testing::HttpServer;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+namespace fs = std::filesystem;
+using Damaged = SegmentationFiles::Damaged;
+
+const fs::path sample = fs::path(TANDEM_SOURCE_DIR) / "tests/data/voc_sample";
+
+// A copy of the sample to change.
+class Copy : public TemporaryFolder {
+ public:
+  Copy() { fs::copy(sample, path(), fs::copy_options::recursive); }
+  fs::path devkit() const { return path() / "VOCdevkit/VOC2012"; }
+  fs::path image(const std::string& name) const { return devkit() / "JPEGImages" / (name + ".jpg"); }
+  fs::path mask(const std::string& name) const { return devkit() / "SegmentationClass" / (name + ".png"); }
+  fs::path list(const std::string& name) const {
+    return devkit() / "ImageSets/Segmentation" / (name + ".txt");
+  }
+};
+
+TEST(Voc, ReadsTheLists) {
+  const VocSegmentation train(sample), val(sample, "2012", "val"), both(sample, "2012", "trainval");
+  EXPECT_EQ(train.size(), 2);
+  EXPECT_EQ(val.size(), 1);
+  EXPECT_EQ(both.size(), 3);
+  EXPECT_EQ(train.classes(), 21);
+  EXPECT_EQ(VocSegmentation::class_names().size(), 21u);
+  EXPECT_EQ(VocSegmentation::class_names()[20], "tvmonitor");
+  EXPECT_EQ(both.pair(1).name, "scene_b");
+  const Sample first = train.sample(0);
+  EXPECT_EQ(first.input.shape(), (Shape{3, 37, 52}));
+  EXPECT_EQ(first.input.dtype(), DType::u8);
+  EXPECT_EQ(first.target.shape(), (Shape{37, 52}));
+  EXPECT_EQ(first.target.dtype(), DType::u8);
+  std::vector<bool> seen(256, false);
+  for (const auto label : first.target.to_vector<std::int64_t>())
+    seen[static_cast<std::size_t>(label)] = true;
+  EXPECT_TRUE(seen[0] && seen[8] && seen[15] && seen[255]);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 4);
+  EXPECT_ERROR(train.sample(2), "sample 2 was asked for, there are 2");
+}
+
+TEST(Voc, KnowsWhereEachYearLies) {
+  const Copy copy;
+  fs::create_directories(copy / "TrainVal/VOCdevkit");
+  fs::copy(copy.devkit(), copy / "TrainVal/VOCdevkit/VOC2011", fs::copy_options::recursive);
+  fs::copy(copy.devkit(), copy / "VOCdevkit/VOC2007", fs::copy_options::recursive);
+  fs::rename(copy / "VOCdevkit/VOC2007/ImageSets/Segmentation/val.txt",
+             copy / "VOCdevkit/VOC2007/ImageSets/Segmentation/test.txt");
+  EXPECT_EQ(VocSegmentation(copy.path(), "2011").size(), 2);
+  EXPECT_EQ(VocSegmentation(copy.path(), "2007").size(), 2);
+  EXPECT_EQ(VocSegmentation(copy.path(), "2007", "test").size(), 1);
+  EXPECT_EQ(VocSegmentation(copy.path(), "2007-test").size(), 1);
+}
+
+TEST(Voc, SaysWhatIsMissing) {
+  const Copy copy;
+  const auto open = [&](const std::string& set = "train") { VocSegmentation(copy.path(), "2012", set); };
+  EXPECT_ERROR(VocSegmentation(copy.path(), "2013"), "no year 2013", "expected 2007 to 2012");
+  EXPECT_ERROR(VocSegmentation(copy.path(), "2011"), "there is no folder", "TrainVal/VOCdevkit/VOC2011",
+               "unpack VOCtrainval_25-May-2011.tar", "download_voc");
+  EXPECT_ERROR(open("test"), "there is no list", "test.txt", "lists there: train, trainval, val");
+  write_bytes(copy.list("train"), "\n \n");
+  EXPECT_ERROR(open(), "train.txt is empty");
+  write_bytes(copy.list("train"), "scene_a\r\nscene_x");
+  EXPECT_ERROR(open(), "names scene_x, but", "scene_x.jpg does not exist");
+  write_bytes(copy.list("train"), "scene_a\r\n\nscene_b");
+  EXPECT_EQ(VocSegmentation(copy.path()).size(), 2);
+  fs::remove(copy.mask("scene_b"));
+  EXPECT_ERROR(open(), "scene_b.png does not exist");
+}
+
+TEST(Voc, NamesWhatIsDamaged) {
+  const Copy copy;
+  const VocSegmentation data(copy.path(), "2012", "trainval");
+  const std::string jpeg = read_bytes(copy.image("scene_a"));
+  write_bytes(copy.image("scene_a"), jpeg.substr(0, jpeg.size() / 2));
+  EXPECT_ERROR(data.sample(0), "scene_a.jpg cannot be decoded");
+  fs::copy_file(copy.mask("scene_a"), copy.mask("scene_b"), fs::copy_options::overwrite_existing);
+  EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52",
+               "must be equal");
+  // The class 20 of scene_c becomes 21.
+  Array mask = MaskFile(copy.mask("scene_c")).read();
+  for (std::int64_t i = 0; i < mask.numel(); ++i)
+    if (mask.data<std::uint8_t>()[i] == 20) mask.data<std::uint8_t>()[i] = 21;
+  write_png(copy.mask("scene_c"), mask, voc_colours());
+  EXPECT_ERROR(data.sample(2), "scene_c.png holds the label 21, expected 0 to 20 or 255");
+}
+
+TEST(Voc, LeavesOutWhatIsDamaged) {
+  const Copy copy;
+  const std::string jpeg = read_bytes(copy.image("scene_b"));
+  write_bytes(copy.image("scene_b"), jpeg.substr(0, jpeg.size() - 200));
+  const VocSegmentation data(copy.path(), "2012", "trainval", Damaged::skip);
+  EXPECT_EQ(data.size(), 2);
+  EXPECT_EQ(data.pair(0).name, "scene_a");
+  EXPECT_EQ(data.pair(1).name, "scene_c");
+  ASSERT_EQ(data.skipped().size(), 1u);
+  EXPECT_EQ(data.skipped()[0].name, "scene_b");
+  EXPECT_NE(data.skipped()[0].reason.find("scene_b.jpg cannot be decoded"), std::string::npos);
+  EXPECT_TRUE(VocSegmentation(sample, "2012", "trainval", Damaged::skip).skipped().empty());
+  for (const char* name : {"scene_a", "scene_c"}) write_bytes(copy.mask(name), "nothing");
+  EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip),
+               "every one of 3 samples is damaged");
+}
+
+TEST(Voc, IsDownloadedAndUnpackedOnce) {
+  const TemporaryFolder folder;
+  const std::string tar = (folder / "made.tar").string();
+  ASSERT_EQ(std::system(("tar cf '" + tar + "' -C '" + sample.string() + "' VOCdevkit").c_str()), 0);
+  const std::string archive = read_bytes(tar);
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
+  const VocSource source{{server.url()}, md5_of(tar), {}};
+  fs::create_directory(folder / "data");
+  // An earlier call was interrupted: what it has is not asked for again.
+  write_bytes(folder / "data/VOCtrainval_11-May-2012.tar.part", archive.substr(0, 1000));
+  for (int times = 0; times < 2; ++times) download_voc(folder / "data", "2012", "train", source);
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_NE(server.requests()[0].find("GET /voc2012/VOCtrainval_11-May-2012.tar"), std::string::npos);
+  EXPECT_NE(server.requests()[0].find("Range: bytes=1000-"), std::string::npos);
+  EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
+  // What is missing is unpacked again; nothing is asked of the server.
+  fs::remove(folder / "data/VOCdevkit/VOC2012/SegmentationClass/scene_a.png");
+  download_voc(folder / "data", "2012", "train", source);
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
+  // An archive without what was asked for.
+  EXPECT_ERROR(download_voc(folder / "data", "2012", "test", source), "does not hold", "test.txt");
+  EXPECT_THROW(
+      download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
+      DownloadError);
+  EXPECT_FALSE(fs::exists(folder / "other/VOCdevkit"));
+}
+
+TEST(Voc, RealPictures) {
+  const char* root = std::getenv("TANDEM_VOC");
+  if (root == nullptr)
+    GTEST_SKIP()
+        << "NOT RUN: TANDEM_VOC does not name a folder with VOCdevkit/VOC2012, to read real pictures";
+  for (const char* set : {"train", "val"}) {
+    const VocSegmentation data(root, "2012", set, Damaged::skip);
+    EXPECT_GT(data.size(), 0);
+    for (const auto& [name, reason] : data.skipped()) ADD_FAILURE() << name << ": " << reason;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::data
