@@ -18,15 +18,16 @@ constexpr std::size_t buffer_bytes = 4096;
 struct Operand {
   char* data;
   std::int64_t stride, row_stride;  // in elements
+  std::int64_t size;                // of an element, in bytes
   DType dtype;
   bool converts;  // between 16 bits in memory and the floats of the loop
 
-  std::size_t size() const { return size_of(dtype); }
-  std::size_t computed_size() const { return converts ? sizeof(float) : size(); }
+  std::size_t computed_size() const { return converts ? sizeof(float) : static_cast<std::size_t>(size); }
+  bool has_dense_rows() const { return stride == 1 && !converts; }
   // Whether its columns are dense instead of its rows.
   bool is_turned() const { return row_stride == 1 && stride != 0 && stride != 1 && !converts; }
   char* at(std::int64_t row, std::int64_t column) const {
-    return data + (row * row_stride + column * stride) * static_cast<std::int64_t>(size());
+    return data + (row * row_stride + column * stride) * size;
   }
 };
 
@@ -152,7 +153,7 @@ void gather(const Operand& operand, const char* from, std::int64_t n, void* to) 
     else widen(reinterpret_cast<const float16*>(from), stride, n, floats);
     return;
   }
-  switch (operand.size()) {
+  switch (operand.size) {
     case 1: return gather_bits<std::uint8_t>(from, stride, n, to);
     case 2: return gather_bits<std::uint16_t>(from, stride, n, to);
     case 4: return gather_bits<std::uint32_t>(from, stride, n, to);
@@ -168,7 +169,7 @@ void scatter(const Operand& operand, const void* from, std::int64_t n, char* to)
     else narrow(floats, n, reinterpret_cast<float16*>(to), stride);
     return;
   }
-  switch (operand.size()) {
+  switch (operand.size) {
     case 1: return scatter_bits<std::uint8_t>(from, n, to, stride);
     case 2: return scatter_bits<std::uint16_t>(from, n, to, stride);
     case 4: return scatter_bits<std::uint32_t>(from, n, to, stride);
@@ -180,7 +181,7 @@ void gather_block(const Operand& operand, std::int64_t row, std::int64_t column,
                   std::int64_t width, char* to) {
   if (operand.is_turned() && height > 1) {
     const char* from = operand.at(row, column);
-    switch (operand.size()) {
+    switch (operand.size) {
       case 1: return turn_bits<std::uint8_t>(from, operand.stride, height, width, to);
       case 2: return turn_bits<std::uint16_t>(from, operand.stride, height, width, to);
       case 4: return turn_bits<std::uint32_t>(from, operand.stride, height, width, to);
@@ -192,12 +193,79 @@ void gather_block(const Operand& operand, std::int64_t row, std::int64_t column,
            to + static_cast<std::size_t>(r * width) * operand.computed_size());
 }
 
+// From so many columns on, rows are read in place, without joining several in a buffer.
+constexpr std::int64_t long_row = 128;
+
+// Rows that are dense in every array, and in the output dense together: one call.
+template <int K>
+bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
+                    std::int64_t columns) {
+  if (!std::ranges::all_of(operands, &Operand::has_dense_rows)) return false;
+  if (rows > 1 && (columns < long_row || operands[K - 1].row_stride != columns)) return false;
+  DenseLoop::Blocks blocks{rows, columns};
+  std::array<const void*, K> in{};
+  for (int k = 0; k < K - 1; ++k) {
+    blocks.step[k] = operands[k].row_stride;
+    in[k] = operands[k].data;
+  }
+  loop.run(loop.function, blocks, operands[K - 1].data, in.data());
+  return true;
+}
+
+// Rows of which each input is dense or one number repeated: that is written out for one short block, which the loop reads
+// again and again.
+template <int K>
+bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
+                  std::int64_t columns) {
+  constexpr std::int64_t length = 64;
+  if (columns < long_row || !operands[K - 1].has_dense_rows()) return false;
+  DenseLoop::Blocks blocks{columns / length, length};
+  bool repeats = false;
+  for (int k = 0; k < K - 1; ++k) {
+    if (operands[k].stride == 0) repeats = true;
+    else if (!operands[k].has_dense_rows()) return false;
+    blocks.step[k] = operands[k].stride * length;
+  }
+  if (!repeats) return false;
+  alignas(64) char buffers[K][length * sizeof(double)];
+  const std::int64_t rest = columns % length;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto run_from = [&](std::int64_t column, const DenseLoop::Blocks& part) {
+      std::array<const void*, K> in{};
+      for (int k = 0; k < K - 1; ++k)
+        in[k] = operands[k].stride == 0 ? buffers[k] : operands[k].at(row, column);
+      loop.run(loop.function, part, operands[K - 1].at(row, column), in.data());
+    };
+    for (int k = 0; k < K - 1; ++k) {
+      if (operands[k].stride == 0 && (row == 0 || operands[k].row_stride != 0))
+        gather_block(operands[k], row, 0, 1, length, buffers[k]);
+    }
+    run_from(0, blocks);
+    if (rest > 0) run_from(columns - rest, {1, rest});
+  }
+  return true;
+}
+
+// Rows that need no buffer to be brought together: their place is the output.
+template <int K>
+bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
+               std::int64_t columns) {
+  const Operand &from = operands[0], &to = operands[K - 1];
+  if (!loop.is_copy || from.is_turned() || to.stride != 1) return false;
+  for (std::int64_t row = 0; row < rows; ++row) gather_block(from, row, 0, 1, columns, to.at(row, 0));
+  return true;
+}
+
 // Rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. `by_lines`: blocks are as many rows
 // as a cache line has elements, so that each line of an array whose columns are dense is fetched once. Otherwise a
 // block is a piece of a row, or some short rows.
 template <int K>
 void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
               std::int64_t columns, bool by_lines) {
+  if (!by_lines &&
+      (run_dense_rows<K>(loop, operands, rows, columns) || copy_rows<K>(loop, operands, rows, columns) ||
+       run_repeated<K>(loop, operands, rows, columns)))
+    return;
   constexpr std::int64_t line_bytes = 64;
   // A number that is repeated in a row, and another in the next one, is written out so many times at once: a long piece of
   // buffer would cost as much as the loop.
@@ -250,7 +318,7 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
       };
       std::array<const void*, K> in{};
       for (int k = 0; k < K - 1; ++k) in[k] = place(k);
-      loop.run(loop.function, n, place(K - 1), in.data());
+      loop.run(loop.function, {1, n}, place(K - 1), in.data());
     }
     const Operand& out = operands[K - 1];
     if (is_direct[K - 1]) return;
@@ -317,9 +385,13 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
     for (int k = 0; k < K; ++k) {
       const DType dtype = arrays[k]->dtype();
       const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
-      operands[k] = {static_cast<char*>(arrays[k]->raw()), plan.stride[inner][k],
-                     inner > 0 ? plan.stride[inner - 1][k] : 0, dtype, is_float[k] && is_16_bit};
-      operands[k].data += offset[k] * static_cast<std::int64_t>(size_of(dtype));
+      operands[k] = {static_cast<char*>(arrays[k]->raw()),
+                     plan.stride[inner][k],
+                     inner > 0 ? plan.stride[inner - 1][k] : 0,
+                     static_cast<std::int64_t>(size_of(dtype)),
+                     dtype,
+                     is_float[k] && is_16_bit};
+      operands[k].data += offset[k] * operands[k].size;
       operands[k].data = operands[k].at(row, column);
     }
     run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column),

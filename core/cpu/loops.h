@@ -3,22 +3,29 @@
 
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/element_functions.h>
 
 #include <array>
 #include <utility>
 
 namespace tandem::cpu {
 
-// out[i] = f(in[0][i], in[1][i], ...) for i in [0, n): the only loop that an operation is compiled into, and the one that
-// the compiler vectorises. `out` may be one of the inputs.
+// out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length): the only
+// loop that an operation is compiled into, and the one over i that the compiler vectorises. `out` may be one of the inputs.
 struct DenseLoop {
+  // A step of 0 reads one block of an input again and again.
+  struct Blocks {
+    std::int64_t count, length;
+    std::array<std::int64_t, 3> step{};  // of each input, in elements
+  };
   const void* function;
-  void (*run)(const void* function, std::int64_t n, void* out, const void* const* in);
+  void (*run)(const void* function, const Blocks& blocks, void* out, const void* const* in);
+  bool is_copy;  // f(x) = x, of one type
 };
 
 // Runs the loop on K arrays of any strides, the output last. Where one of them is not a dense run of what the loop
-// computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought together, repeated
-// operands are written out once, and bf16 and f16 become floats where is_float says that the loop takes floats.
+// computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought together, a repeated
+// operand is written out as one block, and bf16 and f16 become floats where is_float says that the loop takes floats.
 template <int K>
 void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
          const std::array<bool, K>& is_float);
@@ -54,24 +61,31 @@ struct Loops {
  private:
   template <class Out, class... In, class F>
   static void start(const F& f, const std::array<const Array*, sizeof...(In) + 1>& arrays) {
-    run<sizeof...(In) + 1>({&f, dense<F, Out, In...>}, arrays,
+    run<sizeof...(In) + 1>({&f, dense<F, Out, In...>, std::is_same_v<F, Keep>}, arrays,
                            {std::is_same_v<In, float>..., std::is_same_v<Out, float>});
   }
 
   template <class F, class Out, class... In>
-  static void dense(const void* function, std::int64_t n, void* out, const void* const* in) {
-    walk<F, Out, In...>(*static_cast<const F*>(function), n, static_cast<Out*>(out), in,
+  static void dense(const void* function, const DenseLoop::Blocks& blocks, void* out, const void* const* in) {
+    walk<F, Out, In...>(*static_cast<const F*>(function), blocks, static_cast<Out*>(out), in,
                         std::index_sequence_for<In...>{});
   }
   template <class F, class Out, class... In, std::size_t... k>
-  static void walk(const F& f, std::int64_t n, Out* out, const void* const* in, std::index_sequence<k...>) {
-    walk_pointers(f, n, out, static_cast<const In*>(in[k])...);
+  static void walk(const F& f, const DenseLoop::Blocks& blocks, Out* out, const void* const* in,
+                   std::index_sequence<k...> inputs) {
+    walk_pointers(f, blocks, inputs, out, static_cast<const In*>(in[k])...);
   }
-  template <class F, class Out, class... In>
-  static void walk_pointers(F f, std::int64_t n, Out* out, const In*... in) {
-    // An output that is an input is read at the place that is written, never elsewhere.
+  template <class F, std::size_t... k, class Out, class... In>
+  static void walk_pointers(F f, DenseLoop::Blocks blocks, std::index_sequence<k...>, Out* out,
+                            const In*... in) {
+    const std::int64_t n = blocks.length;
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      // An output that is an input is read at the place that is written, never elsewhere.
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+      for (std::int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+      out += n;
+      ((in += blocks.step[k]), ...);
+    }
   }
 };
 

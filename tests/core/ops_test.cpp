@@ -187,6 +187,46 @@ TEST(Ops, TurnedArraysGoByBlocks) {
   }
 }
 
+// Rows below and above the length from which they are read in place, with and without a rest beside whole blocks.
+TEST(Ops, RowsMeetRepeatedNumbers) {
+  for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
+    for (const Shape& shape : {Shape{7, 96}, Shape{3, 128}, Shape{300, 201}, Shape{2, 20001}}) {
+      const std::int64_t n = shape[0], m = shape[1];
+      const auto small = [&](const Shape& of) {
+        Floats values;
+        for (std::int64_t i = 0; i < of.product(); ++i) values.push_back(static_cast<float>(i % 97));
+        return Array::from(values, of).to(dtype);
+      };
+      const Array a = small(shape), column = small({n, 1}), row = small({m});
+      const Array to_column = ops::zip(functors::Add{}, a, column),
+                  to_row = ops::zip(functors::Add{}, a, row);
+      const Array both = ops::zip(functors::Add{}, column, row);
+      const Array one = ops::zip(functors::Add{}, a, row.narrow(0, 5, 1));
+      const Array some = ops::where(ops::compare(functors::Less{}, column, 2), a, row.narrow(0, 5, 1));
+      const Array inner = ops::zip(functors::Add{}, a.narrow(1, 1, m - 3), column);
+      std::vector<Floats> expected(7), found;
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j < m; ++j) {
+          const auto x = static_cast<float>((i * m + j) % 97), c = static_cast<float>(i % 97),
+                     r = static_cast<float>(j % 97);
+          expected[0].push_back(x + c);
+          expected[1].push_back(x + r);
+          expected[2].push_back(c + r);
+          expected[3].push_back(x + 5);
+          expected[4].push_back(c < 2 ? x : 5);
+          expected[5].push_back(static_cast<float>((i * m + m - 1 - j) % 97));
+          if (j > 0 && j < m - 2) expected[6].push_back(x + c);
+        }
+      }
+      for (const Array& result : {to_column, to_row, both, one, some, ops::flip(a, {1}), inner})
+        found.push_back(result.to_vector<float>());
+      for (std::size_t k = 0; k < found.size(); ++k) EXPECT_EQ(found[k], expected[k]) << k << dtype << shape;
+      const Array columns = column.expand(shape).contiguous();
+      EXPECT_EQ(ops::zip(functors::Sub{}, to_column, columns).to_vector<float>(), a.to_vector<float>());
+    }
+  }
+}
+
 TEST(Ops, CatGoesRowByRow) {
   const Array a = counting({40, 300, 7, 2}), b = counting({40, 3, 7, 2}), none = counting({40, 0, 7, 2});
   const Floats expected = ops::cat(std::vector{a.to(DType::f64), none, b}, 1).to_vector<float>();
