@@ -40,8 +40,14 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
   const auto report = [](const std::string& message) {
     return "echo '{\"message\":{\"message\":\"" + message + "\"}}' > $TORCHELASTIC_ERROR_FILE; exit 1";
   };
-  EXPECT_EQ(run_shell(6, "case $RANK in 0) " + report("no data") + ";; 4) sleep 0.1; " + report("other") +
-                             ";; *) sleep 0.1; " + report("no data") + ";; esac"),
+  // The others outlast the launcher's SIGTERM, and fail once rank 0 has.
+  const std::string at = "cd " + folder_.string() + "; ";
+  const std::string first =
+      "until [ $(ls ready.* 2>/dev/null | wc -l) = 5 ]; do sleep 0.02; done; touch failed; ";
+  const std::string later =
+      "trap '' TERM; touch ready.$RANK; until [ -e failed ]; do sleep 0.02; done; sleep 0.3; ";
+  EXPECT_EQ(run_shell(6, at + "case $RANK in 0) " + first + report("no data") + ";; 4) " + later +
+                             report("other") + ";; *) " + later + report("no data") + ";; esac"),
             1);
   expect_parts(err(),
                {"rank 0 failed first: exit code 1", "    no data\n",

@@ -4,6 +4,7 @@
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 #include <fstream>
@@ -61,6 +62,7 @@ class Models : public ::testing::TestWithParam<Case> {
 
   Models() {
     const auto& [text, count, size] = GetParam();
+    omp_set_num_threads(1);  // a team would wait for itself where other tests run beside
     manual_seed(0);
     if (is_segmentation) {
       auto made = std::make_unique<SegmentationModel>(make_segmentation_model(name, {.dropout = 0}));
