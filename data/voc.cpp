@@ -138,8 +138,9 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   const Release& release = release_of(year, image_set);
   const std::string set = set_of(release, image_set);
   const fs::path folder = root / release.base;
-  if (is_complete(folder, set)) return;
   const fs::path archive = root / fs::path(release.path).filename();
+  const bool is_somebodys_own = is_there(folder) && !is_there(archive);
+  if (is_somebodys_own || is_complete(folder, set)) return;
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);
   if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);

@@ -32,7 +32,8 @@ struct VocSource {
 };
 
 // Makes sure that `root` holds what VocSegmentation needs: every picture and mask of the list. Else downloads the year's official
-// archive into it (2 GB of 2012; resumes what an earlier call began) and unpacks it. The archive stays there. Of several processes on
+// archive into it (2 GB of 2012; resumes what an earlier call began) and unpacks it. The archive stays there. A year's folder without
+// its archive is left as it is: VocSegmentation says what it lacks. Of several processes on
 // one host one should call this first. DownloadError when it can't be had.
 void download_voc(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", const VocSource& source = {});

@@ -32,7 +32,7 @@ using AdagradGroup = ParameterGroup<AdagradOptions>;
 // State: sum (s), step (t).
 class Adagrad : public OptimizerOf<AdagradOptions> {
  public:
-  Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options)
+  explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {})
       : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
   explicit Adagrad(const std::vector<AdagradGroup>& groups)
       : OptimizerOf("Adagrad::step", "Adagrad", groups) {}

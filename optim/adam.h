@@ -52,7 +52,7 @@ using AdamWGroup = ParameterGroup<AdamWOptions>;
 // State: exp_avg (m), exp_avg_sq (v), max_exp_avg_sq, step (t).
 class Adam : public OptimizerOf<AdamOptions> {
  public:
-  Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
+  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {})
       : Adam({AdamGroup{std::move(parameters), options}}) {}
   explicit Adam(const std::vector<AdamGroup>& groups) : OptimizerOf("Adam::step", "Adam", groups) {}
 
@@ -64,7 +64,7 @@ class Adam : public OptimizerOf<AdamOptions> {
 // Hutter, arXiv:1711.05101).
 class AdamW : public OptimizerOf<AdamWOptions> {
  public:
-  AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options)
+  explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {})
       : AdamW({AdamWGroup{std::move(parameters), options}}) {}
   explicit AdamW(const std::vector<AdamWGroup>& groups) : OptimizerOf("AdamW::step", "AdamW", groups) {}
 

@@ -37,7 +37,7 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 // in PyTorch.
 class RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
-  RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options)
+  explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
   explicit RMSprop(const std::vector<RMSpropGroup>& groups)
       : OptimizerOf("RMSprop::step", "RMSprop", groups) {}

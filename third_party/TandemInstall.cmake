@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 
-install(TARGETS tandemrun mnist_ddp RUNTIME)
+install(TARGETS tandemrun mnist_ddp voc_ddp RUNTIME)
 install(DIRECTORY data/sample/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/sample)
 install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
 foreach(layer ${layers})
