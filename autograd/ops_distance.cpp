@@ -32,6 +32,7 @@ Tensor cdist(const Tensor& left, const Tensor& right, double p) {
                a.shape(), " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");
   TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(),
                "cdist: operands must be of one floating dtype, got ", a.dtype(), " and ", b.dtype());
+  TANDEM_CHECK(p >= 0, "cdist: p must be 0 or more, got ", p);
   if (p != 2 || (a.dim(-2) <= 25 && b.dim(-2) <= 25))
     return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
   // |a|^2 + |b|^2 - 2 a b, which cancels: nothing of it in 16 bits.

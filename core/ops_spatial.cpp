@@ -45,6 +45,9 @@ void check_weight(const Array& x, const Array& weight, const std::optional<Array
   TANDEM_CHECK(is_floating(weight.dtype()) && (!bias || is_floating(bias->dtype())), operation,
                ": weight and bias must be floating, got ", weight.dtype(), " and ",
                bias ? bias->dtype() : weight.dtype());
+  TANDEM_CHECK(weight.dtype() == x.dtype() || (size_of(x.dtype()) == 2 && weight.dtype() == DType::f32),
+               operation, ": weight must have the input's dtype, or f32 where that has 16 bits; got ",
+               weight.dtype(), " for an input of ", x.dtype());
   TANDEM_CHECK(window.kernel == Extent(weight.dim(2), weight.dim(3)), operation, ": kernel ", window.kernel,
                " is not that of weight ", weight.shape());
   TANDEM_CHECK(!bias || bias->shape() == Shape{out_channels}, operation, ": bias must have shape (",

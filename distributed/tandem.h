@@ -12,6 +12,7 @@
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
+#include <tandem/core/memory_stats.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile.h>
 #include <tandem/core/random.h>
@@ -32,6 +33,7 @@
 #include <tandem/distributed/distributed_data_parallel.h>
 #include <tandem/distributed/init.h>
 #include <tandem/distributed/powersgd.h>
+#include <tandem/distributed/pretrained.h>
 #include <tandem/distributed/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
@@ -52,6 +54,8 @@
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/segmentation.h>
+#include <tandem/nn/models/weights.h>
 #include <tandem/nn/normalization.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>

@@ -120,6 +120,8 @@ void train(TrainingOptions& options, const Settings& s) {
   const auto report = [&](const std::string& line) {
     if (!options.quiet) std::cerr << line << std::endl;
   };
+  nn::models::check_segmentation_model(s.model);
+  const std::string weights = s.weights == "none" ? "" : find_weights(*group, s.weights, report);
   once_per_host(*group, [&]() -> std::string {
     for (const auto& image_set : {s.image_set, s.val_set})
       data::download_voc(s.data, s.year, image_set, {.report = report});
@@ -144,10 +146,8 @@ void train(TrainingOptions& options, const Settings& s) {
   manual_seed(options.seed);
   auto model = nn::models::make_segmentation_model(s.model, {.classes = classes, .dropout = s.dropout});
   std::vector<std::string> notices;
-  if (s.weights != "none") {
-    const auto file = find_weights(*group, s.weights, report);
-    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(file)); });
-  }
+  if (!weights.empty())
+    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(weights)); });
   if (!s.init.empty()) run_together(*group, [&] { model.load_state_dict(load_arrays(s.init)); });
   model.to(options.device());
   if (options.sync_bn) convert_sync_batch_norm(model, group);

@@ -47,5 +47,7 @@ class SegmentationModel : public Module {
 // By torchvision's names: deeplabv3_resnet101, fcn_resnet50, ... and the same with resnet18, 34 and 152. Error, with what there
 // is, for others.
 SegmentationModel make_segmentation_model(const std::string& name, const SegmentationOptions& options = {});
+// Throws that error, without making anything.
+void check_segmentation_model(const std::string& name);
 
 }  // namespace tandem::nn::models
