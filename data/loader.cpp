@@ -225,6 +225,7 @@ Loader::Iterator Loader::begin() {
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
   indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size,
                                                             static_cast<std::int64_t>(indices.size())));
+  if (const auto state = std::exchange(generator_, {}); !state.empty()) default_generator().set_state(state);
   return Iterator(
       std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
 }

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace tandem::data {
 
@@ -39,7 +41,11 @@ class Loader {
   std::int64_t samples() const;
 
   // The next epoch leaves out its first `batches` batches: a job goes on in the middle of an epoch.
-  void skip(std::int64_t batches) { skip_ = batches; }
+  // `generator`: the state that default_generator() is left in, where what was done with those batches drew numbers.
+  void skip(std::int64_t batches, std::string generator = {}) {
+    skip_ = batches;
+    generator_ = std::move(generator);
+  }
 
   class Iterator;
   Iterator begin();
@@ -50,6 +56,7 @@ class Loader {
   Sampler& sampler_;
   LoaderOptions options_;
   std::int64_t skip_ = 0;
+  std::string generator_;  // empty: as it is
 };
 
 // Owns the running epoch and its threads. The batch it shows stays valid until ++.

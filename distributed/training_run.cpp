@@ -115,7 +115,7 @@ class TrainingRun::Implementation {
     epoch_ = state_.epoch;
     // A resumed epoch begins with the generator it began with before: the loader then draws the same order.
     state_.generator = default_generator().state();
-    loader_.skip(state_.position);
+    loader_.skip(state_.position, state_.position > 0 ? state_.generator_now : "");
     total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
     epoch_start_ = line_start_ = Clock::now();
     epoch_begin_ = line_begin_ = state_.position;
@@ -142,6 +142,7 @@ class TrainingRun::Implementation {
     const bool complete = completes_step();
     const int in_step = parts();
     ++state_.position;
+    if (!options_.checkpoint.empty()) state_.generator_now = default_generator().state();
     // A GPU works behind the host, which waits for it only here.
     const bool is_last = epoch_is_complete() || (complete && state_.step + 1 >= options_.max_steps);
     if (is_last) synchronize(loss.device());

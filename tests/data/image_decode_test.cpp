@@ -129,7 +129,7 @@ TEST(ImageFile, RefusesHeadersThatAskForTooMuch) {
   ASSERT_NE(frame, std::string::npos);
   for (std::size_t i = 5; i < 9; ++i) jpeg[frame + i] = '\xfe';  // 65,278 pixels high and wide
   write_bytes(folder / "huge.jpg", jpeg);
-  EXPECT_ERROR(ImageFile(folder / "huge.jpg"), "huge.jpg cannot be decoded: it says to be 65278 x 65278");
+  EXPECT_ERROR(ImageFile(folder / "huge.jpg"), "huge.jpg cannot be decoded: it announces 65278 x 65278");
 }
 
 TEST(MaskFile, ReadsIndicesWhateverTheirBits) {
