@@ -14,7 +14,7 @@ CASES = {
     "resnet50": [(4, 65, 1)],
     "resnet101": [(4, 65, 1)],
     "fcn_resnet50": [(3, 65, 1)],
-    "deeplabv3_resnet101": [(3, 65, STEPS), (3, 129, 1)],
+    "deeplabv3_resnet101": [(3, 65, 1), (3, 129, 1), (8, 65, STEPS)],
 }
 
 
@@ -65,6 +65,23 @@ def gradients(model, images, labels):
     return torch.tensor([fingerprint(p.grad) for p in model.parameters()], dtype=torch.float64)
 
 
+def train(model, images, labels, steps):
+    """The loss of each step, and the first running variances after the first one."""
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=2e-4, momentum=0.9, weight_decay=1e-4)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, images, labels)
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            buffers = dict(model.named_buffers())
+            running_var = spread(buffers.get("bn1.running_var", buffers.get("backbone.bn1.running_var")))
+        optimizer.step()
+    return losses, running_var
+
+
 def make(save):
     state = make_model("deeplabv3_resnet101").state_dict()
     lines = [f"{name} {list(tensor.shape)}\n" for name, tensor in state.items()]
@@ -73,7 +90,7 @@ def make(save):
     for name, cases in CASES.items():
         for count, size, steps in cases:
             print(f"  {name} {count} x {size}", flush=True)
-            key = f"{name}_{size}/"
+            key = f"{name}_{count}x{size}/"
             model = make_model(name)
             images, labels = batch(count, size, not name.startswith("resnet"))
             model.eval()
@@ -83,15 +100,14 @@ def make(save):
             model.train()
             optimizer = torch.optim.SGD(model.parameters(), lr=2e-4, momentum=0.9, weight_decay=1e-4)
             losses = []
-            values[key + "gradients"] = gradients(model, images, labels)
-            for step in range(steps):
-                optimizer.zero_grad()
-                loss = loss_of(model, images, labels)
-                loss.backward()
-                losses.append(loss.item())
-                if step == 0:
-                    values[key + "running_var"] = spread(dict(model.named_buffers())[
-                        "bn1.running_var" if name.startswith("resnet") else "backbone.bn1.running_var"])
-                optimizer.step()
+            if steps == 1:
+                values[key + "gradients"] = gradients(model, images, labels)
+            other = copy.deepcopy(model).to(memory_format=torch.channels_last)
+            losses, running_var = train(model, images, labels, steps)
+            apart = train(other, images.contiguous(memory_format=torch.channels_last), labels, steps)[0]
+            values[key + "running_var"] = running_var
             values[key + "losses"] = torch.tensor(losses, dtype=torch.float64)
+            # How far PyTorch is off itself with another layout in memory: small changes grow from step to step.
+            values[key + "losses_apart"] = torch.tensor(max(abs(a / b - 1) for a, b in zip(apart, losses)), dtype=torch.float64)
+            print(f"    losses of two layouts are {values[key + 'losses_apart']:.1e} apart", flush=True)
     save("models.safetensors", values)

@@ -22,6 +22,9 @@ using nn::models::SegmentationModel;
 struct Case {
   const char* name;
   std::int64_t batch, size;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << c.name << '_' << c.batch << 'x' << c.size;
+  }
 };
 
 // As tests/golden/models.py.
@@ -83,8 +86,9 @@ class Models : public ::testing::TestWithParam<Case> {
   }
 
   const Array& value(const std::string& what) const {
-    return golden[name + '_' + std::to_string(GetParam().size) + '/' + what];
+    return golden[::testing::PrintToString(GetParam()) + '/' + what];
   }
+  void expect_equal_training();
   Tensor loss() {
     if (!segmentation) return cross_entropy((*model)(images), labels);
     const auto [out, aux] = segmentation->segment(images);
@@ -93,7 +97,12 @@ class Models : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Models, LogitsStatisticsAndLossesAreTorchvisions) {
+class ModelsInTraining : public Models {};
+
+TEST_P(Models, LogitsStatisticsAndLossesAreTorchvisions) { expect_equal_training(); }
+TEST_P(ModelsInTraining, LogitsStatisticsAndLossesAreTorchvisions) { expect_equal_training(); }
+
+void Models::expect_equal_training() {
   model->eval();
   {
     const NoGrad no_grad;
@@ -102,10 +111,12 @@ TEST_P(Models, LogitsStatisticsAndLossesAreTorchvisions) {
   model->train();
   optim::SGD optimizer(model->parameters(), {.lr = 2e-4, .momentum = 0.9, .weight_decay = 1e-4});
   const auto losses = value("losses").to_vector<double>();
+  // PyTorch itself is up to 7e-4 apart with another memory layout.
+  const double later = std::max(1e-3, 3 * value("losses_apart").item());
   for (std::size_t step = 0; step < losses.size(); ++step) {
     optimizer.zero_grad();
     const Tensor found = loss();
-    EXPECT_NEAR(found.item(), losses[step], (step == 0 ? 1e-4 : 1e-3) * losses[step]) << "step " << step;
+    EXPECT_NEAR(found.item(), losses[step], (step == 0 ? 1e-4 : later) * losses[step]) << "step " << step;
     found.backward();
     if (step == 0)
       for (const auto& [buffer, tensor] : model->buffers())
@@ -131,14 +142,16 @@ TEST_P(Models, GradientsAreTorchvisions) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Torchvision, Models,
-                         ::testing::Values(Case{"resnet18", 4, 65}, Case{"resnet50", 4, 65},
-                                           Case{"resnet101", 4, 65}, Case{"fcn_resnet50", 3, 65},
-                                           Case{"deeplabv3_resnet101", 3, 65},
-                                           Case{"deeplabv3_resnet101", 3, 129}),
-                         [](const auto& info) {
-                           return std::string(info.param.name) + '_' + std::to_string(info.param.size);
-                         });
+constexpr Case once[] = {{"resnet18", 4, 65},
+                         {"resnet50", 4, 65},
+                         {"resnet101", 4, 65},
+                         {"fcn_resnet50", 3, 65},
+                         {"deeplabv3_resnet101", 3, 65},
+                         {"deeplabv3_resnet101", 3, 129}};
+constexpr Case ten_steps[] = {{"deeplabv3_resnet101", 8, 65}};
+INSTANTIATE_TEST_SUITE_P(Torchvision, Models, ::testing::ValuesIn(once), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(TorchvisionTenSteps, ModelsInTraining, ::testing::ValuesIn(ten_steps),
+                         ::testing::PrintToStringParamName());
 
 TEST(Models, DeepLabsStateHasTorchvisionsNamesAndShapes) {
   std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/deeplabv3_resnet101_state_dict.txt");
