@@ -95,7 +95,8 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
   state.samples = number_in<std::int64_t>(metadata, "samples");
   state.generator = text_in(metadata, "generator");
-  state.generator_now = text_in(metadata, "generator_now");
+  // Older checkpoints have none.
+  if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
   TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
