@@ -173,6 +173,27 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
 }
 
+// Of the file's bytes, in lower-case hexadecimal digits.
+std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  TANDEM_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1,
+               "checksum: this system's OpenSSL does not offer ", EVP_MD_get0_name(algorithm));
+  std::array<unsigned char, 1 << 16> buffer;
+  while (const auto count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    EVP_DigestUpdate(context.get(), buffer.data(), count);
+  }
+  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ",
+               reason_for(errno));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned length = 0;
+  EVP_DigestFinal_ex(context.get(), digest.data(), &length);
+  std::string text;
+  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
 // Whether `url` gave the right file. `problem`: what it gave instead.
 bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum,
                    const DownloadOptions& options, const std::string& name, std::string& problem) {
@@ -217,27 +238,10 @@ Checksum Checksum::sha256(std::string beginning) {
 }
 
 std::string Checksum::found_in(const fs::path& path) const {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  const EVP_MD* const algorithm = kind == Kind::md5 ? EVP_md5() : EVP_sha256();
-  TANDEM_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1,
-               "checksum: this system's OpenSSL does not offer ", EVP_MD_get0_name(algorithm));
-  std::array<unsigned char, 1 << 16> buffer;
-  while (const auto count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    EVP_DigestUpdate(context.get(), buffer.data(), count);
-  }
-  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ",
-               reason_for(errno));
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned length = 0;
-  EVP_DigestFinal_ex(context.get(), digest.data(), &length);
-  std::string text;
-  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text.substr(0, digits.size());
+  return digest_of(path, kind == Kind::md5 ? EVP_md5() : EVP_sha256()).substr(0, digits.size());
 }
 
-std::string md5_of(const fs::path& path) { return Checksum(std::string(32, '0')).found_in(path); }
+std::string md5_of(const fs::path& path) { return digest_of(path, EVP_md5()); }
 
 fs::path cache_folder(const std::string& name) {
   const auto environment = [](const char* variable) {

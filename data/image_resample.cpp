@@ -50,45 +50,49 @@ void blend_rows(const std::uint8_t* rows, std::int64_t stride, const std::int32_
 std::int64_t ResampleAxis::begin() const { return *std::min_element(first.begin(), first.end()); }
 std::int64_t ResampleAxis::end() const { return *std::max_element(first.begin(), first.end()) + taps; }
 
+std::pair<std::int64_t, std::int64_t> Triangle::range(std::int64_t output) const {
+  const double middle = centre(output), reach = support();
+  const auto begin = std::clamp(static_cast<std::int64_t>(middle - reach + 0.5), std::int64_t{0}, size - 1);
+  return {begin, std::clamp(static_cast<std::int64_t>(middle + reach + 0.5), begin + 1, size)};
+}
+
+void Triangle::weigh(std::int64_t output, std::vector<double>& weights) const {
+  const auto [begin, end] = range(output);
+  const double middle = centre(output), reach = support();
+  weights.clear();
+  double sum = 0;
+  for (std::int64_t k = begin; k < end; ++k) {
+    const double distance = std::abs((static_cast<double>(k) - middle + 0.5) * (1.0 / reach));
+    weights.push_back(distance < 1.0 ? 1.0 - distance : 0.0);
+    sum += weights.back();
+  }
+  if (sum != 0)
+    for (double& weight : weights) weight /= sum;
+}
+
 ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target,
                            const std::vector<std::int64_t>& outputs) {
-  const double scale = extent / static_cast<double>(target);
-  const double support = std::max(scale, 1.0);  // the triangle's half width
-  const auto limit = static_cast<int>(size);
-  ResampleAxis axis;
-  axis.taps = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, limit);
-  std::vector<double> triangle(static_cast<std::size_t>(axis.taps) + 2);
-  const auto range = [&](std::int64_t output, double& centre) {
-    centre = (static_cast<double>(output) + 0.5) * scale;
-    const int begin = std::clamp(static_cast<int>(centre - support + 0.5), 0, limit - 1);
-    return std::pair(begin, std::clamp(static_cast<int>(centre + support + 0.5), begin + 1, limit));
-  };
-  double centre = 0;
-  int taps = 1;
+  const Triangle triangle{size, extent / static_cast<double>(target)};
+  std::int64_t taps = 1;
   for (const std::int64_t output : outputs) {
-    const auto [begin, end] = range(output, centre);
+    const auto [begin, end] = triangle.range(output);
     taps = std::max(taps, end - begin);
   }
-  axis.taps = taps;
+  ResampleAxis axis;
+  axis.taps = static_cast<int>(taps);
   axis.first.reserve(outputs.size());
   axis.weights.assign(outputs.size() * static_cast<std::size_t>(taps), 0);
   std::int32_t* weights = axis.weights.data();
+  std::vector<double> weight;
   for (const std::int64_t output : outputs) {
-    const auto [begin, end] = range(output, centre);
-    double sum = 0;
-    for (int k = begin; k < end; ++k) {
-      const double distance = std::abs((k - centre + 0.5) * (1.0 / support));
-      triangle[static_cast<std::size_t>(k - begin)] = distance < 1.0 ? 1.0 - distance : 0.0;
-      sum += triangle[static_cast<std::size_t>(k - begin)];
-    }
+    const std::int64_t begin = triangle.range(output).first;
+    triangle.weigh(output, weight);
     // All are as many; where that would reach over the end of the source, the first ones are zero.
-    const int first = std::min(begin, limit - taps);
-    for (int k = begin; k < end; ++k) {
-      const double weight = triangle[static_cast<std::size_t>(k - begin)];
-      weights[k - first] =
-          static_cast<std::int32_t>(0.5 + (sum != 0 ? weight / sum : weight) * (1 << precision));
-    }
-    axis.first.push_back(first);
+    const std::int64_t first = std::min(begin, size - taps);
+    for (std::size_t k = 0; k < weight.size(); ++k)
+      weights[begin - first + static_cast<std::int64_t>(k)] =
+          static_cast<std::int32_t>(0.5 + weight[k] * (1 << precision));
+    axis.first.push_back(static_cast<std::int32_t>(first));
     weights += taps;
   }
   return axis;

@@ -4,7 +4,9 @@
 
 #include <tandem/core/array.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tandem::data {
@@ -20,8 +22,22 @@ struct ResampleAxis {
   std::int64_t end() const;
 };
 
-// Positions `outputs` of an axis that is resized from `size` source pixels to `target`, bilinearly: a triangle, as wide as two source
-// pixels, or as two target pixels where that is more. `extent`: how much of the source is stretched over the target, where that is
+// Bilinear resizing of an axis of `size` source pixels: a triangle of weights around each output, as wide as two source pixels, or as
+// two target pixels where that is more. `scale`: source pixels for each target pixel.
+struct Triangle {
+  std::int64_t size;
+  double scale;
+
+  std::pair<std::int64_t, std::int64_t> range(std::int64_t output) const;  // of the source: [begin, end)
+  // Those of the range, which add up to 1.
+  void weigh(std::int64_t output, std::vector<double>& weights) const;
+
+ private:
+  double support() const { return std::max(scale, 1.0); }
+  double centre(std::int64_t output) const { return (static_cast<double>(output) + 0.5) * scale; }
+};
+
+// Positions `outputs` of an axis that is resized from `size` source pixels to `target`, bilinearly. `extent`: how much of the source is stretched over the target, where that is
 // not all of it (the last pixel may lie partly outside).
 ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target,
                            const std::vector<std::int64_t>& outputs);

@@ -1,6 +1,7 @@
 #include <tandem/data/transforms.h>
 
 #include <tandem/core/ops.h>
+#include <tandem/data/image_resample.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,35 +47,24 @@ Array cropped(const Array& a, std::int64_t top, std::int64_t left, std::int64_t 
 
 // a with the places of `dim` that are nearest to those of another size.
 Array nearest(const Array& a, int dim, std::int64_t size) {
-  Shape shape = a.shape();
-  shape[shape.rank() + dim] = size;
-  Array result = Array::empty(shape, a.dtype());
   const ResizeAxis<float> axis(a.dim(dim), size, Interpolation::nearest, false, 0);
-  for (std::int64_t i = 0; i < size; ++i) result.select(dim, i).copy_from(a.select(dim, axis.taps(i).i0));
-  return result;
+  const Array places = Array::empty({size}, DType::i64);
+  for (std::int64_t i = 0; i < size; ++i) places.data<std::int64_t>()[i] = axis.taps(i).i0;
+  return ops::index_select(a, dim, places);
 }
 
-// What each place of a row of `out` is made of when it is scaled from one of `in`: a triangle of weights, as wide as the
-// distance of the places, one pixel at least (antialiasing as in Pillow).
+// What each place of a row of `out` is made of when it is scaled from one of `in` (antialiasing as in Pillow).
 struct Weights {
   std::int64_t first;
   std::vector<float> weight;
 };
 std::vector<Weights> triangle_weights(std::int64_t in, std::int64_t out) {
-  const double scale = static_cast<double>(in) / static_cast<double>(out), reach = std::max(scale, 1.0);
+  const Triangle triangle{in, static_cast<double>(in) / static_cast<double>(out)};
   std::vector<Weights> all;
+  std::vector<double> weights;
   for (std::int64_t o = 0; o < out; ++o) {
-    const double centre = (static_cast<double>(o) + 0.5) * scale;
-    const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach + 0.5)),
-               last = std::min(in, static_cast<std::int64_t>(centre + reach + 0.5));
-    std::vector<double> weight;
-    double sum = 0;
-    for (std::int64_t i = first; i < last; ++i) {
-      weight.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(i) + 0.5 - centre) / reach));
-      sum += weight.back();
-    }
-    Weights& w = all.emplace_back(Weights{first, {}});
-    for (const double v : weight) w.weight.push_back(static_cast<float>(v / sum));
+    triangle.weigh(o, weights);
+    all.push_back({triangle.range(o).first, {weights.begin(), weights.end()}});
   }
   return all;
 }

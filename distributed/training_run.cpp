@@ -142,7 +142,7 @@ class TrainingRun::Implementation {
     const bool complete = completes_step();
     const int in_step = parts();
     ++state_.position;
-    if (!options_.checkpoint.empty()) state_.generator_now = default_generator().state();
+    generator_ = default_generator();
     // A GPU works behind the host, which waits for it only here.
     const bool is_last = epoch_is_complete() || (complete && state_.step + 1 >= options_.max_steps);
     if (is_last) synchronize(loss.device());
@@ -299,6 +299,7 @@ class TrainingRun::Implementation {
     state_.world_size = group_->size();
     state_.batch_size = options_.batch_size;
     state_.samples = loader_.samples();
+    state_.generator_now = generator_.state();
     std::vector<Array> losses;
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
@@ -366,6 +367,7 @@ class TrainingRun::Implementation {
   std::unique_ptr<EventFile> events_;  // null: none
 
   TrainingState state_;                // without arrays
+  Generator generator_;                // default_generator() as the last step left it
   std::int64_t epoch_ = 0;             // the one that runs
   double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
   Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch

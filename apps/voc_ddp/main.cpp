@@ -22,7 +22,6 @@ using nn::models::SegmentationModel;
 
 namespace {
 
-constexpr std::int64_t classes = 21;
 constexpr std::size_t shown_pictures = 4;  // of each evaluation, in the event file
 
 struct Settings {
@@ -87,7 +86,7 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
   data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
   const auto indices = sampler.indices();
-  data::ConfusionMatrix matrix(classes);
+  data::ConfusionMatrix matrix(files.classes());
   run_together(group, [&] {
     if (!s.predict.empty()) voc::make_folder(s.predict);
     std::size_t i = 0;
@@ -120,8 +119,15 @@ void train(TrainingOptions& options, const Settings& s) {
   const auto report = [&](const std::string& line) {
     if (!options.quiet) std::cerr << line << std::endl;
   };
-  nn::models::check_segmentation_model(s.model);
-  const std::string weights = s.weights == "none" ? "" : find_weights(*group, s.weights, report);
+  manual_seed(options.seed);
+  auto model = nn::models::make_segmentation_model(s.model, {.dropout = s.dropout});
+  std::vector<std::string> notices;
+  if (s.weights != "none") {
+    const std::string file = find_weights(*group, s.weights, report);
+    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(file)); });
+  }
+  if (!s.init.empty()) run_together(*group, [&] { model.load_state_dict(load_arrays(s.init)); });
+
   once_per_host(*group, [&]() -> std::string {
     for (const auto& image_set : {s.image_set, s.val_set})
       data::download_voc(s.data, s.year, image_set, {.report = report});
@@ -143,12 +149,6 @@ void train(TrainingOptions& options, const Settings& s) {
                sampler.size(), " of the ", pictures.size(), " pictures of '", s.image_set,
                "' are each process's, less than one batch");
 
-  manual_seed(options.seed);
-  auto model = nn::models::make_segmentation_model(s.model, {.classes = classes, .dropout = s.dropout});
-  std::vector<std::string> notices;
-  if (!weights.empty())
-    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(weights)); });
-  if (!s.init.empty()) run_together(*group, [&] { model.load_state_dict(load_arrays(s.init)); });
   model.to(options.device());
   if (options.sync_bn) convert_sync_batch_norm(model, group);
   DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);

@@ -87,25 +87,14 @@ Segmentation SegmentationModel::segment(const Tensor& x) {
   return result;
 }
 
-namespace {
-
-std::pair<SegmentationModel::Head, int> head_and_depth(const std::string& name) {
+SegmentationModel make_segmentation_model(const std::string& name, const SegmentationOptions& options) {
   using Head = SegmentationModel::Head;
   for (const auto& [prefix, head] :
        {std::pair("deeplabv3_resnet", Head::deeplabv3), {"fcn_resnet", Head::fcn}})
     for (const int depth : {18, 34, 50, 101, 152})
-      if (name == prefix + std::to_string(depth)) return {head, depth};
+      if (name == prefix + std::to_string(depth)) return {head, depth, options};
   tandem::detail::fail("there is no segmentation model '", name,
                        "': there are deeplabv3_resnetN and fcn_resnetN, where N is 18, 34, 50, 101 or 152");
 }
-
-}  // namespace
-
-SegmentationModel make_segmentation_model(const std::string& name, const SegmentationOptions& options) {
-  const auto [head, depth] = head_and_depth(name);
-  return {head, depth, options};
-}
-
-void check_segmentation_model(const std::string& name) { head_and_depth(name); }
 
 }  // namespace tandem::nn::models

@@ -9,7 +9,7 @@
 namespace tandem::nn::models {
 
 struct SegmentationOptions {
-  std::int64_t classes = 21;
+  std::int64_t classes = 21;   // PASCAL VOC's
   bool aux_classifier = true;  // a second head, on layer 3, that helps training
   std::optional<double> dropout =
       {};  // before the last convolution of both heads; default: 0.5 DeepLabV3's, 0.1 FCN's
@@ -47,7 +47,5 @@ class SegmentationModel : public Module {
 // By torchvision's names: deeplabv3_resnet101, fcn_resnet50, ... and the same with resnet18, 34 and 152. Error, with what there
 // is, for others.
 SegmentationModel make_segmentation_model(const std::string& name, const SegmentationOptions& options = {});
-// Throws that error, without making anything.
-void check_segmentation_model(const std::string& name);
 
 }  // namespace tandem::nn::models
