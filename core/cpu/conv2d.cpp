@@ -1,5 +1,6 @@
 // Convolution by oneDNN; for the dtypes it does not have, by the plain method: lay each image's windows out as rows of a
 // matrix (im2col) and multiply.
+#include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 
@@ -107,6 +108,8 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
     return copy(out, grad_x);
   }
+  const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
+  if (grad_y.dtype() != DType::f64 && taps.pay()) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -141,6 +144,8 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     if (grad_bias) copy(*bias_sum, *grad_bias);
     return;
   }
+  const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
+  if (x.dtype() != DType::f64 && taps.pay()) return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);

@@ -277,8 +277,8 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
   const int rank = a.rank();
-  PlanKey key{3, static_cast<int>(a.dtype()), rank, bias.has_value()};
-  std::size_t entries = 4;
+  PlanKey key{3, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), rank, bias.has_value()};
+  std::size_t entries = 5;
   for (const Array* m : {&a, &b, &y}) {
     const MatrixLayout layout = *matrix_layout(*m);
     for (const auto d : m->shape()) key[entries++] = d;
