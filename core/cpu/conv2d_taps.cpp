@@ -98,7 +98,7 @@ void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array&
   for_each_tap([&](std::int64_t kh, std::int64_t kw, const Reach& h, const Reach& w) {
     if (h.count * w.count == 0) return;
     const Array grad = as_matrix(seen_of_y(grad_y, h, w));
-    const Array matrix = weight.select(3, kw).select(2, kh).to(grad.dtype());
+    const Array matrix = weight.select(3, kw).select(2, kh).to(grad.dtype()).contiguous();
     if (is_one_product) return multiply(grad, matrix, as_matrix(pixels_last(sum)));
     const Array product = Array::empty({grad.dim(0), matrix.dim(1)});
     multiply(grad, matrix, product);

@@ -20,6 +20,12 @@ def convolutions(ops):
         "1_1_k1_one": ((1, 1, 1, 1), 1, (1, 1), (1, 1), (0, 0), (1, 1), True),
         "1_1_k3p1_one": ((1, 1, 1, 1), 1, (3, 3), (1, 1), (1, 1), (1, 1), True),
         "2_3_k3x5s2x1p1x2d1x2": ((2, 2, 8, 13), 3, (3, 5), (2, 1), (1, 2), (1, 2), True),
+        # Most of the kernel sees padding alone.
+        "3_5_k3p12d12": ((2, 3, 5, 7), 5, (3, 3), (1, 1), (12, 12), (12, 12), True),
+        "3_5_k3p6d6": ((2, 3, 7, 8), 5, (3, 3), (1, 1), (6, 6), (6, 6), True),
+        "4_8_k3s2p5d5": ((1, 4, 9, 11), 8, (3, 3), (2, 2), (5, 5), (5, 5), False),
+        "2_3_k4x3p9x1d4x3": ((2, 2, 5, 6), 3, (4, 3), (1, 1), (9, 1), (4, 3), True),
+        "3_6_k1s3p2": ((2, 3, 5, 7), 6, (1, 1), (3, 3), (2, 2), (1, 1), True),
     }
     for name, (shape, out, kernel, stride, padding, dilation, bias) in forms.items():
         inputs = [ops.uniform(*shape), ops.uniform(out, shape[1], *kernel, low=-0.5, high=0.5)]
