@@ -28,7 +28,8 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
   manual_seed(1);
   const Tensor images(randn({batch, 3, crop, crop}).channels_last().to(device));
   std::vector<std::int64_t> labels(static_cast<std::size_t>(batch * crop * crop));
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i / 7 % 22 == 21 ? 255 : static_cast<std::int64_t>(i / 7 % 22);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i] = i / 7 % 22 == 21 ? 255 : static_cast<std::int64_t>(i / 7 % 22);
   const Array masks = Array::from(labels, {batch, crop, crop}).to(device);
   const CrossEntropyOptions criterion{.ignore_index = 255};
 
@@ -62,12 +63,10 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
 
 int main(int argc, char** argv) try {
   if (argc != 7) throw Error("voc_step MODEL BATCH CROP DTYPE STEPS DEVICE");
-  if (std::getenv("VOC_PROFILE")) Profile::start(std::getenv("VOC_PROFILE"));
   std::cout << measure(argv[1], std::stoll(argv[2]), std::stoll(argv[3]),
                        std::string(argv[4]) == "bf16" ? DType::bf16 : DType::f32, std::stoi(argv[5]),
                        std::string(argv[6]) == "cuda" ? Device::cuda(0) : Device{})
             << std::endl;
-  Profile::stop();
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "voc_step: " << error.what() << '\n';

@@ -41,8 +41,7 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
     const auto outputs_below = [&](std::int64_t input) {
       return std::clamp<std::int64_t>((input - offset + stride - 1) / stride, 0, y);
     };
-    const std::int64_t first = offset < 0 ? outputs_below(0) : 0,
-                       end = x > offset ? outputs_below(x) : 0;
+    const std::int64_t first = offset < 0 ? outputs_below(0) : 0, end = x > offset ? outputs_below(x) : 0;
     reaches.push_back({first, first * stride + offset, std::max<std::int64_t>(0, end - first)});
   }
   return reaches;
