@@ -1,4 +1,5 @@
 // The model zoo beside torchvision's: from the same seed the same weights, logits, losses and gradients.
+#include <tandem/autograd/autocast.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/optim/sgd.h>
@@ -142,14 +143,45 @@ TEST_P(Models, GradientsAreTorchvisions) {
   }
 }
 
+class ModelsInBf16 : public Models {};
+
+// As near to f32's as PyTorch's own autocast is.
+TEST_P(ModelsInBf16, LossAndGradientAreAsGoodAsTorchvisions) {
+  const auto parameters = model->parameters();
+  const double exact = loss().item();
+  loss().backward();
+  std::vector<Array> gradients;
+  for (const auto& [_, tensor] : parameters) gradients.push_back(tensor.grad().clone());
+  model->zero_grad();
+  {
+    const Autocast autocast(DType::bf16);
+    const Tensor low = loss();
+    EXPECT_NE(low.item(), exact);
+    EXPECT_NEAR(low.item(), exact, 10 * value("bf16_apart").to_vector<double>()[0] * exact);
+    low.backward();
+  }
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto low = parameters[i].tensor.grad().to_vector<float>(), all = gradients[i].to_vector<float>();
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      difference += std::pow(double{low[k]} - double{all[k]}, 2);
+      norm += std::pow(double{all[k]}, 2);
+    }
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 1.25 * value("bf16_apart").to_vector<double>()[1]);
+}
+
 constexpr Case once[] = {{"resnet18", 4, 65},
                          {"resnet50", 4, 65},
                          {"resnet101", 4, 65},
                          {"fcn_resnet50", 3, 65},
                          {"deeplabv3_resnet101", 3, 65},
                          {"deeplabv3_resnet101", 3, 129}};
+constexpr Case in_bf16[] = {{"resnet18", 4, 65}};
 constexpr Case ten_steps[] = {{"deeplabv3_resnet101", 8, 65}};
 INSTANTIATE_TEST_SUITE_P(Torchvision, Models, ::testing::ValuesIn(once), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(TorchvisionBf16, ModelsInBf16, ::testing::ValuesIn(in_bf16),
+                         ::testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(TorchvisionTenSteps, ModelsInTraining, ::testing::ValuesIn(ten_steps),
                          ::testing::PrintToStringParamName());
 
