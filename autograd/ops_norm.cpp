@@ -25,12 +25,13 @@ Array inverse_sqrt(const Array& variance, double eps) {
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
-                  BatchNormFusion fusion) {
+                  BatchNormFusion fusion, const Tensor& addend) {
   const int rank = x.shape().rank();
   if (rank == 2 || rank == 3) {
     TANDEM_CHECK(!fusion.max_pool_2x2, "batch_norm: only (N, C, H, W) can be pooled, got ", x.shape());
     const Shape image{x.dim(0), x.dim(1), rank == 3 ? x.dim(2) : 1, 1};
-    return reshape(batch_norm(reshape(x, image), weight, bias, state, fusion), x.shape());
+    const Tensor more = addend.defined() ? reshape(addend, image) : addend;
+    return reshape(batch_norm(reshape(x, image), weight, bias, state, fusion, more), x.shape());
   }
   const ProfileRange range("batch_norm");
   TANDEM_CHECK(rank == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
@@ -77,18 +78,23 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
     affine.invstd = inverse_sqrt(state.running_var, state.eps);
   }
-  const auto out = ops::batch_norm_apply(x.value(), affine, fusion);
-  return record("batch_norm", {x, weight, bias}, out.y,
+  const auto out =
+      ops::batch_norm_apply(x.value(), affine, fusion, addend.defined() ? addend.value() : Array());
+  // What came after the normalisation is undone first: with an addend, x does not tell where ReLU let it through.
+  const bool by_output = addend.defined() && fusion.relu;
+  if (by_output) fusion.relu = false;
+  return record("batch_norm", {x, weight, bias, addend}, out.y,
                 [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
-                 b = Saved("batch_norm", affine.bias), affine, fusion, count,
-                 exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
-                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
+                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(),
+                 affine, fusion, count, exchange = by_batch ? state.exchange : nullptr,
+                 selected = out.selected, index = out.index](const Array& grad_y, Needs needs) -> Gradients {
                   w.get();
                   b.get();
-                  const Array grad = grad_y.channels_last();  // once for both passes
+                  Array grad = grad_y.channels_last();  // once for both passes
+                  if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
                   const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
                                                                 affine, fusion, grad);
-                  Gradients gradients{Array(), sums.dy_xhat, sums.dy};
+                  Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
                   if (needs[0]) {
                     const auto all = exchange ? exchange->add(sums) : sums;
                     const bool in_place = needs.is_last_run() && in.is_unshared();

@@ -12,7 +12,8 @@ namespace tandem {
 class BatchNormExchange;  // autograd/batch_norm_exchange.h
 
 // Batch normalisation of x (N, C), (N, C, L) or (N, C, H, W) over all but C (Ioffe, Szegedy, arXiv:1502.03167), then what
-// `fusion` asks for, of 4-D x. weight and bias (C), or undefined: 1 and 0.
+// `fusion` asks for, of 4-D x. weight and bias (C), or undefined: 1 and 0. addend, as x or undefined, is added before ReLU: the
+// shortcut of a residual block.
 struct BatchNormState {
   Array running_mean, running_var;  // (C), updated in place in training; undefined: always the batch's own
   bool training = true;
@@ -23,7 +24,7 @@ struct BatchNormState {
   Array num_batches = {};  // () i64, counts the batches of training; undefined where nobody counts
 };
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
-                  BatchNormFusion fusion = {});
+                  BatchNormFusion fusion = {}, const Tensor& addend = {});
 
 // Over the last dimensions of x, which have `shape` (Ba, Kiros, Hinton, arXiv:1607.06450). weight and bias have `shape`, or are
 // undefined.

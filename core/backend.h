@@ -224,10 +224,11 @@ class Backend {
                                 const BatchNormUpdate* update) = 0;
   virtual void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
                                  const BatchNormUpdate& update) = 0;
-  // y = pool(relu((x - mean) * invstd * weight + bias)). When pooling: `selected` (as y) keeps the x behind each maximum and
-  // `index` (u8) its place in the window, 255 where ReLU stopped it.
+  // y = pool(relu((x - mean) * invstd * weight + bias + addend)). addend: as x, or null; always null when pooling. Then
+  // `selected` (as y) keeps the x behind each maximum and `index` (u8) its place in the window, 255 where ReLU stopped it.
   virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                const Array& y, const Array& selected, const Array& index) = 0;
+                                const Array* addend, const Array& y, const Array& selected,
+                                const Array& index) = 0;
   // sum_dy (C): sum of gradients that arrive at the normalised value; sum_dy_xhat (C): the same times (x - mean) * invstd.
   // x is `selected` when pooling.
   virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,

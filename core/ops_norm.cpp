@@ -61,12 +61,19 @@ void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update) {
   });
 }
 
-BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion) {
+BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                 const Array& addend) {
   check_image(x);
   for (const Array* a : {&affine.mean, &affine.invstd, &affine.weight, &affine.bias})
     TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ",
                  x.shape(), ' ', x.dtype(), " wants mean, variance, weight and bias of shape (", x.dim(1),
                  ") and dtype ", statistics_dtype(x), ", got ", a->shape(), ' ', a->dtype());
+  TANDEM_CHECK(!addend.defined() || (addend.shape() == x.shape() && addend.dtype() == x.dtype() &&
+                                     addend.device() == x.device()),
+               "batch_norm: what is added to input ", x.shape(), ' ', x.dtype(), " on ", x.device(),
+               " must be like it, got ", addend.defined() ? addend.shape() : Shape{}, ' ',
+               addend.defined() ? addend.dtype() : DType::f32);
+  TANDEM_CHECK(!addend.defined() || !fusion.max_pool_2x2, "batch_norm: nothing is added before max pooling");
   Shape shape = x.shape();
   BatchNormOutput out;
   if (fusion.max_pool_2x2) {
@@ -77,8 +84,10 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
     out.index = Array::empty_channels_last(shape, DType::u8, x.device());
   }
   out.y = Array::empty_channels_last(shape, x.dtype(), x.device());
+  const Array more = addend.defined() ? addend.channels_last() : addend;
   backend(x.device())
-      .batch_norm_apply(x.channels_last(), dense(affine), fusion, out.y, out.selected, out.index);
+      .batch_norm_apply(x.channels_last(), dense(affine), fusion, more.defined() ? &more : nullptr, out.y,
+                        out.selected, out.index);
   return out;
 }
 

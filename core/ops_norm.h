@@ -13,12 +13,13 @@ struct BatchNormStats {
 // With an update: x is the whole batch. It may have running statistics in any floating dtype, and gets its invstd.
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
 void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update);
-// y = pool(relu((x - mean) * invstd * weight + bias)), as `fusion` says.
+// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says; addend as x, or undefined. Not with pooling.
 struct BatchNormOutput {
   Array y;
   Array selected, index;  // only with pooling
 };
-BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion);
+BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                 const Array& addend = {});
 // What the gradient needs of a whole batch: the sums of dy and of dy * (x - mean) * invstd.
 struct BatchNormSums {
   Array dy, dy_xhat;  // (C)

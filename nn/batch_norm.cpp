@@ -17,7 +17,7 @@ BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNor
   num_batches_tracked = add_buffer("num_batches_tracked", ops::zeros({}, DType::i64));
 }
 
-Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
+Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion, const Tensor& addend) {
   BatchNormState state{{}, {}, is_training()};
   state.eps = options_.eps;
   if (options_.track_running_stats) {
@@ -36,11 +36,15 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion) {
       state.num_batches = state.num_batches.clone();
     }
   }
-  return batch_norm(x, weight, bias, state, fusion);
+  return batch_norm(x, weight, bias, state, fusion, addend);
 }
 
 Tensor batch_norm_relu(BatchNorm2d& norm, const Tensor& x) {
   return norm.has_forward_hooks() ? relu(norm(x)) : norm.forward(x, {.relu = true});
+}
+
+Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& addend) {
+  return norm.has_forward_hooks() ? relu(norm(x) + addend) : norm.forward(x, {.relu = true}, addend);
 }
 
 std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(weight.dim(0)) + ')'; }

@@ -23,8 +23,9 @@ class BatchNorm2d : public Module {
   explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {})
       : BatchNorm2d("BatchNorm2d", channels, options) {}
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
-  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow.
-  Tensor forward(const Tensor& x, BatchNormFusion fusion);
+  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow. addend: as x, or
+  // undefined, is added before ReLU.
+  Tensor forward(const Tensor& x, BatchNormFusion fusion, const Tensor& addend = {});
   std::string describe() const override;
   // From now on x is one rank's part of a batch, in training; null: x is the whole batch.
   void set_exchange(std::shared_ptr<BatchNormExchange> exchange) { exchange_ = std::move(exchange); }
@@ -40,8 +41,9 @@ class BatchNorm2d : public Module {
   std::shared_ptr<BatchNormExchange> exchange_;
 };
 
-// relu(norm(x)), as one operation where `norm` has no forward hooks.
+// relu(norm(x)), and relu(norm(x) + addend), as one operation where `norm` has no forward hooks.
 Tensor batch_norm_relu(BatchNorm2d& norm, const Tensor& x);
+Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& addend);
 
 // BatchNorm2d of x (N, C) or (N, C, L).
 class BatchNorm1d : public BatchNorm2d {

@@ -133,7 +133,8 @@ void CpuBackend::batch_norm_update(const Array& mean, const Array& m2, const Arr
 }
 
 void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                  const Array& y, const Array& selected, const Array& index) {
+                                  const Array* addend, const Array& y, const Array& selected,
+                                  const Array& index) {
   const std::int64_t channels = x.dim(1), width = x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -143,10 +144,12 @@ void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine,
     T* out = static_cast<T*>(y.raw());
     if (!fusion.max_pool_2x2) {
       const std::int64_t rows = x.dim(0) * x.dim(2) * width;
+      const T* more = addend ? static_cast<const T*>(addend->raw()) : nullptr;
       cpu::parallel_for(rows, x.numel(), [&](std::int64_t r) {
         cpu::for_each_channel_block<C>(channels, [&](auto lanes, std::int64_t c) {
           constexpr int L = lanes;
           vec<C, L> v = load<L>(in + r * channels + c) * load<L>(&k.scale[c]) + load<L>(&k.shift[c]);
+          if (more) v += load<L>(more + r * channels + c);
           if (fusion.relu) v = v < 0 ? vec<C, L>{} : v;
           store<L>(out + r * channels + c, v);
         });

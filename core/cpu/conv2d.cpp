@@ -109,7 +109,7 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     return copy(out, grad_x);
   }
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
-  if (grad_y.dtype() != DType::f64 && taps.pay()) return taps.grad_input(grad_y, weight, grad_x);
+  if (grad_y.dtype() != DType::f64 && taps.pay_for_input()) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -145,7 +145,8 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     return;
   }
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  if (x.dtype() != DType::f64 && taps.pay()) return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
+  if (x.dtype() != DType::f64 && taps.pay_for_weight())
+    return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);

@@ -47,16 +47,15 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
   return reaches;
 }
 
-bool ConvTaps::pay() const {
+bool ConvTaps::pays_below(double share) const {
   if (window_.groups != 1) return false;
-  const auto seen = [](const std::vector<Reach>& reaches) {
-    std::int64_t sum = 0;
-    for (const Reach& reach : reaches) sum += reach.count;
-    return sum;
+  if (rows_.size() * columns_.size() == 1) return true;
+  const auto seen = [](const std::vector<Reach>& reaches, std::int64_t outputs) {
+    double sum = 0;
+    for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
+    return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
   };
-  return rows_.size() * columns_.size() == 1 ||
-         2 * seen(rows_) * seen(columns_) <=
-             y_[2] * y_[3] * static_cast<std::int64_t>(rows_.size() * columns_.size());
+  return seen(rows_, y_[2]) * seen(columns_, y_[3]) <= share;
 }
 
 template <class F>

@@ -175,14 +175,16 @@ using Places = cuda::Pack<std::uint8_t, lanes>;
 
 template <class T, int lanes>
 __global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x,
-                          AffinePointers<compute_t<T>> affine, bool relu, T* y) {
+                          AffinePointers<compute_t<T>> affine, const T* addend, bool relu, T* y) {
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const Coefficients<compute_t<T>, lanes> k(affine, at.channel);
   for (std::int64_t row = at.row; row < rows; row += at.step) {
     auto v = load<lanes>(x + row * channels + at.channel);
+    Numbers<compute_t<T>, lanes> more{};
+    if (addend) more = load<lanes>(addend + row * channels + at.channel);
     for (int j = 0; j < lanes; ++j) {
-      v[j] = v[j] * k.scale[j] + k.shift[j];
+      v[j] = v[j] * k.scale[j] + k.shift[j] + more[j];
       if (relu && v[j] < 0) v[j] = 0;
     }
     store<lanes>(y + row * channels + at.channel, v);
@@ -346,7 +348,7 @@ void CudaBackend::batch_norm_update(const Array& mean, const Array& m2, const Ar
 }
 
 void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                   const Array& y, const Array& selected, const Array& index) {
+                                   const Array* addend, const Array& y, const Array& selected, const Array& index) {
   const std::int64_t channels = x.dim(1);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -358,10 +360,10 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
             constexpr int L = lanes;
             const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
             const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
-            cuda::launch(normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k, fusion.relu,
-                         out<T>(y));
+            cuda::launch(normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k,
+                         addend ? in<T>(*addend) : nullptr, fusion.relu, out<T>(y));
           },
-          x, y);
+          x, y, addend ? *addend : x);
       return;
     }
     const cuda::PooledSizes size{x.dim(0), channels, x.dim(2), x.dim(3), y.dim(2), y.dim(3)};

@@ -85,8 +85,9 @@ class CudaBackend final : public Backend {
                         const BatchNormUpdate* update) override;
   void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
                          const BatchNormUpdate& update) override;
-  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& y,
-                        const Array& selected, const Array& index) override;
+  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                        const Array* addend, const Array& y, const Array& selected,
+                        const Array& index) override;
   void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                               const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) override;
   void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,

@@ -39,8 +39,8 @@ struct BasicBlock : Module {
     if (shortcut) downsample = &add("downsample", std::move(*shortcut));
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = bn2(conv2(batch_norm_relu(bn1, conv1(x))));
-    return relu(y + (downsample ? (*downsample)(x) : x));
+    const Tensor y = conv2(batch_norm_relu(bn1, conv1(x)));
+    return batch_norm_add_relu(bn2, y, downsample ? (*downsample)(x) : x);
   }
 };
 
@@ -65,8 +65,8 @@ struct Bottleneck : Module {
     if (shortcut) downsample = &add("downsample", std::move(*shortcut));
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = bn3(conv3(batch_norm_relu(bn2, conv2(batch_norm_relu(bn1, conv1(x))))));
-    return relu(y + (downsample ? (*downsample)(x) : x));
+    const Tensor y = conv3(batch_norm_relu(bn2, conv2(batch_norm_relu(bn1, conv1(x)))));
+    return batch_norm_add_relu(bn3, y, downsample ? (*downsample)(x) : x);
   }
 };
 

@@ -6,10 +6,12 @@ namespace tandem::testing {
 
 namespace {
 
+// of x, and what is added before ReLU where there is something, weight and bias
 Tensor normalise(Call& c, BatchNormFusion fusion) {
   BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"),
                        c.attributes.at("momentum"), c.attributes.at("eps")};
-  return batch_norm(c.in[0], c.in[1], c.in[2], state, fusion);
+  const bool adds = c.in.size() == 4;
+  return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion, adds ? c.in[1] : Tensor());
 }
 
 const MaxPoolOptions two_by_two{.kernel_size = 2};
@@ -41,6 +43,10 @@ std::vector<Row> norm_rows() {
        .function = [](Call& c) { return relu(normalise(c, {})); },
        .variant = "in_steps",
        .low_inputs = 1},
+      {.op = "batch_norm_add_relu",
+       .function = [](Call& c) { return normalise(c, {.relu = true}); },
+       .variant = "fused",
+       .low_inputs = 2},
       {.op = "batch_norm_relu_max_pool2d",
        .function = [](Call& c) { return normalise(c, {.relu = true, .max_pool_2x2 = true}); },
        .variant = "fused",

@@ -6,14 +6,14 @@ import torch.nn.functional as F
 def batch_norms(ops):
     momentum, eps = 0.1, 1e-5
 
-    def case(name, op, shape, training, chain):
+    def case(name, op, shape, training, chain, more=()):
         channels = shape[1]
-        inputs = [ops.uniform(*shape), ops.uniform(channels, low=0.5, high=1.5), ops.uniform(channels)]
+        inputs = [ops.uniform(*shape), *more, ops.uniform(channels, low=0.5, high=1.5), ops.uniform(channels)]
         mean, var = ops.uniform(channels), ops.uniform(channels, low=0.5, high=2.0)
         ops.tensors[f"{name}/running_mean"] = mean.clone()
         ops.tensors[f"{name}/running_var"] = var.clone()
         ops.case(name, op, inputs,
-                 lambda x, weight, bias: chain(F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)),
+                 lambda x, *rest: chain(F.batch_norm(x, mean, var, *rest[-2:], training, momentum, eps), *rest[:-2]),
                  training=training, momentum=momentum, eps=eps)
         ops.tensors[f"{name}/running_mean_after"] = mean
         ops.tensors[f"{name}/running_var_after"] = var
@@ -28,6 +28,8 @@ def batch_norms(ops):
             case(f"batch_norm_relu_{mode}_{form}", "batch_norm_relu", shape, training, torch.relu)
             case(f"batch_norm_relu_max_pool2d_{mode}_{form}", "batch_norm_relu_max_pool2d", shape, training,
                  lambda x: F.max_pool2d(torch.relu(x), 2, 2))
+            case(f"batch_norm_add_relu_{mode}_{form}", "batch_norm_add_relu", shape, training,
+                 lambda x, addend: torch.relu(x + addend), [ops.uniform(*shape)])
 
 
 def batch_norms_of_vectors(ops):
