@@ -175,8 +175,9 @@ void train(TrainingOptions& options, const Settings& s) {
   optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
   TrainingRun run(options, group, model, optimizer, loader, &scaler);
   for (const auto& notice : notices) run.note("note: " + notice);
-  for (const auto* set : {&files, &val_files})
-    for (const auto& [name, reason] : set->skipped()) run.note("left out: " + name + ": " + reason);
+  for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
+    for (const auto& [name, reason] : data->skipped())
+      run.note("left out of '" + set + "': " + name + ": " + reason);
   schedule.set_step(run.steps());
   while (run.next_epoch()) {
     sampler.set_epoch(run.epoch());
