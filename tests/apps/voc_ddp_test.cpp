@@ -57,7 +57,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   ASSERT_EQ(alone.code, 0) << alone.err;
   ASSERT_EQ(shared.code, 0) << shared.err;
   for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
-    for (const std::string file : {name + ".png", name + "_overlay.png"})
+    for (const std::string& file : {name + ".png", name + "_overlay.png"})
       EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) ==
                   testing::read_bytes(folder / "shared" / file));
     // By one of them.
