@@ -4,11 +4,17 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
-#include <fstream>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 
 namespace tandem::data {
 
@@ -25,27 +31,77 @@ fs::path checked_path(const char* name, const fs::path& archive) {
   return path;
 }
 
-void write_entry(::archive* reader, const fs::path& archive, const fs::path& target) {
-  fs::create_directories(target.parent_path());
-  const fs::path part = target.string() + ".part";
-  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
+
+void make_folder(const fs::path& archive, const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  TANDEM_CHECK(!error, "cannot unpack ", archive.string(), ": the folder ", folder.string(),
+               " cannot be made: ", error.message());
+}
+
+// The data of the entry that comes next, as the file `part`.
+void write_data(::archive* reader, const fs::path& archive, const fs::path& part) {
+  const auto fail = [&](int error_number) {
+    detail::fail("cannot unpack ", archive.string(), ": writing ", part.string(),
+                 " failed: ", reason_for(error_number),
+                 "; free space there or choose another folder. The archive stays, to go on from");
+  };
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "wb"), std::fclose);
+  if (file == nullptr) fail(errno);
   const void* data = nullptr;
   std::size_t size = 0;
   la_int64_t offset = 0;
   int code = ARCHIVE_OK;
-  while (file && (code = archive_read_data_block(reader, &data, &size, &offset)) == ARCHIVE_OK) {
-    file.seekp(offset);
-    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-  }
-  file.close();
-  TANDEM_CHECK(file, "could not write ", part.string(), "; is the disk full?");
+  while ((code = archive_read_data_block(reader, &data, &size, &offset)) == ARCHIVE_OK)
+    if (fseeko(file.get(), offset, SEEK_SET) != 0 || std::fwrite(data, 1, size, file.get()) != size)
+      fail(errno);
+  if (std::fclose(file.release()) != 0) fail(errno);
   TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
-  fs::rename(part, target);
 }
+
+void write_entry(::archive* reader, const fs::path& archive, const fs::path& target) {
+  make_folder(archive, target.parent_path());
+  const fs::path part = target.string() + ".part";
+  try {
+    write_data(reader, archive, part);
+    fs::rename(part, target);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    throw;
+  }
+}
+
+// Until its end no other process unpacks the same archive; on a file system that knows no locks, without one.
+class Turn {
+ public:
+  explicit Turn(const fs::path& archive) : file_(::open(archive.c_str(), O_RDONLY | O_CLOEXEC)) {
+    TANDEM_CHECK(file_ >= 0, "cannot read the archive ", archive.string(), ": ", reason_for(errno));
+    constexpr std::chrono::minutes patience{30};
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ::close(file_);
+        detail::fail("another process has been unpacking ", archive.string(), " for ", patience.count(),
+                     " minutes; end that process and try again");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  ~Turn() { ::close(file_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  int file_;
+};
 
 }  // namespace
 
-void extract_archive(const fs::path& archive, const fs::path& folder) {
+void extract_archive(const fs::path& archive, const fs::path& folder, const std::function<bool()>& is_done) {
+  const Turn turn(archive);
+  if (is_done && is_done()) return;
   const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(),
                                                                         archive_read_free);
   archive_read_support_filter_all(reader.get());
@@ -53,13 +109,13 @@ void extract_archive(const fs::path& archive, const fs::path& folder) {
   constexpr std::size_t block = 1 << 16;
   TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
                "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()));
-  fs::create_directories(folder);
+  make_folder(archive, folder);
   archive_entry* entry = nullptr;
   int code = ARCHIVE_OK;
   while ((code = archive_read_next_header(reader.get(), &entry)) == ARCHIVE_OK) {
     const fs::path path = checked_path(archive_entry_pathname(entry), archive);
     const bool is_link = archive_entry_hardlink(entry) != nullptr;
-    if (archive_entry_filetype(entry) == AE_IFDIR) fs::create_directories(folder / path);
+    if (archive_entry_filetype(entry) == AE_IFDIR) make_folder(archive, folder / path);
     else if (archive_entry_filetype(entry) == AE_IFREG && !is_link)
       write_entry(reader.get(), archive, folder / path);
     else

@@ -125,6 +125,11 @@ VocSegmentation::VocSegmentation(const fs::path& root, const std::string& year, 
     : SegmentationFiles(find_pairs(root, year, image_set), static_cast<std::int64_t>(class_names().size()),
                         damaged) {}
 
+const std::vector<std::string>& VocSegmentation::years() {
+  static const std::vector<std::string> names{"2007", "2007-test", "2008", "2009", "2010", "2011", "2012"};
+  return names;
+}
+
 const std::vector<std::string>& VocSegmentation::class_names() {
   static const std::vector<std::string> names{
       "background", "aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",
@@ -146,7 +151,7 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);
   download(urls, archive, source.md5.empty() ? release.md5 : source.md5, {.report = source.report});
   if (source.report) source.report("unpacking " + archive.string());
-  extract_archive(archive, root);
+  extract_archive(archive, root, [&] { return is_complete(folder, set); });
   TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not hold ",
                list_of(folder, set).string(), " with every picture and mask that it names");
 }

@@ -20,6 +20,8 @@ class VocSegmentation : public SegmentationFiles {
   VocSegmentation(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", Damaged damaged = Damaged::error);
 
+  // What `year` may be, the newest last.
+  static const std::vector<std::string>& years();
   // background, aeroplane, ..., tvmonitor: 21.
   static const std::vector<std::string>& class_names();
 };

@@ -30,12 +30,6 @@ constexpr bool build_has_cuda = true;
 constexpr bool build_has_cuda = false;
 #endif
 constexpr double any = std::numeric_limits<double>::max();
-constexpr const char* shared = "Every training program";
-
-// A usage error: leads to exit code 2.
-struct UsageError : Error {
-  using Error::Error;
-};
 
 template <class T>
 std::string allowed(OptionRange range) {
@@ -131,6 +125,13 @@ class TrainingOptions::Parser {
     });
   }
 
+  void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+    app_.add_option(name, values, help)
+        ->required()
+        ->type_name("")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+
   void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
     app_.add_flag_function(
             name, [&value, turned = !value](std::int64_t) { value = turned; }, help)
@@ -147,6 +148,8 @@ class TrainingOptions::Parser {
       return false;
     } catch (const CLI::ExtrasError&) {
       throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
+    } catch (const CLI::RequiredError& error) {
+      throw UsageError(std::string(error.what()) + "; --help lists all options");
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string text = error.what();
       throw UsageError(text.substr(0, text.find(':')) + ": expected a value behind it");
@@ -163,13 +166,22 @@ class TrainingOptions::Parser {
   CLI::App app_;
 };
 
-TrainingOptions::TrainingOptions(std::string program, std::string description)
-    : program_(std::move(program)), parser_(std::make_unique<Parser>(program_, description)) {}
+TrainingOptions::TrainingOptions(std::string program, std::string description, Shared shared)
+    : program_(std::move(program)),
+      shared_(shared),
+      parser_(std::make_unique<Parser>(program_, description)) {}
 
 TrainingOptions::~TrainingOptions() = default;
 
 void TrainingOptions::add(const std::string& name, std::string& value, const std::string& help) {
   parser_->text(program_, name, "TEXT", value, help);
+}
+
+void TrainingOptions::add(const std::string& name, std::string& value,
+                          const std::vector<std::string>& choices, const std::string& help) {
+  parser_->choice(
+      program_, name, choices, [&value](const std::string& given) { value = given; },
+      help + " (" + value + ")");
 }
 
 void TrainingOptions::add(const std::string& name, double& value, const std::string& help,
@@ -193,7 +205,19 @@ void TrainingOptions::add(const std::string& name, bool& value, const std::strin
   parser_->flag(program_, name, value, help);
 }
 
+void TrainingOptions::add_arguments(const std::string& name, std::vector<std::string>& values,
+                                    const std::string& help) {
+  parser_->arguments(name, values, help);
+}
+
 void TrainingOptions::add_shared_options() {
+  const std::string group = shared_ == Shared::all ? "Every training program" : "Every program";
+  add_process_options(group);
+  if (shared_ == Shared::all) add_training_options(group);
+  parser_->flag(group, "--quiet", quiet, "errors only");
+}
+
+void TrainingOptions::add_process_options(const std::string& shared) {
   Parser& p = *parser_;
   p.choice(
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
@@ -219,8 +243,6 @@ void TrainingOptions::add_shared_options() {
       throw UsageError("--interface " + v + ": " + error.what());
     }
   });
-  p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
-  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
       [this](const std::string& v) {
@@ -229,6 +251,12 @@ void TrainingOptions::add_shared_options() {
       "compute type; weights stay f32 (f32)");
   p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
            {.min = 1, .max = 4096});
+}
+
+void TrainingOptions::add_training_options(const std::string& shared) {
+  Parser& p = *parser_;
+  p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
+  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
   p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")",
@@ -264,7 +292,6 @@ void TrainingOptions::add_shared_options() {
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.text(shared, "--profile", "FILE", profile,
          "what each thread does when: a Chrome trace, one for each process");
-  p.flag(shared, "--quiet", quiet, "errors only");
 }
 
 // What no single option can tell.
@@ -378,7 +405,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
       if (is_rank_0) std::cout << parser_->help();
       return 0;
     }
-    check_together();
+    if (shared_ == Shared::all) check_together();
     const auto environment = environment_for(init_method);
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
       local_rank = environment.local_rank;

@@ -15,8 +15,15 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace tandem::distributed {
+
+// A wrong argument: run() says so and gives the exit code 2. The body may throw it, too, on all ranks alike and before it
+// meets the others.
+struct UsageError : Error {
+  using Error::Error;
+};
 
 struct OptionRange {
   double min = std::numeric_limits<double>::lowest();
@@ -34,7 +41,10 @@ struct OptionRange {
 // In option names dashes and underscores are the same.
 class TrainingOptions {
  public:
-  TrainingOptions(std::string program, std::string description);
+  // Which of the shared options the program has: all, or, where nothing is trained, those of what it computes with and whom it
+  // meets. The others keep their defaults.
+  enum class Shared { all, processes };
+  TrainingOptions(std::string program, std::string description, Shared shared = Shared::all);
   ~TrainingOptions();
   TrainingOptions(const TrainingOptions&) = delete;
   TrainingOptions& operator=(const TrainingOptions&) = delete;
@@ -42,6 +52,9 @@ class TrainingOptions {
   // An option of the program's own. `value` holds the default, and what was given once run() calls the body. `help` is one line.
   // Numbers outside of `range`, and all that are not finite, are usage errors.
   void add(const std::string& name, std::string& value, const std::string& help);
+  // One of `choices`.
+  void add(const std::string& name, std::string& value, const std::vector<std::string>& choices,
+           const std::string& help);
   void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
   void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
   // Empty unless it is given.
@@ -50,6 +63,9 @@ class TrainingOptions {
 
   // A switch: given, it turns `value` around.
   void add(const std::string& name, bool& value, const std::string& help);
+
+  // What is given without an option before it: one or more. `name` stands for it in the help.
+  void add_arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
   // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help was
   // asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to the
@@ -104,10 +120,13 @@ class TrainingOptions {
   class Parser;
 
   std::string program_;
+  Shared shared_;
   std::unique_ptr<Parser> parser_;
   Device device_;
 
   void add_shared_options();
+  void add_process_options(const std::string& group);
+  void add_training_options(const std::string& group);
   void check_together() const;
   void apply_threads(const Environment& environment);
   void choose_device(Environment environment);

@@ -30,6 +30,11 @@ std::string minutes_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+// "3.4 images/s", "120 images/s".
+std::string rate_text(double images_per_second) {
+  return fmt::format("{:.{}f} images/s", images_per_second, images_per_second < 9.95 ? 1 : 0);
+}
+
 std::string count(std::int64_t n, const std::string& thing, const std::string& plural = "s") {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
 }
@@ -164,8 +169,8 @@ class TrainingRun::Implementation {
     console_.line(fmt::format("Total loss: {}", total.item()));
     const std::string part =
         epoch_is_complete() ? "" : fmt::format(" up to batch {} of {}", state_.position, loader_.size());
-    console_.line(fmt::format("Epoch {}/{}{}: {}{}{:.0f} images/s, {:.2f} s", epoch_ + 1, options_.epochs,
-                              part, figures, figures.empty() ? "" : ", ", rate, epoch_seconds_));
+    console_.line(fmt::format("Epoch {}/{}{}: {}{}{}, {:.2f} s", epoch_ + 1, options_.epochs, part, figures,
+                              figures.empty() ? "" : ", ", rate_text(rate), epoch_seconds_));
     if (!std::isfinite(total.item()))
       console_.note("warning: the total loss is not a finite number: the training has diverged");
     Json line = {{"kind", "epoch"},
@@ -351,9 +356,10 @@ class TrainingRun::Implementation {
   void show_progress(const Tensor& loss) {
     const double left = epoch_seconds_ / static_cast<double>(state_.position - epoch_begin_) *
                         static_cast<double>(loader_.size() - state_.position);
-    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {:.0f} images/s  {} left",
-                                  epoch_ + 1, options_.epochs, state_.position, loader_.size(), loss.item(),
-                                  images_since(epoch_begin_) / epoch_seconds_, minutes_text(left)));
+    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", epoch_ + 1,
+                                  options_.epochs, state_.position, loader_.size(), loss.item(),
+                                  rate_text(images_since(epoch_begin_) / epoch_seconds_),
+                                  minutes_text(left)));
   }
 
   const TrainingOptions& options_;

@@ -1,6 +1,8 @@
 #include <apps/voc_ddp/evaluation.h>
 
 #include <tandem/data/segmentation_picture.h>
+#include <tandem/distributed/pretrained.h>
+#include <tandem/distributed/training_options.h>
 
 namespace voc {
 
@@ -22,10 +24,19 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
   data::write_png(folder / (name + ".png"), classes, data::voc_colours());
 }
 
+void check_weights(const std::string& weights) {
+  try {
+    distributed::check_weights(weights);
+  } catch (const Error& error) {
+    throw distributed::UsageError(std::string("--weights: ") + error.what());
+  }
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  TANDEM_CHECK(!error, "can't create the folder ", folder.string(), ": ", error.message());
+  TANDEM_CHECK(!error, "can't create the folder ", folder.string(), ": ", error.message(),
+               "; choose another one");
 }
 
 }  // namespace voc

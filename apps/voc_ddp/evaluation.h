@@ -20,6 +20,9 @@ Array classes_of(const Tensor& logits, const data::ImageFile& file);
 // NAME.png: the classes with VOC's palette, as its own masks are.
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
 
+// UsageError for --weights that can't be what the user means.
+void check_weights(const std::string& weights);
+
 // A folder that predictions may be written to.
 void make_folder(const std::filesystem::path& folder);
 

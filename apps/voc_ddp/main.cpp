@@ -38,7 +38,7 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.batch_size = 8;
   options.workers = 2;
   options.add("--data", s.data, "folder that holds VOCdevkit, or is to receive it (here)");
-  options.add("--year", s.year, "2007 to 2012 (2012)");
+  options.add("--year", s.year, data::VocSegmentation::years(), "of the challenge");
   options.add("--image-set", s.image_set, "pictures to train on (train)");
   options.add("--val-set", s.val_set, "pictures to evaluate on (val)");
   options.add("--model", s.model, "deeplabv3_resnetN or fcn_resnetN (deeplabv3_resnet101)");
@@ -88,7 +88,6 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
   const auto indices = sampler.indices();
   data::ConfusionMatrix matrix(files.classes());
   run_together(group, [&] {
-    if (!s.predict.empty()) voc::make_folder(s.predict);
     std::size_t i = 0;
     for (auto& [image, mask] : loader) {
       const Array picture = image.select(0, 0);
@@ -113,14 +112,27 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
           {"class_iou", matrix.class_iou()}};
 }
 
+// With its initial values, which the seed decides.
+SegmentationModel make_model(const Settings& s) {
+  try {
+    return nn::models::make_segmentation_model(s.model, {.dropout = s.dropout});
+  } catch (const Error& error) {
+    throw UsageError(std::string("--model: ") + error.what());
+  }
+}
+
 void train(TrainingOptions& options, const Settings& s) {
+  // What is wrong with the arguments is said before anybody meets, or downloads.
+  if (s.weights != "none") voc::check_weights(s.weights);
+  if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
+    throw UsageError("--init " + s.init + ": there is no such file");
+  manual_seed(options.seed);
+  auto model = make_model(s);
   const auto group = init(options.init_options());
   const int rank = group->rank(), world = group->size();
   const auto report = [&](const std::string& line) {
     if (!options.quiet) std::cerr << line << std::endl;
   };
-  manual_seed(options.seed);
-  auto model = nn::models::make_segmentation_model(s.model, {.dropout = s.dropout});
   std::vector<std::string> notices;
   if (s.weights != "none") {
     const std::string file = find_weights(*group, s.weights, report);
@@ -134,6 +146,7 @@ void train(TrainingOptions& options, const Settings& s) {
     return "";
   });
   const auto [files, val_files] = run_together(*group, [&] {
+    if (!s.predict.empty()) voc::make_folder(s.predict);
     return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
   data::PreparedSegmentation pictures(files,
@@ -162,8 +175,9 @@ void train(TrainingOptions& options, const Settings& s) {
   optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
   TrainingRun run(options, group, model, optimizer, loader, &scaler);
   for (const auto& notice : notices) run.note("note: " + notice);
-  for (const auto* set : {&files, &val_files})
-    for (const auto& [name, reason] : set->skipped()) run.note("left out: " + name + ": " + reason);
+  for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
+    for (const auto& [name, reason] : data->skipped())
+      run.note("left out of '" + set + "': " + name + ": " + reason);
   schedule.set_step(run.steps());
   while (run.next_epoch()) {
     sampler.set_epoch(run.epoch());

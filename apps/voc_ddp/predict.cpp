@@ -3,9 +3,8 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation_picture.h>
 #include <tandem/data/segmentation_transform.h>
-#include <tandem/nn/models/weights.h>
+#include <tandem/distributed/pretrained.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <set>
 
@@ -13,7 +12,42 @@
 
 namespace voc {
 
+using namespace tandem::distributed;
+namespace fs = std::filesystem;
+
 namespace {
+
+struct Settings {
+  std::vector<std::string> images;
+  std::string weights, output = ".";
+  std::int64_t base = 520;
+};
+
+fs::path mask_of(const std::string& image, const Settings& s) {
+  return fs::path(s.output) / (fs::path(image).stem().string() + ".png");
+}
+
+fs::path overlay_of(const std::string& image, const Settings& s) {
+  return fs::path(s.output) / (fs::path(image).stem().string() + "_overlay.png");
+}
+
+// UsageError for arguments that can't be meant, before anything is written: above all no picture is to be lost.
+void check(const Settings& s) {
+  if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
+  check_weights(s.weights);
+  std::set<fs::path> pictures, predictions;
+  for (const auto& image : s.images) pictures.insert(fs::weakly_canonical(image));
+  for (const auto& image : s.images) {
+    for (const auto& prediction : {mask_of(image, s), overlay_of(image, s)}) {
+      if (pictures.contains(fs::weakly_canonical(prediction)))
+        throw UsageError("--output " + s.output + ": " + prediction.string() +
+                         " is one of the pictures, which a prediction would replace: give another folder");
+      if (!predictions.insert(prediction).second)
+        throw UsageError(image + ": two of the pictures would have the prediction " + prediction.string() +
+                         ": give one of them after the other, with another --output");
+    }
+  }
+}
 
 // The model that the weights are of: its head and auxiliary classifier show in their names, the depth in the blocks.
 std::string model_of(const std::vector<NamedArray>& weights) {
@@ -44,60 +78,60 @@ nn::models::SegmentationModel load_model(const std::string& file) {
   return model;
 }
 
+void predict(const TrainingOptions& options, const Settings& s) {
+  check(s);
+  const auto group = init(options.init_options());
+  const std::string weights = find_weights(*group, s.weights, [&](const std::string& line) {
+    if (!options.quiet) std::cerr << line << std::endl;
+  });
+  auto model = run_together(*group, [&] {
+    make_folder(s.output);
+    return load_model(weights);
+  });
+  model.to(options.device());
+  const auto transform = data::SegmentationTransform::evaluation(s.base);
+  // One rank's end would end the others: all wait until each is done.
+  run_together(*group, [&] {
+    std::size_t damaged = 0;
+    for (auto i = static_cast<std::size_t>(group->rank()); i < s.images.size();
+         i += static_cast<std::size_t>(group->size())) {
+      std::optional<data::ImageFile> file;
+      Array picture, prepared;
+      try {
+        file.emplace(s.images[i]);
+        picture = file->read();
+        prepared = data::PreparedSegmentation::prepare(*file, transform);
+      } catch (const Error& error) {
+        std::cerr << options.program() << ": " << error.what() << std::endl;
+        ++damaged;
+        continue;
+      }
+      const Array classes = classes_of(logits_of(model, prepared, options.device(), options.dtype), *file);
+      const Array shown = data::overlay(picture, classes);
+      data::write_png(mask_of(s.images[i], s), classes, data::voc_colours());
+      data::write_png(overlay_of(s.images[i], s), shown);
+      if (!options.quiet) std::cout << mask_of(s.images[i], s).string() << std::endl;
+    }
+    TANDEM_CHECK(damaged == 0, damaged, damaged == 1 ? " picture" : " pictures",
+                 " could not be read; the others are done");
+  });
+}
+
 }  // namespace
 
-int predict_main(int argc, const char* const* argv) try {
-  CLI::App app("Predicts the classes of pictures' pixels.", "voc_ddp predict");
-  std::vector<std::string> images;
-  std::string weights, output = ".", device_name = "auto";
-  std::int64_t base = 520;
-  app.add_option("IMAGE", images, "pictures")->required()->check(CLI::ExistingFile);
-  app.add_option("--weights", weights, "of the model: .safetensors or .pth")
-      ->required()
-      ->check(CLI::ExistingFile);
-  app.add_option("--output", output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
-  app.add_option("--base", base, "short side that pictures are resized to (520)")
-      ->check(CLI::Range(1, 1 << 14));
-  app.add_option("--device", device_name, "where to compute (auto)")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    std::cerr << "voc_ddp predict: " << error.what() << '\n';
-    return 2;
-  }
-  const Device device =
-      device_name == "cuda" || (device_name == "auto" && device_count(Device::Kind::cuda) > 0)
-          ? Device::cuda(0)
-          : Device{};
-  auto model = load_model(weights);
-  model.to(device);
-  make_folder(output);
-  const auto transform = data::SegmentationTransform::evaluation(base);
-  std::set<std::string> names;
-  for (const auto& image : images) {
-    const std::string name = std::filesystem::path(image).stem().string();
-    TANDEM_CHECK(names.insert(name).second, "two of the pictures are called ", name,
-                 ", and so would be their predictions: give one of them after the other");
-  }
-  for (const auto& image : images) {
-    const data::ImageFile file(image);
-    const auto logits =
-        logits_of(model, data::PreparedSegmentation::prepare(file, transform), device, DType::f32);
-    const Array classes = classes_of(logits, file);
-    const std::string name = std::filesystem::path(image).stem().string();
-    write_prediction(output, name, classes);
-    data::write_png(std::filesystem::path(output) / (name + "_overlay.png"),
-                    data::overlay(file.read(), classes));
-    std::cout << (std::filesystem::path(output) / (name + ".png")).string() << std::endl;
-  }
-  return 0;
-} catch (const std::exception& error) {
-  std::cerr << "voc_ddp predict: " << error.what() << '\n';
-  return 1;
+int predict_main(int argc, const char* const* argv) {
+  TrainingOptions options("voc_ddp predict",
+                          "Predicts the classes of pictures' pixels with a model that voc_ddp has trained, "
+                          "or torchvision's. Several processes share the "
+                          "pictures. One that can't be read is named and left out; the exit code is then 1.",
+                          TrainingOptions::Shared::processes);
+  Settings settings;
+  options.add_arguments("IMAGE", settings.images, "pictures, JPEG or PNG");
+  options.add("--weights", settings.weights,
+              "of the model, which they tell: a file (.safetensors or .pth), a URL or a name");
+  options.add("--output", settings.output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
+  options.add("--base", settings.base, "short side that pictures are resized to", {.min = 1, .max = 1 << 14});
+  return options.run(argc, argv, [&] { predict(options, settings); });
 }
 
 }  // namespace voc

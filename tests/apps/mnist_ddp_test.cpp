@@ -53,7 +53,7 @@ TEST_F(MnistDdp, prints_one_loss_and_one_line_of_figures_per_epoch) {
     EXPECT_TRUE(std::regex_match(
         outcome.out,
         std::regex(
-            "(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy [0-9.]+ %, [0-9]+ images/s, [0-9.]+ s\n){2}")))
+            "(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy [0-9.]+ %, [0-9.]+ images/s, [0-9.]+ s\n){2}")))
         << outcome.out;
     expect_parts(outcome.err, {"mnist_ddp: " + std::to_string(processes) + " process", "0 loader workers",
                                "steps an epoch"});

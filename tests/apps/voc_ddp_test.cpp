@@ -2,47 +2,15 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/data/image_png.h>
 
-#include <gtest/gtest.h>
-#include <support/process.h>
-#include <support/temporary_folder.h>
+#include <cmath>
 
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include "apps/voc_ddp_fixture.h"
 
 namespace tandem {
 namespace {
 
-const std::string voc_ddp = TANDEM_PROGRAM_DIR "/voc_ddp", tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
-const std::string sample = TANDEM_SOURCE_DIR "/tests/data/voc_sample";
-
-class VocDdp : public ::testing::Test {
- protected:
-  testing::TemporaryFolder folder;
-  std::string path(const std::string& name) const { return (folder / name).string(); }
-
-  static testing::Outcome run(int processes, std::vector<std::string> arguments) {
-    std::vector<std::string> command;
-    if (processes > 1) command = {tandemrun, "--nproc-per-node", std::to_string(processes)};
-    command.push_back(voc_ddp);
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return testing::run_process(command, {{"OMP_NUM_THREADS", "1"}});
-  }
-  // Three pictures, small: batches of one per process need --sync-bn, or statistics of one value would fail.
-  static testing::Outcome train(int processes, std::vector<std::string> more) {
-    std::vector<std::string> arguments = {
-        "--data", sample, "--image-set", "trainval", "--val-set", "trainval", "--model", "deeplabv3_resnet18",
-        "--crop", "33",   "--base",      "33",       "--workers", "1"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(processes, arguments);
-  }
-  std::vector<nlohmann::json> lines(const std::string& name) const {
-    std::vector<nlohmann::json> result;
-    std::ifstream file(folder / name);
-    for (std::string line; std::getline(file, line);) result.push_back(nlohmann::json::parse(line));
-    return result;
-  }
-};
+using testing::voc_sample;
+using testing::VocDdp;
 
 TEST_F(VocDdp, trains_evaluates_and_predicts) {
   const auto outcome =
@@ -60,18 +28,77 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   ASSERT_EQ(epoch["class_iou"].size(), 21u);
   for (const char* name : {"scene_a", "scene_b", "scene_c"}) {
     const data::MaskFile mask(path("masks") + '/' + name + ".png");
-    const data::MaskFile truth(sample + "/VOCdevkit/VOC2012/SegmentationClass/" + name + ".png");
+    const data::MaskFile truth(voc_sample + "/VOCdevkit/VOC2012/SegmentationClass/" + name + ".png");
     EXPECT_EQ(mask.height(), truth.height());
     EXPECT_EQ(mask.width(), truth.width());
   }
   EXPECT_FALSE(std::filesystem::is_empty(folder / "logs"));
 
-  const auto predicted = run(1, {"predict", sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg", "--weights",
-                                 path("model.pth"), "--output", path("out"), "--base", "33"});
+  const auto predicted = run(1, {"predict", voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg",
+                                 "--weights", path("model.pth"), "--output", path("out"), "--base", "33"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_TRUE(testing::read_bytes(folder / "out/scene_a.png") ==
               testing::read_bytes(folder / "masks/scene_a.png"));
   EXPECT_TRUE(std::filesystem::exists(folder / "out/scene_a_overlay.png"));
+}
+
+TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.pth")}).code, 0);
+  const std::string pictures = voc_sample + "/VOCdevkit/VOC2012/JPEGImages/";
+  const auto predict = [&](int processes, const std::string& output, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"predict", "--weights", path("model.pth"), "--base",
+                                          "33",      "--output",  path(output)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(processes, arguments);
+  };
+  const std::vector<std::string> all = {pictures + "scene_a.jpg", pictures + "scene_b.jpg",
+                                        pictures + "scene_c.jpg"};
+  const auto alone = predict(1, "alone", all), shared = predict(2, "shared", all);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  ASSERT_EQ(shared.code, 0) << shared.err;
+  for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
+    for (const std::string& file : {name + ".png", name + "_overlay.png"})
+      EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) ==
+                  testing::read_bytes(folder / "shared" / file));
+    // By one of them.
+    const auto said = shared.out.find(name + ".png");
+    EXPECT_NE(said, std::string::npos) << shared.out;
+    EXPECT_EQ(shared.out.find(name + ".png", said + 1), std::string::npos) << shared.out;
+  }
+
+  // What can't be read is named; the rest is done.
+  testing::write_bytes(folder / "cut.jpg", testing::read_bytes(pictures + "scene_a.jpg").substr(0, 900));
+  std::filesystem::create_directory(folder / "folder");
+  for (const int processes : {1, 2}) {
+    const std::string output = "rest" + std::to_string(processes);
+    const auto outcome = predict(
+        processes, output, {path("cut.jpg"), path("folder"), all[1], path("none.jpg"), all[2], "--quiet"});
+    EXPECT_EQ(outcome.code, 1);
+    for (const std::string words : {"cut.jpg cannot be decoded", "folder: Is a directory",
+                                    "none.jpg: No such file", "could not be read; the others are done"})
+      EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(testing::files_in(folder / output),
+              (std::vector<std::string>{"scene_b.png", "scene_b_overlay.png", "scene_c.png",
+                                        "scene_c_overlay.png"}));
+  }
+
+  const auto expect = [&](int code, const std::string& output, std::vector<std::string> more,
+                          const std::string& words) {
+    const auto outcome = predict(1, output, more);
+    EXPECT_EQ(outcome.code, code) << words;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  };
+  const std::string mask = testing::read_bytes(folder / "alone/scene_a.png");
+  expect(2, "alone", {path("alone/scene_a.png")}, "is one of the pictures");
+  EXPECT_TRUE(testing::read_bytes(folder / "alone/scene_a.png") == mask);
+  expect(2, "x", {all[0], path("cut/scene_a.png")}, "two of the pictures");
+  expect(2, "x", {}, "IMAGE is required");
+  expect(2, "x", {all[0], "--weights", "nonsense"}, "deeplabv3_resnet101_coco");
+  expect(2, "x", {all[0], "--epochs", "2"}, "--epochs: unknown; --help lists all options");
+  EXPECT_FALSE(std::filesystem::exists(folder / "x"));
+  expect(1, "cut.jpg", {all[0]}, "can't create the folder " + path("cut.jpg"));
+  expect(1, "x", {all[0], "--weights", path("cut.jpg")}, "neither a safetensors file nor a .pth file");
 }
 
 TEST_F(VocDdp, two_processes_with_one_picture_each_resume_to_the_bit) {
@@ -118,11 +145,21 @@ TEST_F(VocDdp, says_what_is_wrong) {
     EXPECT_EQ(outcome.code, code) << words;
     EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
   };
-  expect(1, {"--model", "unet"}, "there is no segmentation model 'unet'");
   expect(1, {"--batch-size", "4"}, "less than one batch");
   expect(1, {"--batch-size", "1"}, "SyncBatchNorm");  // a single value per channel behind the pooling
-  expect(1, {"--weights", "nonsense", "--batch-size", "2"}, "deeplabv3_resnet101_coco");
-  expect(1, {"--weights", "file:///tmp/model.pth", "--batch-size", "2"}, "SHA-256");
+  expect(1, {"--epochs", "0", "--predict", "/dev/null/masks"}, "can't create the folder /dev/null/masks");
+  for (const int processes : {1, 2}) {
+    for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"--model", "unet"}, "--model: there is no segmentation model 'unet'"},
+             {{"--year", "2099"}, "--year 2099: expected 2007, "},
+             {{"--weights", "nonsense"}, "--weights: there are no weights 'nonsense'"},
+             {{"--weights", "file:///tmp/model.pth"}, "SHA-256"},
+             {{"--init", path("none.pth")}, "none.pth: there is no such file"}}) {
+      const auto outcome = train(processes, arguments);
+      EXPECT_EQ(outcome.code, 2) << words;
+      EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+    }
+  }
   expect(2, {"--crop", "0"}, "--crop 0");
   expect(2, {"--dropout", "2"}, "--dropout 2");
   expect(2, {"--no-augmentation"}, "unknown");

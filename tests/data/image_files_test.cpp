@@ -6,11 +6,16 @@
 #include <tandem/data/image_folder.h>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
 
 #include "data/http_server.h"
 #include "support/arrays.h"
+#include "support/full_disk.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -115,6 +120,49 @@ TEST(Archive, UnpacksFilesAndFolders) {
   EXPECT_FALSE(fs::exists(folder / "out2/noise"));
   write_bytes(folder / "text.tar.gz", "no archive");
   EXPECT_ERROR(extract_archive(folder / "text.tar.gz", folder / "out3"), "text.tar.gz");
+  run("tar cf '" + (folder / "x.tar").string() + "' -C '" + (folder / "in").string() + "' noise");
+  write_bytes(folder / "short.tar", read_bytes(folder / "x.tar").substr(0, 100000));
+  EXPECT_ERROR(extract_archive(folder / "short.tar", folder / "out4"), "short.tar is damaged");
+  EXPECT_TRUE(fs::is_empty(folder / "out4"));
+  EXPECT_ERROR(extract_archive(folder / "none.tar", folder / "out5"), "none.tar", "No such file");
+}
+
+TEST(Archive, FullDiskLeavesNothingHalfWritten) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/a", "small");
+  write_bytes(folder / "in/b", std::string(100000, 'b'));
+  run("tar cf '" + (folder / "x.tar").string() + "' -C '" + (folder / "in").string() + "' a b");
+  {
+    const testing::FullDisk full(10000);
+    EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "out"), "x.tar", "out/b.part", "File too large",
+                 "free space");
+  }
+  EXPECT_TRUE(fs::exists(folder / "out/a"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 1);
+  extract_archive(folder / "x.tar", folder / "out");
+  EXPECT_EQ(read_bytes(folder / "out/b"), std::string(100000, 'b'));
+  write_bytes(folder / "file", "");
+  EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "file", "cannot be made");
+}
+
+TEST(Archive, IsUnpackedByOneOfSeveralAtATime) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/b", std::string(3000000, 'b'));
+  run("tar cf '" + (folder / "x.tar").string() + "' -C '" + (folder / "in").string() + "' b");
+  std::atomic<int> unpacked = 0;
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back(std::async(std::launch::async, [&] {
+      extract_archive(folder / "x.tar", folder / "out", [&] {
+        const bool is_done = fs::exists(folder / "out/b");
+        if (!is_done) ++unpacked;
+        return is_done;
+      });
+    }));
+  for (auto& one : all) one.get();
+  EXPECT_EQ(unpacked, 1);
 }
 
 TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {
@@ -128,7 +176,22 @@ TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {
   EXPECT_ERROR(extract_archive(folder / "up.tar", folder / "out"), "leads out of the folder");
   EXPECT_ERROR(extract_archive(folder / "absolute.tar", folder / "out"), "leads out of the folder");
   EXPECT_ERROR(extract_archive(folder / "link.tar", folder / "out"), "links are not unpacked");
+  fs::remove(folder / "in/link");
+  write_bytes(folder / "in/one", "x");
+  fs::create_hard_link(folder / "in/one", folder / "in/two");
+  ASSERT_EQ(::mkfifo((folder / "in/pipe").c_str(), 0600), 0);
+  run("tar cf '" + (folder / "pipe.tar").string() + "' -C '" + (folder / "in").string() + "' pipe");
+  std::string device = read_bytes(folder / "pipe.tar");
+  device[156] = '3';  // a character device; the checksum grows as the type did, from '6'
+  const unsigned sum = static_cast<unsigned>(std::stoul(device.substr(148, 6), nullptr, 8)) - 3;
+  std::snprintf(device.data() + 148, 7, "%06o", sum);
+  write_bytes(folder / "device.tar", device);
+  for (const char* name : {"pipe.tar", "device.tar"})
+    EXPECT_ERROR(extract_archive(folder / name, folder / "out"), name, "neither a file nor a folder");
   EXPECT_TRUE(fs::is_empty(folder / "out"));
+  run("tar cf '" + (folder / "hard.tar").string() + "' -C '" + (folder / "in").string() + "' one two");
+  EXPECT_ERROR(extract_archive(folder / "hard.tar", folder / "out"), "two is neither", "links are not");
+  EXPECT_FALSE(fs::exists(folder / "out/two"));
 }
 
 // `count` samples: the label, then 1,024 times red, green and blue, which differ from sample to sample.

@@ -11,6 +11,7 @@
 
 #include "data/http_server.h"
 #include "support/arrays.h"
+#include "support/full_disk.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -75,6 +76,8 @@ TEST(Voc, KnowsWhereEachYearLies) {
 TEST(Voc, SaysWhatIsMissing) {
   const Copy copy;
   const auto open = [&](const std::string& set = "train") { VocSegmentation(copy.path(), "2012", set); };
+  for (const std::string& year : VocSegmentation::years())
+    if (year != "2012") EXPECT_ERROR(VocSegmentation(copy.path(), year), "there is no folder");
   EXPECT_ERROR(VocSegmentation(copy.path(), "2013"), "no year 2013", "expected 2007 to 2012");
   EXPECT_ERROR(VocSegmentation(copy.path(), "2011"), "there is no folder", "TrainVal/VOCdevkit/VOC2011",
                "unpack VOCtrainval_25-May-2011.tar", "download_voc");
@@ -95,6 +98,9 @@ TEST(Voc, NamesWhatIsDamaged) {
   const std::string jpeg = read_bytes(copy.image("scene_a"));
   write_bytes(copy.image("scene_a"), jpeg.substr(0, jpeg.size() / 2));
   EXPECT_ERROR(data.sample(0), "scene_a.jpg cannot be decoded");
+  const std::string png = read_bytes(copy.mask("scene_b"));
+  write_bytes(copy.mask("scene_b"), png.substr(0, png.size() / 2));
+  EXPECT_ERROR(data.sample(1), "scene_b.png cannot be decoded");
   fs::copy_file(copy.mask("scene_a"), copy.mask("scene_b"), fs::copy_options::overwrite_existing);
   EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52",
                "must be equal");
@@ -149,6 +155,64 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
       download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
       DownloadError);
   EXPECT_FALSE(fs::exists(folder / "other/VOCdevkit"));
+}
+
+// The official archive, made small.
+struct MadeArchive {
+  TemporaryFolder folder;
+  std::string bytes, md5;
+  MadeArchive() {
+    const std::string tar = (folder / "made.tar").string();
+    TANDEM_CHECK(std::system(("tar cf '" + tar + "' -C '" + sample.string() + "' VOCdevkit").c_str()) == 0,
+                 "tar failed");
+    bytes = read_bytes(tar);
+    md5 = md5_of(tar);
+  }
+};
+
+int half_written_in(const fs::path& folder) {
+  int count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".part") ++count;
+  return count;
+}
+
+TEST(Voc, GoesOnWhenADiskThatWasFullHasSpace) {
+  const MadeArchive made;
+  const TemporaryFolder folder;
+  HttpServer server(
+      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  const VocSource source{{server.url()}, made.md5, {}};
+  const fs::path archive = folder / "VOCtrainval_11-May-2012.tar";
+  {  // In the middle of the download: what has arrived stays, under another name.
+    const testing::FullDisk full(made.bytes.size() / 2);
+    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string() + ".part",
+                 "File too large", "free space");
+  }
+  EXPECT_FALSE(fs::exists(archive));
+  // In the middle of unpacking: the archive has arrived, and the lists, but not the larger pictures.
+  write_bytes(archive, made.bytes);
+  fs::remove(archive.string() + ".part");
+  {
+    const testing::FullDisk full(600);
+    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string(), ".part",
+                 "File too large", "free space");
+  }
+  EXPECT_EQ(half_written_in(folder.path()), 0);
+  download_voc(folder.path(), "2012", "train", source);
+  EXPECT_EQ(VocSegmentation(folder.path()).size(), 2);
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Voc, RefusesAnArchiveThatIsCut) {
+  const MadeArchive made;
+  const TemporaryFolder folder;
+  const fs::path archive = folder / "VOCtrainval_11-May-2012.tar";
+  write_bytes(archive, made.bytes.substr(0, made.bytes.size() / 2));
+  EXPECT_ERROR(download_voc(folder.path(), "2012", "train", VocSource{{}, md5_of(archive), {}}),
+               archive.string());
+  EXPECT_EQ(half_written_in(folder.path()), 0);
+  EXPECT_ERROR(VocSegmentation(folder.path()), "VOC2012");
 }
 
 TEST(Voc, RealPictures) {

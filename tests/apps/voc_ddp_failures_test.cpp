@@ -1,0 +1,100 @@
+// Data and weights that are damaged or made to harm: voc_ddp says what and where, and no process waits for one that has failed.
+#include <tandem/data/image_png.h>
+#include <tandem/data/segmentation_picture.h>
+
+#include <functional>
+
+#include "apps/voc_ddp_fixture.h"
+#include "data/http_server.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::read_bytes;
+using testing::VocDdp;
+using testing::write_bytes;
+
+class VocDdpFailures : public VocDdp {
+ protected:
+  // Alone and as two processes, on a copy of the sample that `damage` has changed: given the folder of scene_a's files.
+  void expect(const std::vector<std::string>& words, const std::function<void(const fs::path& year)>& damage,
+              const std::vector<std::string>& more = {}) {
+    fs::remove_all(folder / "data");
+    fs::copy(testing::voc_sample, folder / "data", fs::copy_options::recursive);
+    damage(folder / "data/VOCdevkit/VOC2012");
+    for (const int processes : {1, 2}) {
+      // In one epoch each sample is read: all at once, or one by one by two processes.
+      std::vector<std::string> arguments = {"--data",
+                                            path("data"),
+                                            "--epochs",
+                                            "1",
+                                            "--sync-bn",
+                                            "--batch-size",
+                                            processes == 1 ? "3" : "1",
+                                            "--save",
+                                            path("model.pth")};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const auto outcome = train(processes, arguments);
+      EXPECT_EQ(outcome.code, 1) << processes << " processes: " << outcome.err;
+      for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+      EXPECT_LT(outcome.seconds, 60) << "somebody waited for the failed one";
+      EXPECT_FALSE(fs::exists(folder / "model.pth"));
+    }
+  }
+};
+
+void cut(const fs::path& path) {
+  const std::string bytes = read_bytes(path);
+  write_bytes(path, bytes.substr(0, bytes.size() / 2));
+}
+
+TEST_F(VocDdpFailures, damaged_samples) {
+  expect({"scene_a.jpg cannot be decoded"},
+         [](const fs::path& year) { cut(year / "JPEGImages/scene_a.jpg"); });
+  expect({"scene_a.png cannot be decoded"},
+         [](const fs::path& year) { cut(year / "SegmentationClass/scene_a.png"); });
+  expect({"scene_a.png holds the label 21", "0 to 20 or 255"}, [](const fs::path& year) {
+    const fs::path mask = year / "SegmentationClass/scene_a.png";
+    Array labels = data::MaskFile(mask).read();
+    for (std::int64_t i = 0; i < labels.numel(); ++i)
+      if (labels.data<std::uint8_t>()[i] == 0) labels.data<std::uint8_t>()[i] = 21;
+    data::write_png(mask, labels, data::voc_colours());
+  });
+  expect({"scene_a.jpg is 37 high and 52 wide", "must be equal"}, [](const fs::path& year) {
+    fs::copy_file(year / "SegmentationClass/scene_b.png", year / "SegmentationClass/scene_a.png",
+                  fs::copy_options::overwrite_existing);
+  });
+  expect({"trainval.txt is empty"},
+         [](const fs::path& year) { write_bytes(year / "ImageSets/Segmentation/trainval.txt", ""); });
+}
+
+TEST_F(VocDdpFailures, weights_made_to_harm) {
+  const auto nothing = [](const fs::path&) {};
+  // A pickle that would call os.system, in the format before zip files, behind its magic number.
+  const std::string magic = std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
+  const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no remarks on the system
+  write_bytes(folder / "evil.pth",
+              magic + rest + "\x80\x02" + "cposix\nsystem\nX" + std::string("\x04\0\0\0", 4) + "true\x85R.");
+  write_bytes(folder / "deep.pth", magic + rest + "\x80\x02" + std::string(100000, ']') + ".");
+  for (const char* option : {"--weights", "--init"})
+    expect({"evil.pth", "refused global posix.system"}, nothing, {option, path("evil.pth")});
+  expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
+}
+
+TEST_F(VocDdpFailures, archive_with_the_wrong_checksum) {
+  testing::HttpServer server(
+      [](auto&) { return testing::HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  for (const int processes : {1, 2}) {
+    const auto outcome = run(processes, {"--data", path("empty"), "--model", "deeplabv3_resnet18"},
+                             {{"http_proxy", server.url()}, {"no_proxy", "127.0.0.1"}});
+    EXPECT_EQ(outcome.code, 1);
+    for (const char* words : {"VOCtrainval_11-May-2012.tar", "its content has the MD5",
+                              "expected 6cd6e144f989b92b3379bac3b3de84fd"})
+      EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+    EXPECT_TRUE(fs::is_empty(folder / "empty"));
+  }
+}
+
+}  // namespace
+}  // namespace tandem

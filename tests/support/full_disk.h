@@ -1,0 +1,33 @@
+// FullDisk: a limit on the size of files stands for a full disk: write() fails part of the way in both cases.
+#pragma once
+
+#include <tandem/core/check.h>
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+namespace tandem::testing {
+
+// While it lives, no file of this process grows beyond so many bytes.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    TANDEM_CHECK(::getrlimit(RLIMIT_FSIZE, &before_) == 0, "can't read the limit");
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{bytes, before_.rlim_max};
+    TANDEM_CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0, "can't set the limit");
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+}  // namespace tandem::testing
