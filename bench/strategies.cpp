@@ -26,7 +26,6 @@ using tandem::bench::Traffic;
 
 namespace {
 
-constexpr optim::SgdOptions sgd{.lr = 1e-3, .momentum = 0.9};
 constexpr int warm_up_steps = 3;
 
 struct Net : nn::Module {
@@ -77,14 +76,15 @@ struct Training {
 };
 
 using Group = std::shared_ptr<CountingGroup>;
+using Sgd = optim::SgdOptions;
 
-Training train_with_ddp(nn::Module& model, Group group, BucketSizes sizes) {
+Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes) {
   const auto ddp = std::make_shared<DistributedDataParallel>(model, group, sizes);
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[ddp](const Tensor& x) { return (*ddp)(x); }, [optimizer] { optimizer->step(); }};
 }
 
-Training train_with_ring(nn::Module& model, Group group) {
+Training train_with_ring(nn::Module& model, Group group, const Sgd& sgd) {
   const auto ring = std::make_shared<RingDataParallel>(model, group);
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {std::ref(model), [ring, optimizer] {
@@ -93,8 +93,8 @@ Training train_with_ring(nn::Module& model, Group group) {
           }};
 }
 
-Training train_with_servers(nn::Module& model, Group group, int servers) {
-  const auto make_optimizer = [](auto parameters) {
+Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int servers) {
+  const auto make_optimizer = [sgd](auto parameters) {
     return std::make_unique<optim::SGD>(std::move(parameters), sgd);
   };
   const auto server = std::make_shared<ParameterServer>(model, group, servers, make_optimizer);
@@ -102,7 +102,8 @@ Training train_with_servers(nn::Module& model, Group group, int servers) {
 }
 
 // On one device each: shares of the cores, or GPUs.
-Training train_with_replicas(nn::Module& model, const Factory& make_replica, int replicas, Device first) {
+Training train_with_replicas(nn::Module& model, const Factory& make_replica, int replicas, Device first,
+                             const Sgd& sgd) {
   std::vector<Device> devices(static_cast<std::size_t>(replicas), first);
   for (int i = 0; i < replicas && !first.is_cpu(); ++i) devices[i] = Device::cuda(i);
   const auto parallel = std::make_shared<DataParallel>(model, make_replica, devices);
@@ -239,6 +240,8 @@ int main(int argc, char** argv) {
       batches.push_back({inputs.to(options.device()), targets.to(options.device())});
     }
     const Factory make_model = factory(model_name);
+    // High enough for gradients that are not averaged to show in the loss of the last step.
+    const Sgd sgd{.lr = model_name == "mnist" ? 1e-3 : 1e-2, .momentum = 0.9};
 
     std::vector<std::pair<std::string, std::function<Training(nn::Module&)>>> strategies;
     const auto add = [&](const std::string& name, std::function<Training(nn::Module&)> make) {
@@ -246,20 +249,20 @@ int main(int argc, char** argv) {
     };
     if (replicas > 0) {
       add("data_parallel", [&](nn::Module& model) {
-        return train_with_replicas(model, make_model, static_cast<int>(replicas), options.device());
+        return train_with_replicas(model, make_model, static_cast<int>(replicas), options.device(), sgd);
       });
     } else if (world == 1) {
-      add("one_process", [&](nn::Module& model) { return train_with_ddp(model, group, {}); });
+      add("one_process", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
     } else {
-      add("ddp", [&](nn::Module& model) { return train_with_ddp(model, group, {}); });
+      add("ddp", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
       // With the usual sizes all gradients of this small network share a bucket, which is full when backward ends.
       add("ddp_small_buckets", [&](nn::Module& model) {
-        return train_with_ddp(model, group, {.first_bytes = 16 << 10, .bytes = 16 << 10});
+        return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
-      add("ring", [&](nn::Module& model) { return train_with_ring(model, group); });
+      add("ring", [&](nn::Module& model) { return train_with_ring(model, group, sgd); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
-            [&, servers](nn::Module& model) { return train_with_servers(model, group, servers); });
+            [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });
       }
     }
     if (!only.empty()) {
