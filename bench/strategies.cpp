@@ -140,7 +140,8 @@ struct Measurement {
   double exposed = 0;       // milliseconds of it in communication, median
   double sent = 0, received = 0;
   double wire_sent = 0, wire_received = 0;
-  double loss = 0;  // of the last step
+  double early_loss = 0;  // of the first measured step: rounding has not grown much yet
+  double loss = 0;        // of the last step
 };
 
 Measurement measure(nn::Module& model, Training training, Group group,
@@ -168,6 +169,7 @@ Measurement measure(nn::Module& model, Training training, Group group,
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     const Traffic traffic = group->take();
     if (i < warm_up_steps) continue;
+    if (i == warm_up_steps) result.early_loss = loss.item();
     milliseconds.push_back(time.count());
     exposed.push_back(traffic.seconds * 1000);
     result.sent += traffic.sent;
@@ -194,6 +196,7 @@ void print(const std::string& strategy, std::int64_t round, const Measurement& m
                                {"received", m.received},
                                {"wire_sent", m.wire_sent},
                                {"wire_received", m.wire_received},
+                               {"early_loss", m.early_loss},
                                {"loss", m.loss}};
   const auto ranks = group.gather_strings(mine.dump(), 0);
   if (group.rank() != 0) return;
@@ -240,7 +243,7 @@ int main(int argc, char** argv) {
       batches.push_back({inputs.to(options.device()), targets.to(options.device())});
     }
     const Factory make_model = factory(model_name);
-    // High enough for gradients that are not averaged to show in the loss of the last step.
+    // High enough for gradients that are not averaged to show in the losses of a few steps.
     const Sgd sgd{.lr = model_name == "mnist" ? 1e-3 : 1e-2, .momentum = 0.9};
 
     std::vector<std::pair<std::string, std::function<Training(nn::Module&)>>> strategies;
