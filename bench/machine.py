@@ -1,4 +1,4 @@
-"""What the drivers of this folder ask of the machine they run on: its name, and hosts with slow links on it."""
+"""What the drivers of this folder ask of the machine they run on: its name, its GPUs, and hosts with slow links on it."""
 import os
 import re
 import shutil
@@ -9,6 +9,15 @@ from pathlib import Path
 def processor():
     match = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     return match.group(1) if match else "unknown"
+
+
+def gpus():
+    """The names of this host's NVIDIA GPUs."""
+    try:
+        result = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return []
+    return result.stdout.splitlines() if result.returncode == 0 else []
 
 
 class NotHere(Exception):

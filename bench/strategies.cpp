@@ -1,11 +1,14 @@
-// Trains the MNIST network for a few steps with each strategy, and says what a step costs. bench/strategies runs it.
+// Trains a model for a few steps with each strategy, and says what a step costs. bench/strategies and bench/strategies_voc
+// run it.
 //
 //   tandemrun --nproc-per-node 2 strategies          the strategies of several processes
 //   strategies --replicas 2 --batch-size 100         DataParallel
 //   strategies --batch-size 100                      one process
+//   strategies --model deeplabv3_resnet18 --crop 65  not the MNIST network, but one for segmentation, on made-up pictures
 //
 // Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the same
-// batches, so the losses must agree; the batches are gathered before the clock starts.
+// batches, so the losses must agree; the batches are gathered, and brought to the device, before the clock starts.
+// On a GPU a step ends when the device has done its work, and `exposed` is only what the host waits.
 #include <bench/counting_group.h>
 #include <tandem/tandem.h>
 
@@ -23,7 +26,6 @@ using tandem::bench::Traffic;
 
 namespace {
 
-constexpr optim::SgdOptions sgd{.lr = 1e-3, .momentum = 0.9};
 constexpr int warm_up_steps = 3;
 
 struct Net : nn::Module {
@@ -36,6 +38,37 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
 };
 
+// Pictures of noise, with masks that change the class every few pixels and have no void: sample i is the same in every process.
+class NoisePictures : public data::SampleDataset {
+ public:
+  explicit NoisePictures(std::int64_t side) : side_(side) {}
+  std::int64_t size() const override { return 1 << 20; }
+  data::Sample sample(std::int64_t index) const override {
+    const auto pixels = static_cast<std::size_t>(side_ * side_);
+    std::vector<float> colours(3 * pixels);
+    Generator(static_cast<std::uint64_t>(index))
+        .fill_normal(colours.data(), static_cast<std::int64_t>(colours.size()));
+    std::vector<std::int64_t> classes(pixels);
+    for (std::size_t i = 0; i < pixels; ++i) classes[i] = (static_cast<std::int64_t>(i / 7) + index) % 21;
+    return {Array::from(colours, {3, side_, side_}), Array::from(classes, {side_, side_})};
+  }
+
+ private:
+  std::int64_t side_;
+};
+
+using Factory = std::function<std::unique_ptr<nn::Module>()>;
+
+// A network for segmentation without its auxiliary classifier, because DataParallel puts one output together, and without
+// dropout, whose draws differ from strategy to strategy.
+Factory factory(const std::string& model) {
+  if (model == "mnist") return [] { return std::make_unique<Net>(); };
+  return [model]() -> std::unique_ptr<nn::Module> {
+    return std::make_unique<nn::models::SegmentationModel>(
+        nn::models::make_segmentation_model(model, {.aux_classifier = false, .dropout = 0}));
+  };
+}
+
 // A model in training: forward, and what follows backward.
 struct Training {
   std::function<Tensor(const Tensor&)> forward;
@@ -43,14 +76,15 @@ struct Training {
 };
 
 using Group = std::shared_ptr<CountingGroup>;
+using Sgd = optim::SgdOptions;
 
-Training train_with_ddp(Net& model, Group group, BucketSizes sizes) {
+Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes) {
   const auto ddp = std::make_shared<DistributedDataParallel>(model, group, sizes);
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[ddp](const Tensor& x) { return (*ddp)(x); }, [optimizer] { optimizer->step(); }};
 }
 
-Training train_with_ring(Net& model, Group group) {
+Training train_with_ring(nn::Module& model, Group group, const Sgd& sgd) {
   const auto ring = std::make_shared<RingDataParallel>(model, group);
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {std::ref(model), [ring, optimizer] {
@@ -59,17 +93,20 @@ Training train_with_ring(Net& model, Group group) {
           }};
 }
 
-Training train_with_servers(Net& model, Group group, int servers) {
-  const auto make_optimizer = [](auto parameters) {
+Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int servers) {
+  const auto make_optimizer = [sgd](auto parameters) {
     return std::make_unique<optim::SGD>(std::move(parameters), sgd);
   };
   const auto server = std::make_shared<ParameterServer>(model, group, servers, make_optimizer);
   return {std::ref(model), [server] { server->step(); }};
 }
 
-Training train_with_replicas(Net& model, int replicas) {
-  const auto make_replica = [] { return std::make_unique<Net>(); };
-  const auto parallel = std::make_shared<DataParallel>(model, make_replica, replicas);
+// On one device each: shares of the cores, or GPUs.
+Training train_with_replicas(nn::Module& model, const Factory& make_replica, int replicas, Device first,
+                             const Sgd& sgd) {
+  std::vector<Device> devices(static_cast<std::size_t>(replicas), first);
+  for (int i = 0; i < replicas && !first.is_cpu(); ++i) devices[i] = Device::cuda(i);
+  const auto parallel = std::make_shared<DataParallel>(model, make_replica, devices);
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[parallel](const Tensor& x) { return (*parallel)(x); }, [optimizer] { optimizer->step(); }};
 }
@@ -103,10 +140,12 @@ struct Measurement {
   double exposed = 0;       // milliseconds of it in communication, median
   double sent = 0, received = 0;
   double wire_sent = 0, wire_received = 0;
-  double loss = 0;  // of the last step
+  double early_loss = 0;  // of the first measured step: rounding has not grown much yet
+  double loss = 0;        // of the last step
 };
 
-Measurement measure(Net& model, Training training, Group group, const std::vector<data::Batch>& batches) {
+Measurement measure(nn::Module& model, Training training, Group group,
+                    const std::vector<data::Batch>& batches, DType dtype) {
   const nn::CrossEntropyLoss criterion;
   Measurement result;
   std::vector<double> milliseconds, exposed;
@@ -118,13 +157,19 @@ Measurement measure(Net& model, Training training, Group group, const std::vecto
     }
     group->take();
     const auto begin = std::chrono::steady_clock::now();
-    const Tensor loss = criterion(training.forward(batches[i].inputs), batches[i].targets);
+    Tensor loss;
+    {
+      const Autocast autocast(dtype);
+      loss = criterion(training.forward(batches[i].inputs), batches[i].targets);
+    }
     model.zero_grad();
     loss.backward();
     training.update();
+    synchronize(loss.value().device());
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     const Traffic traffic = group->take();
     if (i < warm_up_steps) continue;
+    if (i == warm_up_steps) result.early_loss = loss.item();
     milliseconds.push_back(time.count());
     exposed.push_back(traffic.seconds * 1000);
     result.sent += traffic.sent;
@@ -151,6 +196,7 @@ void print(const std::string& strategy, std::int64_t round, const Measurement& m
                                {"received", m.received},
                                {"wire_sent", m.wire_sent},
                                {"wire_received", m.wire_received},
+                               {"early_loss", m.early_loss},
                                {"loss", m.loss}};
   const auto ranks = group.gather_strings(mine.dump(), 0);
   if (group.rank() != 0) return;
@@ -167,12 +213,16 @@ int main(int argc, char** argv) {
   TrainingOptions options("strategies",
                           "Trains for a few steps with each strategy, and says what a step costs.");
   options.batch_size = 50;
-  std::string data;
-  std::int64_t steps = 30, rounds = 1, replicas = 0;
+  std::string data, model_name = "mnist", only;
+  std::int64_t steps = 30, rounds = 1, replicas = 0, crop = 65;
   options.add("--data", data, "folder of the MNIST files (TANDEM_DATA, else a download, else a sample)");
+  options.add("--model", model_name, "mnist, deeplabv3_resnetN or fcn_resnetN (mnist)");
+  options.add("--crop", crop, "side of the pictures that are segmented", {.min = 1, .max = 1 << 14});
+  options.add("--only", only, "one strategy, by the name in the output (all)");
   options.add("--steps", steps, "steps to measure, of each strategy", {.min = 1, .max = 100000});
   options.add("--rounds", rounds, "how often, in turn", {.min = 1, .max = 100000});
-  options.add("--replicas", replicas, "DataParallel over so many threads, in one process",
+  options.add("--replicas", replicas,
+              "DataParallel over so many shares of the cores, or GPUs, in one process",
               {.min = 0, .max = 1000});
 
   return options.run(argc, argv, [&] {
@@ -180,48 +230,62 @@ int main(int argc, char** argv) {
     const int rank = group->rank(), world = group->size();
     TANDEM_CHECK(replicas == 0 || world == 1, "--replicas ", replicas,
                  ": DataParallel is for one process, there are ", world);
-    const data::Mnist images(data::find_mnist({.data = data}).folder, data::Split::train);
+    std::unique_ptr<data::Dataset> images;
+    if (model_name == "mnist")
+      images = std::make_unique<data::Mnist>(data::find_mnist({.data = data}).folder, data::Split::train);
+    else images = std::make_unique<NoisePictures>(crop);
     std::vector<data::Batch> batches;
     for (std::int64_t step = 0; step < warm_up_steps + steps; ++step) {
       std::vector<std::int64_t> indices;
       for (std::int64_t i = 0; i < options.batch_size; ++i)
-        indices.push_back(((step * world + rank) * options.batch_size + i) % images.size());
-      batches.push_back(images.get(indices));
+        indices.push_back(((step * world + rank) * options.batch_size + i) % images->size());
+      const auto [inputs, targets] = images->get(indices);
+      batches.push_back({inputs.to(options.device()), targets.to(options.device())});
     }
+    const Factory make_model = factory(model_name);
+    // High enough for gradients that are not averaged to show in the losses of a few steps.
+    const Sgd sgd{.lr = model_name == "mnist" ? 1e-3 : 1e-2, .momentum = 0.9};
 
-    std::vector<std::pair<std::string, std::function<Training(Net&)>>> strategies;
-    const auto add = [&](const std::string& name, std::function<Training(Net&)> make) {
+    std::vector<std::pair<std::string, std::function<Training(nn::Module&)>>> strategies;
+    const auto add = [&](const std::string& name, std::function<Training(nn::Module&)> make) {
       strategies.emplace_back(name, std::move(make));
     };
     if (replicas > 0) {
-      add("data_parallel",
-          [&](Net& model) { return train_with_replicas(model, static_cast<int>(replicas)); });
-    } else if (world == 1) {
-      add("one_process", [&](Net& model) { return train_with_ddp(model, group, {}); });
-    } else {
-      add("ddp", [&](Net& model) { return train_with_ddp(model, group, {}); });
-      // With the usual sizes all gradients of this small network share a bucket, which is full when backward ends.
-      add("ddp_small_buckets", [&](Net& model) {
-        return train_with_ddp(model, group, {.first_bytes = 16 << 10, .bytes = 16 << 10});
+      add("data_parallel", [&](nn::Module& model) {
+        return train_with_replicas(model, make_model, static_cast<int>(replicas), options.device(), sgd);
       });
-      add("ring", [&](Net& model) { return train_with_ring(model, group); });
+    } else if (world == 1) {
+      add("one_process", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
+    } else {
+      add("ddp", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
+      // With the usual sizes all gradients of this small network share a bucket, which is full when backward ends.
+      add("ddp_small_buckets", [&](nn::Module& model) {
+        return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
+      });
+      add("ring", [&](nn::Module& model) { return train_with_ring(model, group, sgd); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
-            [&, servers](Net& model) { return train_with_servers(model, group, servers); });
+            [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });
       }
+    }
+    if (!only.empty()) {
+      std::erase_if(strategies, [&](const auto& strategy) { return strategy.first != only; });
+      TANDEM_CHECK(!strategies.empty(), "--only ", only, ": not a strategy of ", world, " processes and ",
+                   replicas, " replicas");
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
       // Each round begins with another one: what a machine does in its first moments should favour none.
       for (std::size_t i = 0; i < strategies.size(); ++i) {
         const auto& [name, make] = strategies[(i + static_cast<std::size_t>(round)) % strategies.size()];
         manual_seed(options.seed);
-        Net model;
-        auto measurement = measure(model, make(model), group, batches);
+        const auto model = make_model();
+        model->to(options.device());
+        auto measurement = measure(*model, make(*model), group, batches, options.dtype);
         // Copies from memory to memory: the state to each replica but the first, and the gradients back.
         for (std::int64_t i = 1; i < replicas; ++i) {
-          for (const auto& entry : model.state_dict())
+          for (const auto& entry : model->state_dict())
             measurement.sent += static_cast<double>(entry.array.bytes());
-          for (const auto& entry : model.parameters())
+          for (const auto& entry : model->parameters())
             measurement.received += static_cast<double>(entry.tensor.value().bytes());
         }
         print(name, round, measurement, *group);
