@@ -5,6 +5,7 @@ import json
 import shutil
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 from PIL import Image
@@ -61,6 +62,36 @@ def make_image():
         data = io.BytesIO()
         image.save(data, format={"jpg": "JPEG", "ppm": "PPM"}.get(name[-3:], name[-3:].upper()), **options)
         write("image", name, data.getvalue())
+        if name.endswith("jpg"):
+            write("jpeg", name, data.getvalue())
+    # Large enough for several blocks each way, of which parts are left out.
+    picture = picture.resize((60, 40))
+    for name, image, options in [
+        ("420.jpg", picture, {"quality": 30}), ("444.jpg", picture, {"quality": 30, "subsampling": 0}),
+        ("progressive_420.jpg", picture, {"quality": 30, "progressive": True}), ("cmyk.jpg", picture.convert("CMYK"), {}),
+        ("restarts.jpg", picture, {"quality": 30, "restart_marker_blocks": 2}),
+    ]:
+        data = io.BytesIO()
+        image.save(data, format="JPEG", **options)
+        write("jpeg", name, data.getvalue())
+
+
+def make_mask():
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    def png(width, height, bits, colour_type, interlace, rows):
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colour_type, 0, 0, interlace))
+        palette = chunk(b"PLTE", bytes(3 << bits)) if colour_type == 3 else b""
+        return b"\x89PNG\r\n\x1a\n" + header + palette + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+    for bits in [1, 2, 4, 8]:
+        write("mask", f"palette{bits}.png", png(5, 3, bits, 3, 0, bytes(1 + (5 * bits + 7) // 8) * 3))
+    write("mask", "grey.png", png(5, 3, 8, 0, 0, bytes(6) * 3))
+    # Seven passes: the pixels of each, from where on and how far apart in x and y (PNG's Adam7).
+    passes = [(0, 8, 0, 8), (4, 8, 0, 8), (0, 4, 4, 8), (2, 4, 0, 4), (0, 2, 2, 4), (1, 2, 0, 2), (0, 1, 1, 2)]
+    rows = b"".join(bytes(1 + len(range(x, 9, dx))) * len(range(y, 7, dy)) for x, dx, y, dy in passes if x < 9)
+    write("mask", "interlaced.png", png(9, 7, 8, 3, 1, rows))
 
 
 def make_nodelist():
@@ -98,5 +129,5 @@ def make_store():
 
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for make in [make_idx, make_safetensors, make_pth, make_image, make_nodelist, make_store]:
+    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_nodelist, make_store]:
         make()
