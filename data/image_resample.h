@@ -37,8 +37,8 @@ struct Triangle {
   double centre(std::int64_t output) const { return (static_cast<double>(output) + 0.5) * scale; }
 };
 
-// Positions `outputs` of an axis that is resized from `size` source pixels to `target`, bilinearly. `extent`: how much of the source is stretched over the target, where that is
-// not all of it (the last pixel may lie partly outside).
+// Positions `outputs` of an axis that is resized from `size` source pixels to `target`, bilinearly. `extent`: how much of the
+// source is stretched over the target, where that is not all of it (the last pixel may lie partly outside).
 ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target,
                            const std::vector<std::int64_t>& outputs);
 // The source position of each of the `target` outputs for nearest-neighbour resizing.

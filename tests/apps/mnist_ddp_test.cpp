@@ -50,10 +50,8 @@ TEST_F(MnistDdp, prints_one_loss_and_one_line_of_figures_per_epoch) {
   for (const int processes : {1, 2}) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "2", "--lr", "0.05"}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_TRUE(std::regex_match(
-        outcome.out,
-        std::regex(
-            "(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy [0-9.]+ %, [0-9.]+ images/s, [0-9.]+ s\n){2}")))
+    EXPECT_TRUE(std::regex_match(outcome.out, std::regex("(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy "
+                                                         "[0-9.]+ %, [0-9.]+ images/s, [0-9.]+ s\n){2}")))
         << outcome.out;
     expect_parts(outcome.err, {"mnist_ddp: " + std::to_string(processes) + " process", "0 loader workers",
                                "steps an epoch"});

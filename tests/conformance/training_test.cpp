@@ -428,6 +428,31 @@ TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
   expect_near(bits(images_there.grad()), bits(images.grad()), 1e-6);
 }
 
+TEST(CudaDataParallel, EachGpusBatchNormSeesItsOwnPart) {
+  if (device_count(Device::Kind::cuda) < 2) GTEST_SKIP() << "needs two GPUs";
+  const auto convolutions = [] {
+    return nn::Sequential{nn::Conv2d(1, 8, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
+                          nn::Conv2d(8, 4, {.kernel_size = 3}), nn::BatchNorm2d(4)};
+  };
+  manual_seed(0);
+  auto alone = convolutions();
+  alone.to(cuda);
+  manual_seed(0);
+  auto model = convolutions();
+  model.to(cuda);
+  distributed::DataParallel parallel(model, [&] { return std::make_unique<nn::Sequential>(convolutions()); },
+                                     {cuda, Device::cuda(1)});
+  const Tensor images(ops::randn({6, 1, 7, 9}).to(cuda));
+  const Tensor weight(ops::randn({6, 4, 5, 7}).to(cuda));
+  const Tensor output = parallel(images);
+  sum(output * weight).backward();
+  const Tensor expected = cat({alone(narrow(images, 0, 0, 3)), alone(narrow(images, 0, 3, 3))}, 0);
+  sum(expected * weight).backward();
+  expect_near(bits(expected.value()), bits(output.value()), 1e-5);
+  for (std::size_t i = 0; i < model.parameters().size(); ++i)
+    expect_near(bits(alone.parameters()[i].tensor.grad()), bits(model.parameters()[i].tensor.grad()), 1e-4);
+}
+
 TEST(CudaDataParallel, WantsTheModelOnTheFirstDevice) {
   auto model = perceptron();
   EXPECT_THROW(

@@ -11,7 +11,8 @@ Tensor normalise(Call& c, BatchNormFusion fusion) {
   BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"),
                        c.attributes.at("momentum"), c.attributes.at("eps")};
   const bool adds = c.in.size() == 4;
-  return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion, adds ? c.in[1] : Tensor());
+  return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion,
+                    adds ? c.in[1] : Tensor());
 }
 
 const MaxPoolOptions two_by_two{.kernel_size = 2};
