@@ -76,7 +76,9 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no remarks on the system
   write_bytes(folder / "evil.pth",
               magic + rest + "\x80\x02" + "cposix\nsystem\nX" + std::string("\x04\0\0\0", 4) + "true\x85R.");
-  write_bytes(folder / "deep.pth", magic + rest + "\x80\x02" + std::string(100000, ']') + ".");
+  const std::string no_storages = "\x80\x02].";
+  write_bytes(folder / "deep.pth", magic + rest + "\x80\x02" + std::string(100000, ']') +
+                                       std::string(99999, 'a') + "." + no_storages);
   for (const char* option : {"--weights", "--init"})
     expect({"evil.pth", "refused global posix.system"}, nothing, {option, path("evil.pth")});
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
