@@ -73,6 +73,7 @@ std::string read_whole_file(const std::filesystem::path& path) {
 ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
   TANDEM_CHECK(bytes_.size() <= std::numeric_limits<int>::max(), "the image ", path_.string(),
                " is larger than 2 GiB");
+  TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
                " cannot be decoded: a Huffman table of more than 256 codes");
   can_scale_ = has_libjpeg() && is_jpeg(bytes_);
