@@ -44,8 +44,9 @@ void check_jpeg_end(const std::string& bytes, const std::string& name) {
 
 Array read_by_stb(const std::string& bytes, const std::string& name) {
   int width = 0, height = 0, channels = 0;
+  const std::string sound = with_huffman_tables(bytes);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
+      stbi_load_from_memory(stb_bytes(sound), static_cast<int>(sound.size()), &width, &height, &channels, 3),
       stbi_image_free);
   TANDEM_CHECK(pixels, "the image ", name, " cannot be decoded: ", stbi_failure_reason());
   if (is_jpeg(bytes)) check_jpeg_end(bytes, name);
@@ -71,8 +72,9 @@ std::string read_whole_file(const std::filesystem::path& path) {
 }
 
 ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
-  TANDEM_CHECK(bytes_.size() <= std::numeric_limits<int>::max(), "the image ", path_.string(),
-               " is larger than 2 GiB");
+  constexpr std::size_t longest = std::numeric_limits<int>::max() - 4096;  // stb_image counts in int
+  TANDEM_CHECK(bytes_.size() <= longest, "the image ", path_.string(), " is larger than 2 GiB");
+  TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
                " cannot be decoded: a Huffman table of more than 256 codes");
   can_scale_ = has_libjpeg() && is_jpeg(bytes_);

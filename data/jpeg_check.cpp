@@ -45,4 +45,17 @@ bool has_sound_huffman_tables(std::string_view jpeg) {
   return true;
 }
 
+std::string with_huffman_tables(std::string_view bytes) {
+  const auto start = bytes.find_first_not_of('\xff');
+  if (start == 0 || start == std::string_view::npos || bytes[start] != '\xd8') return std::string(bytes);
+  std::string jpeg = "\xff\xd8";
+  for (const char number : {0x00, 0x01, 0x02, 0x03, 0x10, 0x11, 0x12, 0x13}) {  // of DC and AC coefficients
+    jpeg.append("\xff\xc4\0\x14", 4) += number;
+    jpeg += '\1';           // one code of one bit,
+    jpeg.append(15, '\0');  // none that is longer,
+    jpeg += '\0';           // and what it stands for
+  }
+  return jpeg.append(bytes.substr(start + 1));
+}
+
 }  // namespace tandem::data

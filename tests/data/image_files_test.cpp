@@ -62,7 +62,7 @@ TEST(ReadImage, NamesTheFileThatIsDamaged) {
   EXPECT_ERROR(read_image(folder / "none.png"), "cannot open the image");
 }
 
-// Both took stb_image further than it can go.
+// All of these took stb_image further than it can go.
 TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   const TemporaryFolder folder;
   std::string jpeg = read_bytes(images / "cats/a.JPG");
@@ -70,6 +70,12 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   ASSERT_NE(table, std::string::npos);
   write_bytes(folder / "more_fill.jpg", "\xff" + jpeg);
   EXPECT_EQ(read_image(folder / "more_fill.jpg").shape(), read_image(images / "cats/a.JPG").shape());
+  std::string without_tables = "\xff" + jpeg;
+  for (auto at = without_tables.find("\xff\xc4"); at != std::string::npos;
+       at = without_tables.find("\xff\xc4", at))
+    without_tables[at + 1] = '\xe4';  // a segment that is passed over
+  write_bytes(folder / "no_tables.jpg", without_tables);
+  EXPECT_ERROR(read_image(folder / "no_tables.jpg"), "no_tables.jpg cannot be decoded");
   jpeg.replace(table + 5, 16, 16, '\xff');
   write_bytes(folder / "codes.jpg", jpeg);
   EXPECT_ERROR(read_image(folder / "codes.jpg"), "codes.jpg cannot be decoded: a Huffman table");
