@@ -62,6 +62,9 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
   const std::int64_t shorter =
       random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
   const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
+  constexpr std::int64_t most = std::int64_t{1} << 28;  // pixels: 3 GB of f32
+  TANDEM_CHECK(longer <= most / shorter, "a picture of ", width, " x ", height,
+               " pixels is too long and narrow to be resized to a short side of ", shorter);
   SegmentationGeometry geometry{
       height <= width ? shorter : longer, height <= width ? longer : shorter, false, {}};
   if (random) geometry.flip = random_numbers.chance(0.5);

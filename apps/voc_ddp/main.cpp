@@ -182,7 +182,7 @@ void train(TrainingOptions& options, const Settings& s) {
   while (run.next_epoch()) {
     sampler.set_epoch(run.epoch());
     pictures.set_epoch(run.epoch());
-    for (auto& [images, masks] : loader) {
+    for (const auto& batch : loader) {
       if (run.begins_step()) optimizer.zero_grad();
       const bool completes_step = run.completes_step();
       Tensor loss;
@@ -190,7 +190,8 @@ void train(TrainingOptions& options, const Settings& s) {
         const Autocast autocast(options.dtype);
         const auto local = ddp.no_sync(!completes_step);
         loss = ddp.forward([&] {
-          return loss_of(model.segment(Tensor(images.to(options.device()))), masks.to(options.device()));
+          return loss_of(model.segment(Tensor(batch.inputs.to(options.device()))),
+                         batch.targets.to(options.device()));
         });
         scaler.scale(loss / run.parts()).backward();
       }

@@ -302,6 +302,8 @@ TEST(SegmentationTransform, PreparesPicturesToPredict) {
 TEST(SegmentationTransform, SaysWhatIsWrong) {
   EXPECT_ERROR(SegmentationTransform::train(1, 10), "base of 1");
   EXPECT_ERROR(SegmentationTransform::middle(0), "crop of 0");
+  SampleRandom unused(0, 0, 0);
+  EXPECT_ERROR(SegmentationTransform::evaluation(520).draw(1, 1'000'000, unused), "1000000 x 1", "too long");
   const Blocks blocks;
   const SegmentationFiles files = blocks.files();
   SegmentationTransform wrong = plain();
