@@ -109,8 +109,9 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     return copy(out, grad_x);
   }
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
-  if (grad_y.dtype() != DType::f64 && taps.pay_for_input()) return taps.grad_input(grad_y, weight, grad_x);
+  if (taps.can(grad_y.dtype()) && taps.pay_for_input()) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
+  if (taps.can(grad_y.dtype())) return taps.grad_input(grad_y, weight, grad_x);
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
   const Array gx = grad_x.dtype() == dtype ? grad_x : Array::empty_channels_last(grad_x.shape(), dtype);
@@ -145,9 +146,10 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     return;
   }
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  if (x.dtype() != DType::f64 && taps.pay_for_weight())
+  if (taps.can(x.dtype()) && taps.pay_for_weight())
     return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
+  if (taps.can(x.dtype())) return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
   const Array sum =

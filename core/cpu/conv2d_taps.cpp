@@ -48,7 +48,6 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
 }
 
 bool ConvTaps::pays_below(double share) const {
-  if (window_.groups != 1) return false;
   if (rows_.size() * columns_.size() == 1) return true;
   const auto seen = [](const std::vector<Reach>& reaches, std::int64_t outputs) {
     double sum = 0;

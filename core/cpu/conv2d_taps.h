@@ -16,6 +16,8 @@ class ConvTaps {
  public:
   ConvTaps(const Window& window, const Shape& x, const Shape& y);
 
+  // No groups, and no f64.
+  bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
   // Whether products beat a library's convolution, which leaves out some of the padding for the input's gradient, and none of
   // it for the weight's.
   bool pay_for_input() const { return pays_below(0.5); }
