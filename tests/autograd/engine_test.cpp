@@ -145,6 +145,21 @@ TEST(Engine, AGradientThatTwoUsersSeeIsNotAddedToInPlace) {
   EXPECT_EQ(grad_of(y), (std::vector<float>{101}));
 }
 
+TEST(Engine, AGradientThatAClosureKeepsIsNotAddedToInPlace) {
+  const Tensor x = leaf({1, 2}), y = x * 1;
+  const Array kept = array_of({5, 7});
+  const auto f = [&](const Tensor& t, const Array& gradient) {
+    return autograd::record("f", {t}, t.value().clone(), [gradient](const Array&, autograd::Needs) {
+      return autograd::Gradients{gradient};
+    });
+  };
+  const Array repeated = array_of({3}).expand({2});  // one number in memory
+  sum(f(y, kept) + f(y, kept) + f(y, repeated)).backward();
+  EXPECT_EQ(grad_of(x), (std::vector<float>{13, 17}));
+  EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{5, 7}));
+  EXPECT_EQ(repeated.to_vector<float>(), (std::vector<float>{3, 3}));
+}
+
 TEST(Engine, OnlyWhatRequiresAGradientGetsOne) {
   const Tensor x = leaf({1, 2}), constant(array_of({3, 4}));
   const Tensor y = x * constant;
