@@ -2,7 +2,13 @@
 #include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/distributed_data_parallel.h>
+#include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/sync_batch_norm.h>
+#include <tandem/nn/activations.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/sequential.h>
+#include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
@@ -132,6 +138,60 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(expected[i].size(), found[i].size());
       for (std::size_t k = 0; k < expected[i].size(); ++k) ASSERT_NEAR(expected[i][k], found[i][k], 1e-5);
+    }
+  });
+}
+
+// With batch norm, which sees each GPU's pictures alone.
+TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
+  NEEDS_GPUS(2);
+  constexpr std::int64_t steps = 3, pictures = 3, classes = 5;
+  const auto make = [] {
+    manual_seed(0);
+    return nn::Sequential{nn::Conv2d(3, 8, {.kernel_size = 3, .padding = 2, .dilation = 2}),
+                          nn::BatchNorm2d(8),
+                          nn::ReLU(),
+                          nn::Conv2d(8, 6, {.kernel_size = 3, .stride = 2}),
+                          nn::BatchNorm2d(6),
+                          nn::ReLU(),
+                          nn::Conv2d(6, classes, {.kernel_size = 1})};
+  };
+  // The losses of training on `count` pictures of each step's, from `first` on.
+  const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count,
+                        const auto& forward) {
+    optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
+    std::vector<double> losses;
+    for (int step = 0; step < steps; ++step) {
+      optimizer.zero_grad();
+      const Array images = noise_array({2 * pictures, 3, 9, 9}, 100 * step, device);
+      std::vector<std::int64_t> labels;
+      for (std::int64_t i = 0; i < 2 * pictures * 4 * 4; ++i) labels.push_back((i / 3 + step) % classes);
+      const Array masks = Array::from(labels, {2 * pictures, 4, 4}).to(device);
+      const Tensor loss =
+          cross_entropy(forward(Tensor(images.narrow(0, first, count))), masks.narrow(0, first, count), {});
+      loss.backward();
+      optimizer.step();
+      losses.push_back(loss.item());
+    }
+    return losses;
+  };
+  auto model = make();
+  model.to(gpu_of_rank(0));
+  DataParallel parallel(model, [&] { return std::make_unique<nn::Sequential>(make()); },
+                        {gpu_of_rank(0), gpu_of_rank(1)});
+  const auto expected =
+      train(model, gpu_of_rank(0), 0, 2 * pictures, [&](const Tensor& x) { return parallel(x); });
+  run_gpu_ranks(2, [&](Group group) {
+    const Device device = gpu_of_rank(group->rank());
+    auto mine = make();
+    mine.to(device);
+    DistributedDataParallel ddp(mine, group);
+    const auto losses =
+        train(mine, device, pictures * group->rank(), pictures, [&](const Tensor& x) { return ddp(x); });
+    for (std::size_t step = 0; step < steps; ++step) {
+      const Array loss = ops::scalar(losses[step]).to(device);
+      group->all_reduce(loss, ReduceOp::mean)->wait();
+      EXPECT_NEAR(loss.item(), expected[step], 2e-5) << "step " << step;
     }
   });
 }
