@@ -22,6 +22,8 @@ Array inverse_sqrt(const Array& variance, double eps) {
   return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
 }
 
+Array value_of(const Tensor& t) { return t.defined() ? t.value() : Array(); }
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
@@ -78,8 +80,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
     affine.invstd = inverse_sqrt(state.running_var, state.eps);
   }
-  const auto out =
-      ops::batch_norm_apply(x.value(), affine, fusion, addend.defined() ? addend.value() : Array());
+  const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
   // What came after the normalisation is undone first: with an addend, x does not tell where ReLU let it through.
   const bool by_output = addend.defined() && fusion.relu;
   if (by_output) fusion.relu = false;
@@ -106,8 +107,6 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
 }
 
 namespace {
-
-Array value_of(const Tensor& t) { return t.defined() ? t.value() : Array(); }
 
 Tensor normalise(const char* name, const GroupNorm& how, const Tensor& x, const Tensor& weight,
                  const Tensor& bias) {

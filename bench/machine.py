@@ -11,6 +11,11 @@ def processor():
     return match.group(1) if match else "unknown"
 
 
+def file_name(text):
+    """A processor's or GPU's name as a part of the name of a results file."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
 def gpus():
     """The names of this host's NVIDIA GPUs."""
     try:

@@ -22,20 +22,21 @@ struct Release {
   const char* base;  // the folder that it unpacks into
 };
 
-constexpr std::array releases{Release{"2012", "voc2012/VOCtrainval_11-May-2012.tar",
-                                      "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"},
-                              Release{"2011", "voc2011/VOCtrainval_25-May-2011.tar",
-                                      "6c3384ef61512963050cb5d687e5bf1e", "TrainVal/VOCdevkit/VOC2011"},
-                              Release{"2010", "voc2010/VOCtrainval_03-May-2010.tar",
-                                      "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"},
-                              Release{"2009", "voc2009/VOCtrainval_11-May-2009.tar",
-                                      "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"},
-                              Release{"2008", "voc2008/VOCtrainval_14-Jul-2008.tar",
-                                      "2629fa636546599198acfcfbfcf1904a", "VOCdevkit/VOC2008"},
-                              Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar",
+// The newest last.
+constexpr std::array releases{Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar",
                                       "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
                               Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar",
-                                      "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"}};
+                                      "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
+                              Release{"2008", "voc2008/VOCtrainval_14-Jul-2008.tar",
+                                      "2629fa636546599198acfcfbfcf1904a", "VOCdevkit/VOC2008"},
+                              Release{"2009", "voc2009/VOCtrainval_11-May-2009.tar",
+                                      "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"},
+                              Release{"2010", "voc2010/VOCtrainval_03-May-2010.tar",
+                                      "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"},
+                              Release{"2011", "voc2011/VOCtrainval_25-May-2011.tar",
+                                      "6c3384ef61512963050cb5d687e5bf1e", "TrainVal/VOCdevkit/VOC2011"},
+                              Release{"2012", "voc2012/VOCtrainval_11-May-2012.tar",
+                                      "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"}};
 
 const Release& release_of(const std::string& year, const std::string& image_set) {
   const std::string wanted = year == "2007" && image_set == "test" ? "2007-test" : year;
@@ -126,7 +127,11 @@ VocSegmentation::VocSegmentation(const fs::path& root, const std::string& year, 
                         damaged) {}
 
 const std::vector<std::string>& VocSegmentation::years() {
-  static const std::vector<std::string> names{"2007", "2007-test", "2008", "2009", "2010", "2011", "2012"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Release& release : releases) all.emplace_back(release.year);
+    return all;
+  }();
   return names;
 }
 

@@ -108,7 +108,7 @@ void predict(const TrainingOptions& options, const Settings& s) {
       }
       const Array classes = classes_of(logits_of(model, prepared, options.device(), options.dtype), *file);
       const Array shown = data::overlay(picture, classes);
-      data::write_png(mask_of(s.images[i], s), classes, data::voc_colours());
+      write_prediction(s.output, fs::path(s.images[i]).stem().string(), classes);
       data::write_png(overlay_of(s.images[i], s), shown);
       if (!options.quiet) std::cout << mask_of(s.images[i], s).string() << std::endl;
     }

@@ -1,5 +1,5 @@
-// Convolution by oneDNN; for the dtypes it does not have, by the plain method: lay each image's windows out as rows of a
-// matrix (im2col) and multiply.
+// Convolution by oneDNN, but for gradients that products of matrices give faster (conv2d_taps.h); for the dtypes it does not have,
+// by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "support/full_disk.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -118,25 +118,18 @@ TEST(AtomicFile, FolderWithoutPermission) {
   EXPECT_EQ(folder.names(), Names{"a"});
 }
 
-// A limit on the size of files stands for the full disk: write() fails part of the way in both cases.
 TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNoTemporary) {
   TemporaryFolder folder;
   write_bytes(folder / "a", "old");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1000, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string text(2000, 'x');
   {
+    const testing::FullDisk full(1000);
     AtomicFile file(folder / "a");
     EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes",
                  "File too large", "is unchanged");
     EXPECT_ERROR(file.write(text.data(), 1), "failed already");
     EXPECT_ERROR(file.commit(), "failed already");
   }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_bytes(folder / "a"), "old");
   EXPECT_EQ(folder.names(), Names{"a"});
 }
