@@ -72,6 +72,11 @@ std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
   return scaling;
 }
 
+void add_figures(Json& line, const std::vector<Metric>& metrics) {
+  for (const auto& [name, values] : metrics)
+    std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
+}
+
 // A file of JSON lines, each of them flushed. Until it is opened: nothing.
 class MetricsFile {
  public:
@@ -180,8 +185,7 @@ class TrainingRun::Implementation {
                  {"epoch_seconds", epoch_seconds_},
                  {"world_size", group_->size()},
                  {"batch_size", options_.batch_size}};
-    for (const auto& [name, values] : metrics)
-      std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
+    add_figures(line, metrics);
 
     // A program may leave an epoch early; only --max-steps leaves one that a later run takes up again.
     const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
@@ -202,7 +206,13 @@ class TrainingRun::Implementation {
     log("epoch/", figures_of_epoch);
   }
 
-  void show(const std::vector<Metric>& metrics) { console_.line(shown(metrics)); }
+  void show(const std::vector<Metric>& metrics) {
+    console_.line(shown(metrics));
+    Json line = {{"kind", "evaluation"}};
+    add_figures(line, metrics);
+    metrics_.write(line);
+    log("evaluation/", metrics);
+  }
 
   void note(const std::string& line) { console_.note(line); }
 

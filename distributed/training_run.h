@@ -66,7 +66,8 @@ class TrainingRun {
   // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics line,
   // the figures of events() and the checkpoint.
   void end_epoch(const std::vector<Metric>& metrics);
-  // Shows figures outside of an epoch.
+  // Shows figures outside of an epoch, those of a model that is only evaluated; writes them as a metrics line of the kind
+  // "evaluation" and, as "evaluation/...", to events().
   void show(const std::vector<Metric>& metrics);
   // A line for people, not for programs that read the output.
   void note(const std::string& line);

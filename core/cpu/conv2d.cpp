@@ -1,6 +1,7 @@
-// Convolution by oneDNN, but for gradients that products of matrices give faster (conv2d_taps.h); for the dtypes it does not have,
-// by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
+// Convolution by oneDNN, but for what products of matrices give faster (conv2d_taps.h, conv2d_winograd.h); for the dtypes it does
+// not have, by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
 #include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 
@@ -69,6 +70,14 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
   return {a.data<T>() + n * pixels * a.dim(1), pixels, a.dim(1)};
 }
 
+// (N, C, H, W) -> (C)
+void sum_pixels(const Array& image, const Array& sums) {
+  const Array pixels = image.permute({0, 2, 3, 1}).reshape({-1, image.dim(1)}).to(DType::f32);
+  const Array row = Array::empty({1, sums.numel()});
+  backend({}).reduce(Reduction::sum, pixels, row);
+  backend({}).copy(row.reshape(sums.shape()), sums);
+}
+
 }  // namespace
 
 void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
@@ -79,6 +88,8 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     conv2d(x.to(DType::f32), weight.to(DType::f32), b, window, out);
     return copy(out, y);
   }
+  const cpu::Winograd winograd(window, x.shape(), y.shape());
+  if (winograd.pays(x.dtype())) return winograd.forward(x, weight, bias, y);
   if (onednn::conv2d(x, weight, bias, window, y)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -108,6 +119,8 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
     return copy(out, grad_x);
   }
+  const cpu::Winograd winograd(window, grad_x.shape(), grad_y.shape());
+  if (winograd.pays(grad_y.dtype())) return winograd.grad_input(grad_y, weight, grad_x);
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
   if (taps.can(grad_y.dtype()) && taps.pay_for_input()) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
@@ -145,11 +158,16 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     if (grad_bias) copy(*bias_sum, *grad_bias);
     return;
   }
+  const auto by_products = [&](const auto& way) {
+    way.grad_weight(x, grad_y, grad_weight);
+    if (grad_bias) sum_pixels(grad_y, *grad_bias);
+  };
+  const cpu::Winograd winograd(window, x.shape(), grad_y.shape());
+  if (winograd.pays(x.dtype())) return by_products(winograd);
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  if (taps.can(x.dtype()) && taps.pay_for_weight())
-    return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
+  if (taps.can(x.dtype()) && taps.pay_for_weight()) return by_products(taps);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
-  if (taps.can(x.dtype())) return taps.grad_weight(x, grad_y, grad_weight, grad_bias);
+  if (taps.can(x.dtype())) return by_products(taps);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
   const Array sum =

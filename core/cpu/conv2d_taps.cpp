@@ -105,8 +105,7 @@ void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array&
   if (sum.dtype() != grad_x.dtype()) backend({}).copy(sum, grad_x);
 }
 
-void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
-                           const std::optional<Array>& grad_bias) const {
+void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
   for_each_tap([&](std::int64_t kh, std::int64_t kw, const Reach& h, const Reach& w) {
     const Array tap = grad_weight.select(3, kw).select(2, kh);  // (out channels, in channels)
     if (h.count * w.count == 0) return backend({}).fill(tap, 0);
@@ -114,11 +113,6 @@ void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& gra
     multiply(as_matrix(seen_of_y(grad_y, h, w)).transpose(0, 1), as_matrix(seen_of_x(x, h, w)), product);
     if (!tap.is_contiguous()) backend({}).copy(product, tap);
   });
-  if (grad_bias) {
-    const Array sum = Array::empty({1, grad_bias->numel()});
-    backend({}).reduce(Reduction::sum, as_matrix(pixels_last(grad_y)).to(DType::f32), sum);
-    backend({}).copy(sum.reshape(grad_bias->shape()), *grad_bias);
-  }
 }
 
 }  // namespace tandem::cpu

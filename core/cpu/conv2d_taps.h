@@ -7,7 +7,6 @@
 
 #include <tandem/core/backend.h>
 
-#include <optional>
 #include <vector>
 
 namespace tandem::cpu {
@@ -25,8 +24,7 @@ class ConvTaps {
 
   // Arguments as in Backend; all arrays of f32 or bf16, except that gradients of weights may be either.
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
-                   const std::optional<Array>& grad_bias) const;
+  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
   // Outputs [first_y, first_y + count) of an axis see inputs first_x, first_x + stride, ... through a tap.

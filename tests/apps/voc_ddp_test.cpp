@@ -122,8 +122,12 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
     from.insert(from.end(), {"--epochs", "0"});
     return train(1, from);
   };
-  const auto strict = evaluate({"--init", path("model.safetensors")});
+  const auto strict = evaluate({"--init", path("model.safetensors"), "--metrics", path("metrics")});
   EXPECT_EQ(strict.code, 0) << strict.err;
+  const auto written = lines("metrics");
+  ASSERT_EQ(written.size(), 1u);
+  EXPECT_EQ(written[0]["kind"], "evaluation");
+  EXPECT_EQ(written[0]["class_iou"].size(), 21u);
   EXPECT_NE(strict.out.find("miou"), std::string::npos) << strict.out;
   EXPECT_EQ(evaluate({"--weights", path("model.safetensors")}).out, strict.out);
 
