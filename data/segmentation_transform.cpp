@@ -41,10 +41,21 @@ void check(const SegmentationGeometry& geometry) {
 
 }  // namespace
 
-SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop) {
-  TANDEM_CHECK(base >= 2 && crop >= 1, "a base of ", base, " and a crop of ", crop,
-               " can't be: expected at least 2 and 1");
-  return {.min_short = base / 2, .max_short = 2 * base, .crop = crop, .random = true, .scaled_decode = true};
+SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop, double min_scale,
+                                                   double max_scale) {
+  const auto scaled = [base](double scale) {
+    return static_cast<std::int64_t>(static_cast<double>(base) * scale);
+  };
+  SegmentationTransform transform{.min_short = scaled(min_scale),
+                                  .max_short = scaled(max_scale),
+                                  .crop = crop,
+                                  .random = true,
+                                  .scaled_decode = true};
+  TANDEM_CHECK(1 <= transform.min_short && transform.min_short <= transform.max_short, "a base of ", base,
+               " can't be resized by ", min_scale, " to ", max_scale, ": to short sides of ",
+               transform.min_short, " to ", transform.max_short);
+  TANDEM_CHECK(crop >= 1, "a crop of ", crop, " can't be: expected at least 1");
+  return transform;
 }
 
 SegmentationTransform SegmentationTransform::evaluation(std::int64_t base) {

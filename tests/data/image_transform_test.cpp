@@ -299,8 +299,18 @@ TEST(SegmentationTransform, PreparesPicturesToPredict) {
               denormalized(picture).contiguous(), "denormalised");
 }
 
+TEST(SegmentationTransform, ResizesInTheRangeGiven) {
+  const auto range = [](const SegmentationTransform& t) { return std::pair(t.min_short, t.max_short); };
+  EXPECT_EQ(range(SegmentationTransform::train(97, 30)), std::pair(std::int64_t{48}, std::int64_t{194}));
+  EXPECT_EQ(range(SegmentationTransform::train(97, 30, 1, 1)), std::pair(std::int64_t{97}, std::int64_t{97}));
+  EXPECT_EQ(range(SegmentationTransform::train(97, 30, 0.25, 1.75)),
+            std::pair(std::int64_t{24}, std::int64_t{169}));
+}
+
 TEST(SegmentationTransform, SaysWhatIsWrong) {
-  EXPECT_ERROR(SegmentationTransform::train(1, 10), "base of 1");
+  EXPECT_ERROR(SegmentationTransform::train(1, 10), "base of 1", "short sides of 0 to 2");
+  EXPECT_ERROR(SegmentationTransform::train(40, 10, 1.5, 1), "by 1.5 to 1", "60 to 40");
+  EXPECT_ERROR(SegmentationTransform::train(40, 0), "crop of 0");
   EXPECT_ERROR(SegmentationTransform::middle(0), "crop of 0");
   SampleRandom unused(0, 0, 0);
   EXPECT_ERROR(SegmentationTransform::evaluation(520).draw(1, 1'000'000, unused), "1000000 x 1", "too long");
