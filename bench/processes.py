@@ -1,9 +1,12 @@
-"""Starts the processes of a measurement, and reads the lines of JSON that the first one prints."""
+"""Starts the processes of a measurement and reads what they print: those that run once, and those that wait for commands."""
 import json
 import os
+import select
+import socket
 import subprocess
+import time
 
-TIMEOUT = 300  # seconds, for any one run
+TIMEOUT = 300  # seconds, for any one run or answer
 
 
 class Failure(Exception):
@@ -35,3 +38,77 @@ def finish(processes):
                 process.kill()
                 process.wait()
     return [json.loads(line) for line in output.splitlines()]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Side:
+    """A program that answers each line it reads with a number."""
+
+    def __init__(self, command, threads=1):
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment(threads))
+
+    def ask(self, *words):
+        print(*words, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise Failure(f"{self.process.args[0]} ended at: {' '.join(map(str, words))}")
+        return float(answer)
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+class Ranks:
+    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK (mpirun hands its input to the
+    first rank only). Each started process answers with a line. What they say on stderr is shown when one of them fails."""
+
+    def __init__(self, name, prefix, count):
+        self.name = name
+        self.log = open(f"{prefix}.log", "w+b")
+        self.running, self.pipes = [], []
+        for rank in range(count):
+            os.mkfifo(f"{prefix}.{rank}")
+            # Opened for reading too, so that this does not wait for the other end.
+            self.pipes.append(os.open(f"{prefix}.{rank}", os.O_RDWR))
+
+    def start(self, command, variables):
+        self.running.append(subprocess.Popen(
+            list(map(str, command)), env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log))
+
+    def tell(self, *words):
+        for pipe in self.pipes:
+            os.write(pipe, (" ".join(map(str, words)) + "\n").encode())
+
+    def answer(self, process):
+        text = b""
+        deadline = time.monotonic() + TIMEOUT
+        while not text.endswith(b"\n"):
+            readable, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
+            more = os.read(process.stdout.fileno(), 1 << 16) if readable else b""
+            if not more:
+                self.log.seek(0)
+                reason = "ended" if readable else f"did not answer within {TIMEOUT} s"
+                raise Failure(f"{self.name}: {reason}\n" + self.log.read().decode(errors="replace")[-3000:])
+            text += more
+        return text.decode()
+
+    def stop(self):
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in self.pipes:
+            os.close(pipe)
+        self.log.close()

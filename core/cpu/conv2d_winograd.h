@@ -3,7 +3,8 @@
 //
 // Additions turn tiles of 4 x 4 inputs into tiles of 4 x 4 sums. One place of all tiles is a matrix (tiles, channels): 16
 // products of these with those of the weight give tiles that additions turn into 2 x 2 outputs. Where the kernel is dilated, the
-// rows and columns of a tile lie as far apart as its taps.
+// rows and columns of a tile lie as far apart as its taps. Sums are rounded about as a plain convolution rounds them; what is not
+// finite spreads to all four outputs of its tile.
 #pragma once
 
 #include <tandem/core/backend.h>
