@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 
-TIMEOUT = 300  # seconds, for any one run or answer
+TIMEOUT = 300  # seconds, for any one run, and for an answer of ranks
 
 
 class Failure(Exception):
@@ -54,11 +54,11 @@ class Side:
                                         env=environment(threads))
 
     def ask(self, *words):
-        print(*words, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise Failure(f"{self.process.args[0]} ended at: {' '.join(map(str, words))}")
-        return float(answer)
+        try:
+            print(*words, file=self.process.stdin, flush=True)
+            return float(self.process.stdout.readline())
+        except (BrokenPipeError, ValueError):  # nothing comes from a program that has ended
+            raise Failure(f"{' '.join(self.process.args)}\nended at: {' '.join(map(str, words))}") from None
 
     def stop(self):
         self.process.stdin.close()
@@ -66,26 +66,29 @@ class Side:
 
 
 class Ranks:
-    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK (mpirun hands its input to the
-    first rank only). Each started process answers with a line. What they say on stderr is shown when one of them fails."""
+    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK: mpirun hands its input to the
+    first rank only. What they print elsewhere than in answers is shown when one of them fails."""
 
     def __init__(self, name, prefix, count):
         self.name = name
         self.log = open(f"{prefix}.log", "w+b")
         self.running, self.pipes = [], []
+        self.told = "start"
         for rank in range(count):
             os.mkfifo(f"{prefix}.{rank}")
             # Opened for reading too, so that this does not wait for the other end.
             self.pipes.append(os.open(f"{prefix}.{rank}", os.O_RDWR))
 
-    def start(self, command, variables):
+    def start(self, command, variables, answers=True):
+        """`answers`: with a line to each command."""
         self.running.append(subprocess.Popen(
             list(map(str, command)), env={**os.environ, **{name: str(value) for name, value in variables.items()}},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log))
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if answers else self.log, stderr=self.log))
 
     def tell(self, *words):
+        self.told = " ".join(map(str, words))
         for pipe in self.pipes:
-            os.write(pipe, (" ".join(map(str, words)) + "\n").encode())
+            os.write(pipe, (self.told + "\n").encode())
 
     def answer(self, process):
         text = b""
@@ -96,7 +99,7 @@ class Ranks:
             if not more:
                 self.log.seek(0)
                 reason = "ended" if readable else f"did not answer within {TIMEOUT} s"
-                raise Failure(f"{self.name}: {reason}\n" + self.log.read().decode(errors="replace")[-3000:])
+                raise Failure(f"{self.name}, {self.told}: {reason}\n" + self.log.read().decode(errors="replace")[-3000:])
             text += more
         return text.decode()
 

@@ -43,19 +43,18 @@ void check(const SegmentationGeometry& geometry) {
 
 SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop, double min_scale,
                                                    double max_scale) {
-  const auto scaled = [base](double scale) {
-    return static_cast<std::int64_t>(static_cast<double>(base) * scale);
-  };
-  SegmentationTransform transform{.min_short = scaled(min_scale),
-                                  .max_short = scaled(max_scale),
-                                  .crop = crop,
-                                  .random = true,
-                                  .scaled_decode = true};
-  TANDEM_CHECK(1 <= transform.min_short && transform.min_short <= transform.max_short, "a base of ", base,
-               " can't be resized by ", min_scale, " to ", max_scale, ": to short sides of ",
-               transform.min_short, " to ", transform.max_short);
+  const double shortest = static_cast<double>(base) * min_scale,
+               longest = static_cast<double>(base) * max_scale;
+  constexpr double most = 1 << 14;  // its square is the largest picture that draw() allows
+  TANDEM_CHECK(1 <= shortest && shortest <= longest && longest <= most, "random resizing of a base of ", base,
+               " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest,
+               " to ", longest, " pixels: expected 1 to ", most);
   TANDEM_CHECK(crop >= 1, "a crop of ", crop, " can't be: expected at least 1");
-  return transform;
+  return {.min_short = static_cast<std::int64_t>(shortest),
+          .max_short = static_cast<std::int64_t>(longest),
+          .crop = crop,
+          .random = true,
+          .scaled_decode = true};
 }
 
 SegmentationTransform SegmentationTransform::evaluation(std::int64_t base) {

@@ -27,7 +27,7 @@ struct SegmentationTransform {
   bool scaled_decode = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
-  // Training: a short side of min_scale to max_scale times `base`, flip, a random crop.
+  // Training: a short side of min_scale to max_scale times `base`, rounded down, flip, a random crop.
   static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = 0.5,
                                      double max_scale = 2);
   // Evaluation: a short side of `base`, whole pictures, whose sizes differ: one by one into the network.

@@ -208,7 +208,7 @@ class TrainingRun::Implementation {
 
   void show(const std::vector<Metric>& metrics) {
     console_.line(shown(metrics));
-    Json line = {{"kind", "evaluation"}};
+    Json line = {{"kind", "evaluation"}, {"epoch", state_.epoch}, {"step", state_.step}};
     add_figures(line, metrics);
     metrics_.write(line);
     log("evaluation/", metrics);
@@ -267,6 +267,7 @@ class TrainingRun::Implementation {
     run_together(*group_, [&] { restore(found); });
     console_.note(fmt::format("resumed from {}: {} and {} done", found, count(state_.epoch, "epoch"),
                               count(state_.step, "step")));
+    if (options_.epochs == 0) return;
     if (state_.epoch >= options_.epochs)
       console_.note(fmt::format("nothing left to do of {}: a larger --epochs goes on",
                                 count(options_.epochs, "epoch")));

@@ -67,7 +67,7 @@ class TrainingRun {
   // the figures of events() and the checkpoint.
   void end_epoch(const std::vector<Metric>& metrics);
   // Shows figures outside of an epoch, those of a model that is only evaluated; writes them as a metrics line of the kind
-  // "evaluation" and, as "evaluation/...", to events().
+  // "evaluation", with the epochs and steps behind it, and, as "evaluation/...", to events().
   void show(const std::vector<Metric>& metrics);
   // A line for people, not for programs that read the output.
   void note(const std::string& line);

@@ -30,7 +30,7 @@ struct Settings {
   double lr = 0.01, momentum = 0.9, weight_decay = 1e-4;
   std::optional<double> dropout;
   std::int64_t crop = 480, base = 520;
-  double min_scale = 0.5, max_scale = 2;
+  std::optional<double> min_scale, max_scale;
   bool augment = true, shuffle = true, skip_bad = false;
 };
 
@@ -51,8 +51,9 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
   options.add("--base", s.base, "short side before random resizing, and in evaluation",
               {.min = 1, .max = 1 << 14});
-  options.add("--min-scale", s.min_scale, "smallest random resizing, as a factor of --base", {.min = 0});
-  options.add("--max-scale", s.max_scale, "largest random resizing", {.min = 0});
+  options.add("--min-scale", s.min_scale, "smallest random resizing, as a factor of --base (0.5)",
+              {.min = 0});
+  options.add("--max-scale", s.max_scale, "largest random resizing (2)", {.min = 0});
   options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
   options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
   options.add("--no-shuffle", s.shuffle, "the same order in every epoch");
@@ -129,6 +130,8 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") voc::check_weights(s.weights);
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
+  if (!s.augment && (s.min_scale || s.max_scale))
+    throw UsageError("--min-scale and --max-scale: nothing is resized at random with --no-augment");
   manual_seed(options.seed);
   auto model = make_model(s);
   const auto group = init(options.init_options());
@@ -152,9 +155,9 @@ void train(TrainingOptions& options, const Settings& s) {
     if (!s.predict.empty()) voc::make_folder(s.predict);
     return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
-  const auto transform = s.augment
-                             ? data::SegmentationTransform::train(s.base, s.crop, s.min_scale, s.max_scale)
-                             : data::SegmentationTransform::middle(s.crop);
+  const auto transform = s.augment ? data::SegmentationTransform::train(
+                                         s.base, s.crop, s.min_scale.value_or(0.5), s.max_scale.value_or(2))
+                                   : data::SegmentationTransform::middle(s.crop);
   data::PreparedSegmentation pictures(files, transform, options.seed);
   data::DistributedSampler sampler(
       pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});

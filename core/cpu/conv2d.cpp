@@ -1,5 +1,5 @@
-// Convolution by oneDNN, but for what products of matrices give faster (conv2d_taps.h, conv2d_winograd.h); for the dtypes it does
-// not have, by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
+// Convolution by oneDNN, but for what products of matrices give faster (conv2d_winograd.h and, for gradients, conv2d_taps.h); for the
+// dtypes it does not have, by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
@@ -119,10 +119,12 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
     return copy(out, grad_x);
   }
-  const cpu::Winograd winograd(window, grad_x.shape(), grad_y.shape());
-  if (winograd.pays(grad_y.dtype())) return winograd.grad_input(grad_y, weight, grad_x);
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
-  if (taps.can(grad_y.dtype()) && taps.pay_for_input()) return taps.grad_input(grad_y, weight, grad_x);
+  const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
+  const cpu::Winograd winograd(window, grad_x.shape(), grad_y.shape());
+  if (winograd.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : 1))
+    return winograd.grad_input(grad_y, weight, grad_x);
+  if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   if (taps.can(grad_y.dtype())) return taps.grad_input(grad_y, weight, grad_x);
   const DType dtype = plain_dtype(grad_y);
@@ -162,10 +164,12 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     way.grad_weight(x, grad_y, grad_weight);
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
   };
-  const cpu::Winograd winograd(window, x.shape(), grad_y.shape());
-  if (winograd.pays(x.dtype())) return by_products(winograd);
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  if (taps.can(x.dtype()) && taps.pay_for_weight()) return by_products(taps);
+  const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
+  const cpu::Winograd winograd(window, x.shape(), grad_y.shape());
+  if (x.dtype() == grad_y.dtype() && winograd.pays_for_weight(x.dtype(), by_taps ? taps.share() : 1))
+    return by_products(winograd);
+  if (by_taps) return by_products(taps);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   if (taps.can(x.dtype())) return by_products(taps);
   const DType dtype = plain_dtype(x);

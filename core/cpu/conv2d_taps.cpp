@@ -47,14 +47,13 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
   return reaches;
 }
 
-bool ConvTaps::pays_below(double share) const {
-  if (rows_.size() * columns_.size() == 1) return true;
+double ConvTaps::share() const {
   const auto seen = [](const std::vector<Reach>& reaches, std::int64_t outputs) {
     double sum = 0;
     for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
     return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
   };
-  return seen(rows_, y_[2]) * seen(columns_, y_[3]) <= share;
+  return seen(rows_, y_[2]) * seen(columns_, y_[3]);
 }
 
 template <class F>

@@ -19,8 +19,10 @@ class ConvTaps {
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
   // Whether products beat a library's convolution, which leaves out some of the padding for the input's gradient, and none of
   // it for the weight's.
-  bool pay_for_input() const { return pays_below(0.5); }
-  bool pay_for_weight() const { return pays_below(0.75); }
+  bool pay_for_input() const { return is_single() || share() <= 0.5; }
+  bool pay_for_weight() const { return is_single() || share() <= 0.75; }
+  // What is left to multiply: the part of the kernel that sees more than padding, on average.
+  double share() const;
 
   // Arguments as in Backend; all arrays of f32 or bf16, except that gradients of weights may be either.
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
@@ -33,7 +35,7 @@ class ConvTaps {
   };
   static std::vector<Reach> along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
                                   std::int64_t padding, std::int64_t dilation);
-  bool pays_below(double share) const;  // of the kernel that sees more than padding
+  bool is_single() const { return rows_.size() * columns_.size() == 1; }
   template <class F>
   void for_each_tap(F f) const;
   bool sees_all_of_x(const Reach& h, const Reach& w) const;

@@ -231,14 +231,16 @@ void convolve(const Tiling& tiling, const Array& x, const Array& weight, const f
 
 }  // namespace
 
-bool Winograd::pays(DType dtype) const {
+bool Winograd::pays(DType dtype, const Shape& tiled, double share) const {
   if (dtype != DType::f32 || window_.kernel != Extent(3) || window_.stride != Extent(1) ||
       window_.groups != 1)
     return false;
   // Additions are for each channel, products for each pair of them: there must be channels enough, and tiles enough to make up
   // for the weight's transform, without too many that lie partly outside.
-  const std::int64_t tiles = Tiling(x_, y_, window_.dilation, window_.padding).tiles();
-  return tiles >= 128 && 8 * tiles <= 3 * y_[0] * y_[2] * y_[3] && x_[1] * y_[1] >= 40 * (x_[1] + y_[1]);
+  const auto tiles = static_cast<double>(Tiling(tiled, tiled, window_.dilation, window_.padding).tiles());
+  const auto outputs = static_cast<double>(tiled[0] * tiled[2] * tiled[3]);
+  return tiles >= 128 && places * tiles <= 2. / 3 * taps * share * outputs &&
+         x_[1] * y_[1] >= 40 * (x_[1] + y_[1]);
 }
 
 void Winograd::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,

@@ -127,6 +127,7 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   const auto written = lines("metrics");
   ASSERT_EQ(written.size(), 1u);
   EXPECT_EQ(written[0]["kind"], "evaluation");
+  EXPECT_EQ(written[0]["step"], 0);
   EXPECT_EQ(written[0]["class_iou"].size(), 21u);
   EXPECT_NE(strict.out.find("miou"), std::string::npos) << strict.out;
   EXPECT_EQ(evaluate({"--weights", path("model.safetensors")}).out, strict.out);
@@ -151,6 +152,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
   };
   expect(1, {"--batch-size", "4"}, "less than one batch");
   expect(1, {"--batch-size", "1"}, "SyncBatchNorm");  // a single value per channel behind the pooling
+  expect(1, {"--min-scale", "2", "--max-scale", "1"}, "from min_scale 2 to max_scale 1");
   expect(1, {"--epochs", "0", "--predict", "/dev/null/masks"}, "can't create the folder /dev/null/masks");
   for (const int processes : {1, 2}) {
     for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -167,6 +169,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
   expect(2, {"--crop", "0"}, "--crop 0");
   expect(2, {"--dropout", "2"}, "--dropout 2");
   expect(2, {"--no-augmentation"}, "unknown");
+  expect(2, {"--no-augment", "--max-scale", "1"}, "nothing is resized at random with --no-augment");
   EXPECT_EQ(run(1, {"predict"}).code, 2);
   EXPECT_EQ(run(1, {"predict", "--help"}).code, 0);
 }

@@ -52,8 +52,13 @@ void expect_like_f64(const Case& c) {
 }
 
 Shape output_of(const Case& c) {
-  return ops::conv2d(Array::empty_channels_last(c.x), Array::empty({c.out, c.x[1], 3, 3}), {}, c.window)
-      .shape();
+  const auto along = [](std::int64_t x, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                        std::int64_t dilation) {
+    return (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  };
+  const Window& w = c.window;
+  return {c.x[0], c.out, along(c.x[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h),
+          along(c.x[3], w.kernel.w, w.stride.w, w.padding.w, w.dilation.w)};
 }
 
 TEST(Conv2d, ByWinogradsTiles) {
@@ -72,12 +77,20 @@ TEST(Conv2d, ByWinogradsTiles) {
   }
 }
 
-TEST(Conv2d, ByTaps) {
-  const Case c{{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 8, .dilation = 8}};
-  const Shape y = output_of(c);
-  EXPECT_FALSE(cpu::Winograd(c.window, c.x, y).pays(DType::f32));
-  EXPECT_TRUE(cpu::ConvTaps(c.window, c.x, y).pay_for_input());
-  expect_like_f64(c);
+TEST(Conv2d, GradientsByTaps) {
+  const Case cases[] = {
+      {{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 8, .dilation = 8}},
+      {{2, 96, 21, 21}, 96, {.kernel = 3, .padding = 12, .dilation = 12}},  // fewer products than by tiles
+  };
+  for (const Case& c : cases) {
+    const Shape y = output_of(c);
+    const cpu::ConvTaps taps(c.window, c.x, y);
+    const cpu::Winograd winograd(c.window, c.x, y);
+    EXPECT_TRUE(taps.pay_for_input() && taps.pay_for_weight()) << c.x;
+    EXPECT_FALSE(winograd.pays_for_input(DType::f32, taps.share())) << c.x;
+    EXPECT_FALSE(winograd.pays_for_weight(DType::f32, taps.share())) << c.x;
+    expect_like_f64(c);
+  }
 }
 
 TEST(Conv2d, ByOneDnn) {
@@ -85,11 +98,12 @@ TEST(Conv2d, ByOneDnn) {
       {{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 1}},
       {{2, 96, 33, 33}, 96, {.kernel = 3, .stride = 2, .padding = 1}},
       {{2, 96, 33, 33}, 96, {.kernel = {3, 5}, .padding = {1, 2}}},
-      {{2, 96, 33, 33}, 96, {.kernel = 3, .padding = 12, .dilation = 12}},  // too many tiles for its outputs
+      {{2, 40, 33, 33}, 40, {.kernel = 3, .padding = 2, .dilation = 2}},  // too few channels
   };
   for (const Case& c : cases) {
-    if (c.window.kernel == Extent(3))
-      EXPECT_FALSE(cpu::Winograd(c.window, c.x, output_of(c)).pays(DType::f32)) << c.x;
+    const Shape y = output_of(c);
+    EXPECT_FALSE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
+    EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight()) << c.x;
     expect_like_f64(c);
   }
 }

@@ -308,8 +308,10 @@ TEST(SegmentationTransform, ResizesInTheRangeGiven) {
 }
 
 TEST(SegmentationTransform, SaysWhatIsWrong) {
-  EXPECT_ERROR(SegmentationTransform::train(1, 10), "base of 1", "short sides of 0 to 2");
-  EXPECT_ERROR(SegmentationTransform::train(40, 10, 1.5, 1), "by 1.5 to 1", "60 to 40");
+  EXPECT_ERROR(SegmentationTransform::train(1, 10), "base of 1 ", "short sides of 0.5 to 2");
+  EXPECT_ERROR(SegmentationTransform::train(40, 10, 1.5, 1), "min_scale 1.5 to max_scale 1", "60 to 40");
+  EXPECT_ERROR(SegmentationTransform::train(40, 10, 1, 1e300), "40 to 4e+301", "1 to 16384");
+  EXPECT_ERROR(SegmentationTransform::train(40, 10, NAN, 1), "min_scale nan");
   EXPECT_ERROR(SegmentationTransform::train(40, 0), "crop of 0");
   EXPECT_ERROR(SegmentationTransform::middle(0), "crop of 0");
   SampleRandom unused(0, 0, 0);
