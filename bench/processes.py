@@ -6,7 +6,8 @@ import socket
 import subprocess
 import time
 
-TIMEOUT = 300  # seconds, for any one run, and for an answer of ranks
+TIMEOUT = 300  # seconds, for any one run
+ANSWER_TIMEOUT = 120  # seconds, for the start of ranks and for each of their answers
 
 
 class Failure(Exception):
@@ -92,13 +93,13 @@ class Ranks:
 
     def answer(self, process):
         text = b""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + ANSWER_TIMEOUT
         while not text.endswith(b"\n"):
             readable, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
             more = os.read(process.stdout.fileno(), 1 << 16) if readable else b""
             if not more:
                 self.log.seek(0)
-                reason = "ended" if readable else f"did not answer within {TIMEOUT} s"
+                reason = "ended" if readable else f"did not answer within {ANSWER_TIMEOUT} s"
                 raise Failure(f"{self.name}, {self.told}: {reason}\n" + self.log.read().decode(errors="replace")[-3000:])
             text += more
         return text.decode()

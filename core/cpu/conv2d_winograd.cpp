@@ -34,8 +34,8 @@ struct Tiling {
   std::int64_t images;
   Axis rows, columns;
 
-  Tiling(const Shape& inputs, const Shape& outputs, Extent dilation, Extent padding)
-      : images(inputs[0]),
+  Tiling(const Shape& outputs, Extent dilation, Extent padding)
+      : images(outputs[0]),
         rows{outputs[2], dilation.h, padding.h},
         columns{outputs[3], dilation.w, padding.w} {}
   std::int64_t tiles() const { return images * rows.tiles() * columns.tiles(); }
@@ -237,7 +237,7 @@ bool Winograd::pays(DType dtype, const Shape& tiled, double share) const {
     return false;
   // Additions are for each channel, products for each pair of them: there must be channels enough, and tiles enough to make up
   // for the weight's transform, without too many that lie partly outside.
-  const auto tiles = static_cast<double>(Tiling(tiled, tiled, window_.dilation, window_.padding).tiles());
+  const auto tiles = static_cast<double>(Tiling(tiled, window_.dilation, window_.padding).tiles());
   const auto outputs = static_cast<double>(tiled[0] * tiled[2] * tiled[3]);
   return tiles >= 128 && places * tiles <= 2. / 3 * taps * share * outputs &&
          x_[1] * y_[1] >= 40 * (x_[1] + y_[1]);
@@ -246,7 +246,7 @@ bool Winograd::pays(DType dtype, const Shape& tiled, double share) const {
 void Winograd::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
                        const Array& y) const {
   const Array row = bias ? bias->to(DType::f32).contiguous() : Array();
-  convolve(Tiling(x_, y_, window_.dilation, window_.padding), x,
+  convolve(Tiling(y_, window_.dilation, window_.padding), x,
            transform_matrices<WeightTransform>(taps_first(weight.transpose(0, 1))),
            bias ? row.data<float>() : nullptr, y);
 }
@@ -254,12 +254,12 @@ void Winograd::forward(const Array& x, const Array& weight, const std::optional<
 void Winograd::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
   const Extent padding(2 * window_.dilation.h - window_.padding.h,
                        2 * window_.dilation.w - window_.padding.w);
-  convolve(Tiling(y_, x_, window_.dilation, padding), grad_y,
+  convolve(Tiling(x_, window_.dilation, padding), grad_y,
            transform_matrices<TurnedWeightTransform>(taps_first(weight)), nullptr, grad_x);
 }
 
 void Winograd::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-  const Tiling tiling(x_, y_, window_.dilation, window_.padding);
+  const Tiling tiling(y_, window_.dilation, window_.padding);
   Array sum;
   for_each_piece(tiling, x.dim(1) + grad_y.dim(1), [&](const Lines& lines) {
     const Array product = Array::empty({places, grad_y.dim(1), x.dim(1)});
