@@ -58,7 +58,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
           x.shape(), state.exchange ? " and not one more value on all other ranks" : "",
           ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
           "short one (drop_last)",
-          state.exchange ? "" : ", or share statistics over ranks (SyncBatchNorm)");
+          state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
     };
     const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
     BatchNormUpdate update{state.running_mean, state.running_var, {},

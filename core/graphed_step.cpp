@@ -19,9 +19,9 @@ GraphedStep::GraphedStep(Device device, Function function, std::function<void(co
       report_(std::move(report)),
       may_record_(!device.is_cpu()) {}
 
-Array GraphedStep::operator()(const std::vector<Array>& inputs, const std::vector<double>& constants) {
+Array GraphedStep::operator()(const std::vector<Array>& inputs) {
   if (!may_record_) return function_(inputs);
-  Signature now{{}, {}, constants};
+  Signature now;
   for (const Array& input : inputs) {
     now.shapes.push_back(input.shape());
     now.dtypes.push_back(input.dtype());

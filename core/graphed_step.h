@@ -25,11 +25,11 @@ namespace tandem {
 //
 // The first calls run the function as it is: they set up what a step needs once (gradients, momentum, libraries). The next
 // one records it, and from then on a call copies its inputs to where the recorded step reads them, and replays. Inputs of
-// other shapes or dtypes (the last, smaller batch), or other `constants`, run the function as it is; when they stay, they
-// are recorded in place of what was.
+// other shapes or dtypes (the last, smaller batch) run the function as it is; when they stay, they are recorded in place of
+// what was.
 //
 // `function` must do the same in every call, except for the values of its inputs:
-//   - numbers of the host that it uses (the factor of a loss) are recorded: give them as `constants`, so that it is recorded anew.
+//   - numbers of the host that it uses are recorded: one that changes (the factor of a loss) must be an input, an Array of shape ().
 //     The options of tandem::optim's optimizers are none of them: set_lr() and schedules, called between the steps, reach the recorded one;
 //   - what it does on the host beside the device's work happens when it is run or recorded, not when it is replayed;
 //   - it must start afresh (zero_grad first): a recording that failed halfway is followed by a call as it is;
@@ -44,7 +44,7 @@ class GraphedStep {
   GraphedStep(Device device, Function function, std::function<void(const std::string&)> report = {});
 
   // What the function returns; of a recorded step the array that the next call overwrites.
-  Array operator()(const std::vector<Array>& inputs, const std::vector<double>& constants = {});
+  Array operator()(const std::vector<Array>& inputs);
 
   bool is_recorded() const { return graph_ != nullptr; }
 
@@ -52,7 +52,6 @@ class GraphedStep {
   struct Signature {
     std::vector<Shape> shapes;
     std::vector<DType> dtypes;
-    std::vector<double> constants;
     bool operator==(const Signature&) const = default;
   };
 

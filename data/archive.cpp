@@ -1,6 +1,7 @@
 #include <tandem/data/archive.h>
 
 #include <tandem/core/check.h>
+#include <tandem/core/io/file_system.h>
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -33,12 +34,7 @@ fs::path checked_path(const char* name, const fs::path& archive) {
 
 std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
 
-void make_folder(const fs::path& archive, const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  TANDEM_CHECK(!error, "cannot unpack ", archive.string(), ": the folder ", folder.string(),
-               " cannot be made: ", error.message());
-}
+std::string for_entries_of(const fs::path& archive) { return "to unpack " + archive.string() + " to"; }
 
 // The data of the entry that comes next, as the file `part`.
 void write_data(::archive* reader, const fs::path& archive, const fs::path& part) {
@@ -61,7 +57,7 @@ void write_data(::archive* reader, const fs::path& archive, const fs::path& part
 }
 
 void write_entry(::archive* reader, const fs::path& archive, const fs::path& target) {
-  make_folder(archive, target.parent_path());
+  create_folder(target.parent_path(), for_entries_of(archive));
   const fs::path part = target.string() + ".part";
   try {
     write_data(reader, archive, part);
@@ -109,13 +105,13 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
   constexpr std::size_t block = 1 << 16;
   TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
                "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()));
-  make_folder(archive, folder);
+  create_folder(folder, for_entries_of(archive));
   archive_entry* entry = nullptr;
   int code = ARCHIVE_OK;
   while ((code = archive_read_next_header(reader.get(), &entry)) == ARCHIVE_OK) {
     const fs::path path = checked_path(archive_entry_pathname(entry), archive);
     const bool is_link = archive_entry_hardlink(entry) != nullptr;
-    if (archive_entry_filetype(entry) == AE_IFDIR) make_folder(archive, folder / path);
+    if (archive_entry_filetype(entry) == AE_IFDIR) create_folder(folder / path, for_entries_of(archive));
     else if (archive_entry_filetype(entry) == AE_IFREG && !is_link)
       write_entry(reader.get(), archive, folder / path);
     else

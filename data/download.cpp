@@ -1,6 +1,7 @@
 #include <tandem/data/download.h>
 
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -270,10 +271,7 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
     return fs::is_regular_file(destination, error) && checksum.fits(destination);
   };
   if (is_there()) return;
-  std::error_code error;
-  if (destination.has_parent_path()) fs::create_directories(destination.parent_path(), error);
-  TANDEM_CHECK(!error, "download: cannot create the folder ", destination.parent_path().string(), ": ",
-               error.message(), "; choose another one");
+  if (destination.has_parent_path()) create_folder(destination.parent_path(), "to download to");
   auto part_path = destination;
   part_path += ".part";
   PartFile part(part_path, options);

@@ -112,12 +112,6 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
 
 }  // namespace
 
-void make_checkpoint_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  TANDEM_CHECK(!error, "can't make the checkpoint folder ", folder.string(), ": ", error.message());
-}
-
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {

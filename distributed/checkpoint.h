@@ -32,9 +32,6 @@ struct TrainingState {
   std::vector<NamedArray> optimizer;
 };
 
-// Error when `folder` is not there and can't be made.
-void make_checkpoint_folder(const std::filesystem::path& folder);
-
 // Whether any file in `folder` has a checkpoint's name, damaged or not.
 bool has_checkpoints(const std::filesystem::path& folder);
 

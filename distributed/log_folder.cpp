@@ -1,4 +1,5 @@
 #include <tandem/core/check.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/distributed/log_folder.h>
 
 #include <algorithm>
@@ -36,10 +37,9 @@ LogFolder::~LogFolder() {
 
 fs::path LogFolder::of(int attempt, int local_rank) const {
   const auto folder = run_ / ("attempt_" + std::to_string(attempt)) / std::to_string(local_rank);
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  TANDEM_CHECK(!failure, "cannot make the folder ", folder.string(), ": ", failure.message());
-  fs::remove(folder / "error.json", failure);
+  create_folder(folder, "for logs");
+  std::error_code ignored;
+  fs::remove(folder / "error.json", ignored);
   return folder;
 }
 

@@ -1,5 +1,6 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random.h>
 #include <tandem/distributed/checkpoint.h>
@@ -245,7 +246,7 @@ class TrainingRun::Implementation {
       const AtomicFile probe(options_.save);
     }
     if (!options_.checkpoint.empty()) {
-      make_checkpoint_folder(options_.checkpoint);
+      create_folder(options_.checkpoint, "for checkpoints");
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
       TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ",
                    options_.checkpoint,

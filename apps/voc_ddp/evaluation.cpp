@@ -32,11 +32,4 @@ void check_weights(const std::string& weights) {
   }
 }
 
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  TANDEM_CHECK(!error, "can't create the folder ", folder.string(), ": ", error.message(),
-               "; choose another one");
-}
-
 }  // namespace voc

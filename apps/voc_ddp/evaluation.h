@@ -23,7 +23,4 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
 // UsageError for --weights that can't be what the user means.
 void check_weights(const std::string& weights);
 
-// A folder that predictions may be written to.
-void make_folder(const std::filesystem::path& folder);
-
 }  // namespace voc

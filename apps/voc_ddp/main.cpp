@@ -4,6 +4,7 @@
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/event_file.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/memory_stats.h>
 #include <tandem/data/segmentation_metrics.h>
 #include <tandem/data/segmentation_picture.h>
@@ -66,6 +67,19 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
           s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
 }
 
+// Whose errors name the option that helps.
+class Pictures : public data::PreparedSegmentation {
+ public:
+  using PreparedSegmentation::PreparedSegmentation;
+  data::Batch get(std::span<const std::int64_t> indices) const override {
+    try {
+      return PreparedSegmentation::get(indices);
+    } catch (const Error& error) {
+      throw Error(std::string(error.what()) + "; --skip-bad leaves damaged samples out");
+    }
+  }
+};
+
 // Every parameter once: the auxiliary classifier's learn at ten times the rate.
 std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
   const optim::SgdOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
@@ -86,7 +100,7 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
                              const data::SegmentationFiles& files, const Settings& s,
                              const TrainingOptions& options, TrainingRun& run) {
   ddp.eval();
-  data::PreparedSegmentation pictures(files, data::SegmentationTransform::evaluation(s.base));
+  Pictures pictures(files, data::SegmentationTransform::evaluation(s.base));
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
   data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
   const auto indices = sampler.indices();
@@ -152,13 +166,13 @@ void train(TrainingOptions& options, const Settings& s) {
     return "";
   });
   const auto [files, val_files] = run_together(*group, [&] {
-    if (!s.predict.empty()) voc::make_folder(s.predict);
+    if (!s.predict.empty()) create_folder(s.predict, "for predictions");
     return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
   const auto transform = s.augment ? data::SegmentationTransform::train(
                                          s.base, s.crop, s.min_scale.value_or(0.5), s.max_scale.value_or(2))
                                    : data::SegmentationTransform::middle(s.crop);
-  data::PreparedSegmentation pictures(files, transform, options.seed);
+  Pictures pictures(files, transform, options.seed);
   data::DistributedSampler sampler(
       pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
   data::Loader loader(

@@ -1,6 +1,7 @@
 #include <apps/voc_ddp/predict.h>
 
 #include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/data/segmentation_picture.h>
 #include <tandem/data/segmentation_transform.h>
 #include <tandem/distributed/pretrained.h>
@@ -85,7 +86,7 @@ void predict(const TrainingOptions& options, const Settings& s) {
     if (!options.quiet) std::cerr << line << std::endl;
   });
   auto model = run_together(*group, [&] {
-    make_folder(s.output);
+    create_folder(s.output, "for predictions");
     return load_model(weights);
   });
   model.to(options.device());

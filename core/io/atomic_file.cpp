@@ -1,6 +1,7 @@
 #include <tandem/core/io/atomic_file.h>
 
 #include <tandem/core/check.h>
+#include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,28 +11,10 @@
 #include <cerrno>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace tandem {
 namespace {
-
-std::string advice_for(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT: return "free space on that file system or write to another one";
-    case EFBIG: return "raise the limit on the size of a file (ulimit -f) or write to another file system";
-    case EACCES:
-    case EPERM: return "write to a folder that you may write to, or change its permissions";
-    case EROFS: return "the file system is mounted read-only; write to another one";
-    case ENOENT: return "create the folder first or correct the path";
-    case ENOTDIR: return "a part of the path is a file, not a folder; correct the path";
-    case ENAMETOOLONG: return "choose a shorter name";
-    default: return "check the file system or write to another one";
-  }
-}
-
-std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -111,16 +94,14 @@ void AtomicFile::close_and_remove() noexcept {
 void AtomicFile::fail(const char* step, int error_number) {
   close_and_remove();
   detail::fail("cannot write ", path_.string(), ": to ", step, " failed after ", written_,
-               " bytes: ", reason_for(error_number), "; ", advice_for(error_number),
-               ". What was there before is unchanged.");
+               " bytes: ", explain_file_error(error_number), ". What was there before is unchanged.");
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int error_number = errno;
     detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ",
-                 reason_for(error_number), "; ", advice_for(error_number),
-                 ". What was there before is unchanged.");
+                 explain_file_error(error_number), ". What was there before is unchanged.");
   }
   const auto folder = folder_of(to);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -130,8 +111,7 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   ::close(handle);
   // Some file systems do not know how to synchronise a folder; then there is nothing more to do.
   TANDEM_CHECK(synced == 0 || error_number == EINVAL || error_number == ENOTSUP, "wrote ", to.string(),
-               " but could not make its name durable: ", reason_for(error_number), "; ",
-               advice_for(error_number));
+               " but could not make its name durable: ", explain_file_error(error_number));
 }
 
 }  // namespace tandem

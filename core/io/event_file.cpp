@@ -1,5 +1,6 @@
 #include <tandem/core/check.h>
 #include <tandem/core/io/event_file.h>
+#include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -80,17 +80,14 @@ double wall_clock() {
 
 EventFile::EventFile(const std::filesystem::path& folder, std::function<double()> clock)
     : clock_(std::move(clock)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  TANDEM_CHECK(!error, "can't make the folder ", folder.string(), " for event files: ", error.message());
+  create_folder(folder, "for event files");
   static std::atomic<unsigned> counter{0};
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%010lld", static_cast<long long>(clock_()));
   path_ = folder / (std::string("events.out.tfevents.") + seconds + "." + host_name() + "." +
                     std::to_string(::getpid()) + "." + std::to_string(counter++));
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  TANDEM_CHECK(file_ >= 0, "can't write the event file ", path_.string(), ": ",
-               std::generic_category().message(errno), "; may you write to that folder?");
+  TANDEM_CHECK(file_ >= 0, "can't write the event file ", path_.string(), ": ", explain_file_error(errno));
   add_event(0, field(3, "brain.Event:2"));
   flush();
 }
@@ -168,7 +165,7 @@ void EventFile::flush() {
     const int error_number = errno;
     if (count < 0) pending_.clear();  // half a record: whatever came after it could not be read
     TANDEM_CHECK(count >= 0, "can't write the event file ", path_.string(), ": ",
-                 std::generic_category().message(error_number), "; is the disk full?");
+                 explain_file_error(error_number));
     rest.remove_prefix(static_cast<std::size_t>(count));
   }
   pending_.clear();

@@ -171,21 +171,21 @@ TEST(CudaGraph, ReportsADriverThatCannotRecord) {
 #endif
 }
 
-// A step that adds `rate` times its input to a running sum, and returns twice the input.
+// A step that adds its first input, times its second, to a running sum, and returns twice the first.
 struct Summing {
   Array sum = ops::zeros({2}, DType::f32, cuda);
-  double rate = 1;
   int calls = 0;
   std::vector<std::string> reports;
   GraphedStep step{cuda,
                    [this](const std::vector<Array>& inputs) {
                      ++calls;
-                     ops::add_(sum, ops::sum_to(ops::map(functors::Affine{rate, 0}, inputs[0]), sum.shape()));
+                     ops::add_(sum,
+                               ops::sum_to(ops::zip(functors::Mul{}, inputs[0], inputs[1]), sum.shape()));
                      return ops::map(functors::Affine{2, 0}, inputs[0]);
                    },
                    [this](const std::string& why) { reports.push_back(why); }};
 
-  std::vector<float> run(std::vector<float> x) { return step({of(std::move(x))}, {rate}).to_vector<float>(); }
+  Array run(const Array& x, double rate = 1) { return step({x, ops::scalar(rate, DType::f32, cuda)}); }
 };
 
 TEST(GraphedStep, GivesWhatTheFunctionGives) {
@@ -193,7 +193,7 @@ TEST(GraphedStep, GivesWhatTheFunctionGives) {
   float expected = 0;
   for (int i = 1; i <= 10; ++i) {
     const auto x = static_cast<float>(i);
-    EXPECT_EQ(s.run({x, 2 * x}), (std::vector<float>{2 * x, 4 * x})) << "call " << i;
+    EXPECT_EQ(s.run(of({x, 2 * x})).to_vector<float>(), (std::vector<float>{2 * x, 4 * x})) << "call " << i;
     expected += x;
     EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{expected, 2 * expected})) << "call " << i;
   }
@@ -202,36 +202,41 @@ TEST(GraphedStep, GivesWhatTheFunctionGives) {
   EXPECT_TRUE(s.reports.empty());
 }
 
-TEST(GraphedStep, RecordsAnewWhenAConstantChanges) {
+TEST(GraphedStep, ANumberThatChangesIsAnInput) {
   Summing s;
   float expected = 0;
-  for (int i = 0; i < 16; ++i) {
-    if (i == 8) s.rate = 0.5;
-    s.run({1, 1});
-    expected += static_cast<float>(s.rate);
+  for (int i = 0; i < 10; ++i) {
+    s.run(of({1, 1}), i);
+    expected += static_cast<float>(i);
   }
   EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{expected, expected}));
+  EXPECT_EQ(s.calls, 4);
+}
+
+TEST(GraphedStep, RecordsAnewWhenAnotherShapeStays) {
+  Summing s;
+  for (int i = 0; i < 8; ++i) s.run(of({1, 1}));
+  for (int i = 0; i < 8; ++i) s.run(ops::ones({3, 2}, DType::f32, cuda));
+  EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{8 + 24, 8 + 24}));
   EXPECT_EQ(s.calls, 8);
+  EXPECT_TRUE(s.step.is_recorded());
 }
 
 TEST(GraphedStep, RunsAnOddBatchAsItIsAndGoesOn) {
   Summing s;
-  for (int i = 0; i < 5; ++i) s.run({1, 1});
+  for (int i = 0; i < 5; ++i) s.run(of({1, 1}));
   const int before = s.calls;
   const Array odd = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}).to(cuda);
-  EXPECT_EQ(s.step({odd}, {s.rate}).shape(), (Shape{3, 2}));
+  EXPECT_EQ(s.run(odd).shape(), (Shape{3, 2}));
   EXPECT_EQ(s.calls, before + 1);
-  s.run({1, 1});
+  s.run(of({1, 1}));
   EXPECT_EQ(s.calls, before + 1);  // the recorded step is still there
   EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{5 + 9 + 1, 5 + 12 + 1}));
 }
 
-TEST(GraphedStep, AConstantThatAlwaysChangesIsNeverRecorded) {
+TEST(GraphedStep, ShapesThatAlwaysChangeAreNeverRecorded) {
   Summing s;
-  for (int i = 0; i < 10; ++i) {
-    s.rate = i;
-    s.run({1, 1});
-  }
+  for (int i = 1; i <= 10; ++i) s.run(ops::ones({i, 2}, DType::f32, cuda));
   EXPECT_EQ(s.calls, 10);
   EXPECT_FALSE(s.step.is_recorded());
 }

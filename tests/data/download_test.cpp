@@ -208,7 +208,7 @@ TEST(Download, FolderThatCannotBeWritten) {
   TemporaryFolder folder;
   write_bytes(folder / "plain", "x");
   EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "plain" / "below" / "file", md5, quick),
-               "cannot create the folder");
+               "can't create the folder", "to download to", "a part of the path is a file");
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
   const bool is_root = ::geteuid() == 0;
   if (is_root) ::setfsuid(65534);

@@ -138,7 +138,7 @@ TEST_F(FindMnist, WrongFilesOnTheMirrorsAreNotTaken) {
 TEST_F(FindMnist, CacheFolderThatCannotBeMadeIsAnError) {
   write_bytes(folder / "tandem", "a file where the folder should be");
   const testing::ClosedPort refused;
-  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "cannot create the folder", mnist.string());
+  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "can't create the folder", mnist.string());
 }
 
 }  // namespace

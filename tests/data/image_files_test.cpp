@@ -149,7 +149,8 @@ TEST(Archive, FullDiskLeavesNothingHalfWritten) {
   extract_archive(folder / "x.tar", folder / "out");
   EXPECT_EQ(read_bytes(folder / "out/b"), std::string(100000, 'b'));
   write_bytes(folder / "file", "");
-  EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "file", "cannot be made");
+  EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "can't create the folder",
+               "file to unpack", "x.tar");
 }
 
 TEST(Archive, IsUnpackedByOneOfSeveralAtATime) {
