@@ -218,8 +218,11 @@ class TrainingRun::Implementation {
   void note(const std::string& line) { console_.note(line); }
 
   void finish() {
-    if (options_.save.empty() || group_->rank() != 0) return;
-    save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
+    if (options_.save.empty()) return;
+    run_together(*group_, [this] {
+      if (group_->rank() == 0)
+        save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
+    });
     console_.note("saved the model to " + options_.save);
   }
 

@@ -74,7 +74,7 @@ class TrainingRun {
   // With --log-dir, on rank 0: "train/loss", "train/lr" and "train/images_per_second" of each logged step, and "epoch/..." at
   // the end of each epoch, over the optimizer steps; programs add their own. Null elsewhere.
   EventFile* events();
-  // Writes the final model (--save).
+  // Writes the final model (--save), on rank 0, and waits for that on all ranks.
   void finish();
 
  private:

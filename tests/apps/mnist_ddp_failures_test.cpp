@@ -103,9 +103,9 @@ TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
 
 // A limit on the size of files stands for the full disk: the write fails part of the way.
 TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
-  const auto limited = [&](const std::string& arguments) {
-    const std::string script = "ulimit -f 64; trap '' XFSZ; exec " + mnist_ddp + " --data " + path("data") +
-                               " --epochs 1 " + arguments;
+  const auto limited = [&](const std::string& arguments, const std::string& launcher = "") {
+    const std::string script = "ulimit -f 64; trap '' XFSZ; exec " + launcher + mnist_ddp + " --data " +
+                               path("data") + " --epochs 1 " + arguments;
     return testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   };
   fs::create_directory(folder / "full");
@@ -113,6 +113,12 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   EXPECT_EQ(save.code, 1);
   expect_parts(save.err, {"full/net.safetensors"});
   EXPECT_TRUE(fs::is_empty(folder / "full"));
+  // None of the others is taken for one that left too early.
+  const auto two = limited("--save " + path("full/net.safetensors") + " --backend gloo",
+                           tandemrun + " --nproc-per-node 2 ");
+  EXPECT_EQ(two.code, 1);
+  expect_parts(two.err, {"rank 0 failed first", "full/net.safetensors"});
+  EXPECT_EQ(two.err.find("ended (exit code 0)"), std::string::npos) << two.err;
   const auto checkpoint = limited("--checkpoint " + path("full"));
   EXPECT_EQ(checkpoint.code, 1);
   expect_parts(checkpoint.err, {"full/checkpoint-0001-00000004.safetensors"});

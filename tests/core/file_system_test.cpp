@@ -4,7 +4,6 @@
 
 #include <cerrno>
 
-#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
