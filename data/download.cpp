@@ -287,9 +287,16 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
     }
     problems += "\n  " + url + ": " + problem;
   }
+  std::error_code error;
+  const std::string found =
+      fs::is_regular_file(destination, error)
+          ? "\nThe file that is there is another one: " + checksum.found_in(destination) +
+                " is its checksum, expected " + checksum.digits + "."
+          : "";
   throw DownloadError(
-      "cannot download " + destination.string() + ":" + problems +
-      "\nCheck the network (http_proxy and https_proxy are respected) or copy the file there by hand.");
+      "cannot download " + destination.string() + ":" + problems + found +
+      "\nCheck the address and the network (http_proxy and https_proxy are respected) or copy "
+      "the file there by hand.");
 }
 
 }  // namespace tandem::data

@@ -1,15 +1,13 @@
 #include <tandem/data/image_file.h>
 
+#include <tandem/core/io/input_file.h>
 #include <tandem/data/image_jpeg.h>
 #include <tandem/data/jpeg_check.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #define STB_IMAGE_IMPLEMENTATION
@@ -56,24 +54,15 @@ Array read_by_stb(const std::string& bytes, const std::string& name) {
 
 }  // namespace
 
-std::string read_whole_file(const std::filesystem::path& path) {
-  const auto reason = [] { return std::generic_category().message(errno); };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  TANDEM_CHECK(file, "cannot open the image ", path.string(), ": ", reason());
-  std::string bytes(1 << 17, '\0');  // most pictures of data sets are smaller
-  std::size_t size = 0;
-  while (const auto count = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get())) {
-    size += count;
-    if (size == bytes.size()) bytes.resize(2 * size);
-  }
-  TANDEM_CHECK(std::ferror(file.get()) == 0, "cannot read the image ", path.string(), ": ", reason());
-  bytes.resize(size);
-  return bytes;
+std::string read_whole_file(const std::filesystem::path& path, const std::string& kind) {
+  const InputFile file(path, kind);
+  constexpr std::uint64_t longest = std::numeric_limits<int>::max() - 4096;  // stb_image counts in int
+  file.check(file.size() <= longest, "is larger than 2 GiB");
+  return file.read(file.size(), 0);
 }
 
-ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
-  constexpr std::size_t longest = std::numeric_limits<int>::max() - 4096;  // stb_image counts in int
-  TANDEM_CHECK(bytes_.size() <= longest, "the image ", path_.string(), " is larger than 2 GiB");
+ImageFile::ImageFile(std::filesystem::path path)
+    : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
   TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
                " cannot be decoded: a Huffman table of more than 256 codes");

@@ -49,7 +49,8 @@ class ImageFile {
   bool can_scale_ = false;
 };
 
-// The whole file. Error, with its name, when it can't be read.
-std::string read_whole_file(const std::filesystem::path& path);
+// The whole file. Error, which begins with `kind` ("the mask") and its name, when it can't be read, is no regular file, or is larger
+// than 2 GiB.
+std::string read_whole_file(const std::filesystem::path& path, const std::string& kind);
 
 }  // namespace tandem::data

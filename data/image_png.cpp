@@ -127,7 +127,8 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
 
 }  // namespace
 
-MaskFile::MaskFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_)) {
+MaskFile::MaskFile(std::filesystem::path path)
+    : path_(std::move(path)), bytes_(read_whole_file(path_, "the mask")) {
   Png file;
   open_for_reading(file, bytes_, path_.string());
   height_ = png_get_image_height(file.png, file.info);

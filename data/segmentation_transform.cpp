@@ -171,6 +171,15 @@ void PreparedSegmentation::write_mask(const SegmentationPair& pair, const Segmen
   std::fill_n(out, (window.height - static_cast<std::int64_t>(rows.size())) * window.width, void_label);
 }
 
+SegmentationGeometry PreparedSegmentation::draw(const SegmentationTransform& transform,
+                                                const ImageFile& image, SampleRandom& random_numbers) {
+  try {
+    return transform.draw(image.height(), image.width(), random_numbers);
+  } catch (const Error& error) {
+    throw Error("the image " + image.path().string() + ": " + error.what());
+  }
+}
+
 Sample PreparedSegmentation::make(const SegmentationPair& pair, const ImageFile& image,
                                   const SegmentationGeometry& geometry) const {
   const ImageWindow& window = geometry.window;
@@ -190,7 +199,7 @@ Sample PreparedSegmentation::sample(std::int64_t index) const {
   const SegmentationPair& pair = files_.pair(index);
   const ImageFile image(pair.image);
   SampleRandom random(seed_, epoch_, index);
-  return make(pair, image, transform_.draw(image.height(), image.width(), random));
+  return make(pair, image, draw(transform_, image, random));
 }
 
 Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
@@ -204,7 +213,7 @@ Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
     const SegmentationPair& pair = files_.pair(index);
     const ImageFile image(pair.image);
     SampleRandom random(seed_, epoch_, index);
-    const SegmentationGeometry geometry = transform_.draw(image.height(), image.width(), random);
+    const SegmentationGeometry geometry = draw(transform_, image, random);
     write_image(image, geometry, table_, transform_.scaled_decode, batch.inputs.data<float>() + i * 3 * area);
     write_mask(pair, geometry, image.height(), image.width(), batch.targets.data<std::int64_t>() + i * area);
   }
@@ -217,7 +226,7 @@ Array PreparedSegmentation::prepare(const ImageFile& image, const SegmentationTr
   Table table;
   fill(table, transform);
   SampleRandom unused(0, 0, 0);
-  const SegmentationGeometry geometry = transform.draw(image.height(), image.width(), unused);
+  const SegmentationGeometry geometry = draw(transform, image, unused);
   const Array pixels = Array::empty({geometry.window.height, geometry.window.width, 3});
   write_image(image, geometry, table, transform.scaled_decode, pixels.data<float>());
   return pixels.permute({2, 0, 1});

@@ -68,6 +68,8 @@ class PreparedSegmentation : public SampleDataset {
   std::int64_t epoch_ = 0;
   Table table_;
 
+  static SegmentationGeometry draw(const SegmentationTransform& transform, const ImageFile& image,
+                                   SampleRandom& random_numbers);
   Sample make(const SegmentationPair& pair, const ImageFile& image,
               const SegmentationGeometry& geometry) const;
   static void fill(Table& table, const SegmentationTransform& transform);

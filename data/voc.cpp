@@ -89,8 +89,7 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
   const Release& release = release_of(year, image_set);
   const fs::path folder = root / release.base;
   TANDEM_CHECK(is_there(folder), "PASCAL VOC ", release.year, ": there is no folder ", folder.string(),
-               "; unpack ", fs::path(release.path).filename().string(), " in ", root.string(),
-               ", or call download_voc");
+               "; unpack ", fs::path(release.path).filename().string(), " in ", root.string());
   const fs::path list = list_of(folder, set_of(release, image_set));
   TANDEM_CHECK(is_there(list), "PASCAL VOC ", release.year, ": there is no list ", list.string(),
                "; lists there: ", lists_in(folder), ". ", fs::path(release.path).filename().string(),
@@ -100,8 +99,8 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
     SegmentationPair pair = pair_of(folder, name);
     for (const fs::path& path : {pair.image, pair.mask})
       TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": ", list.string(), " names ", name,
-                   ", but ", path.string(),
-                   " does not exist; unpack the archive again, or call download_voc");
+                   ", but ", path.string(), " does not exist; unpack ",
+                   fs::path(release.path).filename().string(), " again in ", root.string());
     pairs.push_back(std::move(pair));
   }
   TANDEM_CHECK(!pairs.empty(), "PASCAL VOC ", release.year, ": the list ", list.string(),
@@ -149,7 +148,11 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   const std::string set = set_of(release, image_set);
   const fs::path folder = root / release.base;
   const fs::path archive = root / fs::path(release.path).filename();
-  const bool is_somebodys_own = is_there(folder) && !is_there(archive);
+  // Two archives of 2007 fill one folder.
+  const bool has_archive = std::ranges::any_of(releases, [&](const Release& other) {
+    return std::string_view(other.base) == release.base && is_there(root / fs::path(other.path).filename());
+  });
+  const bool is_somebodys_own = is_there(folder) && !has_archive;
   if (is_somebodys_own || is_complete(folder, set)) return;
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);

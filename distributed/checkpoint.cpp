@@ -61,6 +61,7 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"seed", std::to_string(state.seed)},
           {"world_size", std::to_string(state.world_size)},
           {"batch_size", std::to_string(state.batch_size)},
+          {"accumulate", std::to_string(state.accumulate)},
           {"samples", std::to_string(state.samples)},
           {"generator", state.generator},
           {"generator_now", state.generator_now},
@@ -95,7 +96,8 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
   state.samples = number_in<std::int64_t>(metadata, "samples");
   state.generator = text_in(metadata, "generator");
-  // Older checkpoints have none.
+  // Older checkpoints have neither.
+  if (metadata.contains("accumulate")) state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
   if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));

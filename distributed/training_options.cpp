@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
@@ -135,7 +136,8 @@ class TrainingOptions::Parser {
   void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
     app_.add_flag_function(
             name, [&value, turned = !value](std::int64_t) { value = turned; }, help)
-        ->group(group);
+        ->group(group)
+        ->disable_flag_override();
   }
 
   // False when help was asked for.
@@ -152,7 +154,9 @@ class TrainingOptions::Parser {
       throw UsageError(std::string(error.what()) + "; --help lists all options");
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string text = error.what();
-      throw UsageError(text.substr(0, text.find(':')) + ": expected a value behind it");
+      const bool is_flag = text.find("flag override") != std::string::npos;
+      const std::string name = text.substr(0, text.find_first_of(": "));
+      throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value behind it");
     } catch (const CLI::ParseError& error) {
       throw UsageError(error.what());
     }
@@ -395,6 +399,8 @@ class ProfileOfRun {
 }  // namespace
 
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
+  // A file above the limit of sizes (ulimit -f) is then an error like any other that can't be written.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Who speaks must be known before anything can fail.
   const auto [rank, is_first_of_host] = find_speaker();
   const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";

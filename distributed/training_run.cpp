@@ -10,8 +10,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -84,14 +86,15 @@ class MetricsFile {
   void open(const std::string& path) {
     if (path.empty()) return;
     path_ = path;
+    TANDEM_CHECK(!std::filesystem::is_fifo(path), "the metrics file ", path,
+                 " is a pipe, and would wait for its reader: name a file, and follow it with tail -f");
     file_.open(path, std::ios::app);
-    TANDEM_CHECK(file_, "can't write the metrics file ", path,
-                 ": does its folder exist, and may you write there?");
+    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": ", explain_file_error(errno));
   }
   void write(const Json& line) {
     if (path_.empty()) return;
     file_ << line.dump() << std::endl;
-    TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": is the disk full?");
+    TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": ", explain_file_error(errno));
   }
 
  private:
@@ -284,6 +287,7 @@ class TrainingRun::Implementation {
     auto saved = read_checkpoint(path);
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
+    check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
     check_same("number of processes", saved.position, saved.world_size,
                static_cast<std::int64_t>(group_->size()));
     if (saved.world_size == group_->size())
@@ -318,6 +322,7 @@ class TrainingRun::Implementation {
     state_.seed = options_.seed;
     state_.world_size = group_->size();
     state_.batch_size = options_.batch_size;
+    state_.accumulate = options_.accumulate;
     state_.samples = loader_.samples();
     state_.generator_now = generator_.state();
     std::vector<Array> losses;

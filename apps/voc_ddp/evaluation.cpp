@@ -1,5 +1,6 @@
 #include <apps/voc_ddp/evaluation.h>
 
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation_picture.h>
 #include <tandem/distributed/pretrained.h>
 #include <tandem/distributed/training_options.h>
@@ -22,6 +23,15 @@ Array classes_of(const Tensor& logits, const data::ImageFile& file) {
 
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes) {
   data::write_png(folder / (name + ".png"), classes, data::voc_colours());
+}
+
+std::vector<NamedArray> load_tensors(const std::string& file) {
+  auto tensors = load_arrays(file);
+  for (const auto& [name, array] : tensors)
+    TANDEM_CHECK(!name.starts_with("model/"), file,
+                 " is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
+                 "--epochs 0 --save FILE makes a model of the newest in a folder");
+  return tensors;
 }
 
 void check_weights(const std::string& weights) {

@@ -20,6 +20,9 @@ Array classes_of(const Tensor& logits, const data::ImageFile& file);
 // NAME.png: the classes with VOC's palette, as its own masks are.
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
 
+// The tensors in a file of weights. Error for one of voc_ddp's checkpoints, whose names are others.
+std::vector<NamedArray> load_tensors(const std::string& file);
+
 // UsageError for --weights that can't be what the user means.
 void check_weights(const std::string& weights);
 

@@ -2,7 +2,7 @@
 //
 //   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
-#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/memory_stats.h>
@@ -67,17 +67,22 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
           s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
 }
 
-// Whose errors name the option that helps.
+// Whose errors name the option that may help.
 class Pictures : public data::PreparedSegmentation {
  public:
-  using PreparedSegmentation::PreparedSegmentation;
+  Pictures(const data::SegmentationFiles& files, const data::SegmentationTransform& transform,
+           const Settings& s, std::uint64_t seed = 0)
+      : PreparedSegmentation(files, transform, seed), skips_bad_(s.skip_bad) {}
   data::Batch get(std::span<const std::int64_t> indices) const override {
     try {
       return PreparedSegmentation::get(indices);
     } catch (const Error& error) {
-      throw Error(std::string(error.what()) + "; --skip-bad leaves damaged samples out");
+      throw Error(std::string(error.what()) + (skips_bad_ ? "" : "; --skip-bad leaves damaged samples out"));
     }
   }
+
+ private:
+  const bool skips_bad_;
 };
 
 // Every parameter once: the auxiliary classifier's learn at ten times the rate.
@@ -100,7 +105,7 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
                              const data::SegmentationFiles& files, const Settings& s,
                              const TrainingOptions& options, TrainingRun& run) {
   ddp.eval();
-  Pictures pictures(files, data::SegmentationTransform::evaluation(s.base));
+  Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
   data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
   const auto indices = sampler.indices();
@@ -130,6 +135,41 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
           {"class_iou", matrix.class_iou()}};
 }
 
+data::SegmentationTransform training_transform(const Settings& s) {
+  if (!s.augment) {
+    if (s.min_scale || s.max_scale)
+      throw UsageError("--min-scale and --max-scale: nothing is resized at random with --no-augment");
+    return data::SegmentationTransform::middle(s.crop);
+  }
+  try {
+    return data::SegmentationTransform::train(s.base, s.crop, s.min_scale.value_or(0.5),
+                                              s.max_scale.value_or(2));
+  } catch (const Error& error) {
+    throw UsageError(std::string("--base, --min-scale, --max-scale: ") + error.what());
+  }
+}
+
+// Error where predictions would take the place of the masks that they are compared with: they have the same names.
+void prepare_predictions(const std::string& folder, const data::SegmentationFiles& files) {
+  create_folder(folder, "for predictions");
+  for (const auto& file : {files.pair(0).image, files.pair(0).mask})
+    TANDEM_CHECK(!std::filesystem::equivalent(folder, file.parent_path()), "--predict ", folder,
+                 ": that folder holds the data set: name another one");
+  const AtomicFile probe(std::filesystem::path(folder) / (files.pair(0).name + ".png"));
+}
+
+// `load` takes the tensors of the file that an option names.
+template <class Load>
+auto load_from(const std::string& option, const std::string& file, Load load) {
+  auto tensors = voc::load_tensors(file);
+  try {
+    return load(std::move(tensors));
+  } catch (const Error& error) {
+    throw Error(option + " " + file + ": " + error.what() +
+                "\n  (--model names the network that is trained)");
+  }
+}
+
 // With its initial values, which the seed decides.
 SegmentationModel make_model(const Settings& s) {
   try {
@@ -144,8 +184,10 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") voc::check_weights(s.weights);
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
-  if (!s.augment && (s.min_scale || s.max_scale))
-    throw UsageError("--min-scale and --max-scale: nothing is resized at random with --no-augment");
+  const auto transform = training_transform(s);
+  if (const auto folder = std::filesystem::path(s.data) / "";
+      folder.parent_path().filename() == "VOCdevkit" && !std::filesystem::exists(folder / "VOCdevkit"))
+    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in");
   manual_seed(options.seed);
   auto model = make_model(s);
   const auto group = init(options.init_options());
@@ -156,9 +198,15 @@ void train(TrainingOptions& options, const Settings& s) {
   std::vector<std::string> notices;
   if (s.weights != "none") {
     const std::string file = find_weights(*group, s.weights, report);
-    notices = run_together(*group, [&] { return nn::models::load_weights(model, load_arrays(file)); });
+    notices = run_together(*group, [&] {
+      return load_from("--weights", file,
+                       [&](auto tensors) { return nn::models::load_weights(model, std::move(tensors)); });
+    });
   }
-  if (!s.init.empty()) run_together(*group, [&] { model.load_state_dict(load_arrays(s.init)); });
+  if (!s.init.empty())
+    run_together(*group, [&] {
+      load_from("--init", s.init, [&](const auto& tensors) { model.load_state_dict(tensors); });
+    });
 
   once_per_host(*group, [&]() -> std::string {
     for (const auto& image_set : {s.image_set, s.val_set})
@@ -166,13 +214,11 @@ void train(TrainingOptions& options, const Settings& s) {
     return "";
   });
   const auto [files, val_files] = run_together(*group, [&] {
-    if (!s.predict.empty()) create_folder(s.predict, "for predictions");
-    return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
+    std::pair sets{open_voc(s, s.image_set), open_voc(s, s.val_set)};
+    if (!s.predict.empty()) prepare_predictions(s.predict, sets.second);
+    return sets;
   });
-  const auto transform = s.augment ? data::SegmentationTransform::train(
-                                         s.base, s.crop, s.min_scale.value_or(0.5), s.max_scale.value_or(2))
-                                   : data::SegmentationTransform::middle(s.crop);
-  Pictures pictures(files, transform, options.seed);
+  Pictures pictures(files, transform, s, options.seed);
   data::DistributedSampler sampler(
       pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
   data::Loader loader(

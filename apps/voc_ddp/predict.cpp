@@ -1,6 +1,5 @@
 #include <apps/voc_ddp/predict.h>
 
-#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/data/segmentation_picture.h>
 #include <tandem/data/segmentation_transform.h>
@@ -37,12 +36,16 @@ void check(const Settings& s) {
   if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
   check_weights(s.weights);
   std::set<fs::path> pictures, predictions;
-  for (const auto& image : s.images) pictures.insert(fs::weakly_canonical(image));
+  for (const fs::path image : s.images) {
+    pictures.insert(fs::weakly_canonical(image));
+    pictures.insert(fs::weakly_canonical(image.parent_path() / ".." / "SegmentationClass" /
+                                         (image.stem().string() + ".png")));
+  }
   for (const auto& image : s.images) {
     for (const auto& prediction : {mask_of(image, s), overlay_of(image, s)}) {
       if (pictures.contains(fs::weakly_canonical(prediction)))
         throw UsageError("--output " + s.output + ": " + prediction.string() +
-                         " is one of the pictures, which a prediction would replace: give another folder");
+                         " is one of the pictures, or of VOC's masks: give another folder");
       if (!predictions.insert(prediction).second)
         throw UsageError(image + ": two of the pictures would have the prediction " + prediction.string() +
                          ": give one of them after the other, with another --output");
@@ -69,7 +72,7 @@ std::string model_of(const std::vector<NamedArray>& weights) {
 }
 
 nn::models::SegmentationModel load_model(const std::string& file) {
-  auto weights = load_arrays(file);
+  auto weights = load_tensors(file);
   nn::models::SegmentationOptions options{.aux_classifier = false};
   for (const auto& [name, array] : weights)
     if (name == "classifier.4.weight" && array.rank() == 4) options.classes = array.dim(0);
@@ -93,28 +96,29 @@ void predict(const TrainingOptions& options, const Settings& s) {
   const auto transform = data::SegmentationTransform::evaluation(s.base);
   // One rank's end would end the others: all wait until each is done.
   run_together(*group, [&] {
-    std::size_t damaged = 0;
+    std::size_t left_out = 0;
     for (auto i = static_cast<std::size_t>(group->rank()); i < s.images.size();
          i += static_cast<std::size_t>(group->size())) {
-      std::optional<data::ImageFile> file;
-      Array picture, prepared;
+      Array classes, shown;
       try {
-        file.emplace(s.images[i]);
-        picture = file->read();
-        prepared = data::PreparedSegmentation::prepare(*file, transform);
-      } catch (const Error& error) {
-        std::cerr << options.program() << ": " << error.what() << std::endl;
-        ++damaged;
+        const data::ImageFile file(s.images[i]);
+        const Array picture = file.read();
+        const Array prepared = data::PreparedSegmentation::prepare(file, transform);
+        classes = classes_of(logits_of(model, prepared, options.device(), options.dtype), file);
+        shown = data::overlay(picture, classes);
+      } catch (const std::exception& error) {
+        const std::string text = error.what();
+        const bool names_it = text.find(s.images[i]) != std::string::npos;
+        std::cerr << options.program() << ": " << (names_it ? "" : s.images[i] + ": ") << text << std::endl;
+        ++left_out;
         continue;
       }
-      const Array classes = classes_of(logits_of(model, prepared, options.device(), options.dtype), *file);
-      const Array shown = data::overlay(picture, classes);
       write_prediction(s.output, fs::path(s.images[i]).stem().string(), classes);
       data::write_png(overlay_of(s.images[i], s), shown);
       if (!options.quiet) std::cout << mask_of(s.images[i], s).string() << std::endl;
     }
-    TANDEM_CHECK(damaged == 0, damaged, damaged == 1 ? " picture" : " pictures",
-                 " could not be read; the others are done");
+    TANDEM_CHECK(left_out == 0, left_out, left_out == 1 ? " picture has" : " pictures have",
+                 " no prediction; the others are done");
   });
 }
 

@@ -19,6 +19,7 @@ const char* advice_for(int error_number) {
     case EROFS: return "the file system is mounted read-only; write to another one";
     case ENOENT: return "create the folder first or correct the path";
     case ENOTDIR: return "a part of the path is a file, not a folder; correct the path";
+    case EISDIR: return "that is a folder; name a file";
     case ENAMETOOLONG: return "choose a shorter name";
     default: return "check the file system or write to another one";
   }

@@ -115,7 +115,8 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
       run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
   for (const auto& [more, part] :
        {std::pair<std::vector<std::string>, std::string>{{"--seed", "1"}, "--seed of 0, this is 1"},
-        {{"--batch-size", "50"}, "--batch-size of 100, this is 50"}}) {
+        {{"--batch-size", "50"}, "--batch-size of 100, this is 50"},
+        {{"--accumulate", "2"}, "--accumulate of 1, this is 2"}}) {
     auto arguments = with_data({"--epochs", "2", "--checkpoint", path("m"), "--resume"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     const auto outcome = run_mnist_ddp(1, arguments);

@@ -69,6 +69,14 @@ TEST_F(VocDdpFailures, damaged_samples) {
          [](const fs::path& year) { write_bytes(year / "ImageSets/Segmentation/trainval.txt", ""); });
 }
 
+TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
+  for (const std::string name : {"SegmentationClass", "JPEGImages"})
+    expect({"that folder holds the data set"}, [](const fs::path&) {},
+           {"--predict", path("data/VOCdevkit/VOC2012/" + name)});
+  EXPECT_TRUE(read_bytes(folder / "data/VOCdevkit/VOC2012/SegmentationClass/scene_a.png") ==
+              read_bytes(testing::voc_sample + "/VOCdevkit/VOC2012/SegmentationClass/scene_a.png"));
+}
+
 TEST_F(VocDdpFailures, weights_made_to_harm) {
   const auto nothing = [](const fs::path&) {};
   // A pickle that would call os.system, in the format before zip files, behind its magic number.

@@ -68,14 +68,19 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
 
   // What can't be read is named; the rest is done.
   testing::write_bytes(folder / "cut.jpg", testing::read_bytes(pictures + "scene_a.jpg").substr(0, 900));
+  ASSERT_EQ(::mkfifo(path("pipe.jpg").c_str(), 0600), 0);
+  testing::write_bytes(folder / "long.pgm", "P5 600000 1 255\n" + std::string(600000, 'x'));
   std::filesystem::create_directory(folder / "folder");
   for (const int processes : {1, 2}) {
     const std::string output = "rest" + std::to_string(processes);
-    const auto outcome = predict(
-        processes, output, {path("cut.jpg"), path("folder"), all[1], path("none.jpg"), all[2], "--quiet"});
+    const auto outcome = predict(processes, output,
+                                 {path("cut.jpg"), path("folder"), path("pipe.jpg"), path("long.pgm"), all[1],
+                                  path("none.jpg"), all[2], "--quiet"});
     EXPECT_EQ(outcome.code, 1);
-    for (const std::string words : {"cut.jpg cannot be decoded", "folder: Is a directory",
-                                    "none.jpg: No such file", "could not be read; the others are done"})
+    for (const std::string words :
+         {"cut.jpg cannot be decoded", "folder: is not a regular file", "pipe.jpg: is not a regular file",
+          "long.pgm: a picture of 600000 x 1 pixels is too long", "none.jpg: cannot be opened: No such file",
+          "have no prediction; the others are done"})
       EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(testing::files_in(folder / output),
@@ -93,6 +98,12 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   expect(2, "alone", {path("alone/scene_a.png")}, "is one of the pictures");
   EXPECT_TRUE(testing::read_bytes(folder / "alone/scene_a.png") == mask);
   expect(2, "x", {all[0], path("cut/scene_a.png")}, "two of the pictures");
+  // Nor a mask of the data set that a picture is of.
+  const std::string year = path("data/VOCdevkit/VOC2012/");
+  std::filesystem::copy(voc_sample, folder / "data", std::filesystem::copy_options::recursive);
+  const std::string truth = testing::read_bytes(year + "SegmentationClass/scene_a.png");
+  expect(2, "data/VOCdevkit/VOC2012/SegmentationClass", {year + "JPEGImages/scene_a.jpg"}, "VOC's masks");
+  EXPECT_TRUE(testing::read_bytes(year + "SegmentationClass/scene_a.png") == truth);
   expect(2, "x", {}, "IMAGE is required");
   expect(2, "x", {all[0], "--weights", "nonsense"}, "deeplabv3_resnet101_coco");
   expect(2, "x", {all[0], "--epochs", "2"}, "--epochs: unknown; --help lists all options");
@@ -141,7 +152,17 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   const auto half = evaluate({"--weights", path("resnet.pth")});
   EXPECT_EQ(half.code, 0) << half.err;
   EXPECT_NE(half.err.find("the heads start untrained"), std::string::npos) << half.err;
-  EXPECT_EQ(evaluate({"--init", path("resnet.pth")}).code, 1);
+  const auto other = evaluate({"--init", path("resnet.pth")});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("--init " + path("resnet.pth") + ": "), std::string::npos) << other.err;
+
+  // A checkpoint holds more than a model.
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--checkpoint", path("c")}).code, 0);
+  for (const char* option : {"--init", "--weights"}) {
+    const auto outcome = evaluate({option, path("c/checkpoint-0001-00000001.safetensors")});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.err.find("is a checkpoint, not a model"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST_F(VocDdp, says_what_is_wrong) {
@@ -152,7 +173,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
   };
   expect(1, {"--batch-size", "4"}, "less than one batch");
   expect(1, {"--batch-size", "1"}, "SyncBatchNorm");  // a single value per channel behind the pooling
-  expect(1, {"--min-scale", "2", "--max-scale", "1"}, "from min_scale 2 to max_scale 1");
+  expect(2, {"--min-scale", "2", "--max-scale", "1"}, "from min_scale 2 to max_scale 1");
   expect(1, {"--epochs", "0", "--predict", "/dev/null/masks"}, "can't create the folder /dev/null/masks");
   for (const int processes : {1, 2}) {
     for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -170,6 +191,8 @@ TEST_F(VocDdp, says_what_is_wrong) {
   expect(2, {"--dropout", "2"}, "--dropout 2");
   expect(2, {"--no-augmentation"}, "unknown");
   expect(2, {"--no-augment", "--max-scale", "1"}, "nothing is resized at random with --no-augment");
+  std::filesystem::create_directories(folder / "deep/VOCdevkit/VOC2012");
+  expect(2, {"--data", path("deep/VOCdevkit/")}, "name the folder that VOCdevkit is in");
   EXPECT_EQ(run(1, {"predict"}).code, 2);
   EXPECT_EQ(run(1, {"predict", "--help"}).code, 0);
 }

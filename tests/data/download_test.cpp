@@ -95,7 +95,7 @@ TEST(Download, SaysWhatEachMirrorDidAndLeavesNothing) {
   EXPECT_THROW(download({refused.url()}, folder / "file", md5, quick), DownloadError);
   EXPECT_ERROR(download({refused.url(), absent.url(), wrong.url()}, folder / "file", md5, quick),
                (folder / "file").string(), refused.url() + ": ", absent.url() + ": ", "404",
-               wrong.url() + ": its content has the MD5", "expected " + md5, "Check the network");
+               wrong.url() + ": its content has the MD5", "expected " + md5, "Check the address");
   EXPECT_ERROR(download({}, folder / "file", md5, quick), "cannot download");
   EXPECT_ERROR(download({"nonsense://x"}, folder / "file", md5, quick), "nonsense://x: ");
   EXPECT_TRUE(folder.names().empty());
@@ -202,6 +202,15 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "another process has held",
                (folder / "file.part").string(), "1 s");
   ::close(other);
+}
+
+TEST(Download, SaysThatAnotherFileIsThere) {
+  TemporaryFolder folder;
+  write_bytes(folder / "file", "copied, but cut");
+  const testing::ClosedPort refused;
+  EXPECT_ERROR(download({refused.url()}, folder / "file", md5, quick),
+               "The file that is there is another one", md5_of(folder / "file"), "expected " + md5);
+  EXPECT_EQ(testing::read_bytes(folder / "file"), "copied, but cut");
 }
 
 TEST(Download, FolderThatCannotBeWritten) {

@@ -50,7 +50,7 @@ TEST(DataErrors, Transforms) {
 
 TEST(DataErrors, Files) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(read_image(folder.path()), folder.path().string(), "Is a directory");
+  EXPECT_ERROR(read_image(folder.path()), folder.path().string(), "is not a regular file");
   EXPECT_ERROR(write_idx(folder / "a", zeros({2})), "IDX file", "u8", "f32");
   EXPECT_ERROR(ImageFolder{folder.path()}, folder.path().string(), "no folders");
   std::filesystem::create_directory(folder / "class");

@@ -117,7 +117,7 @@ TEST(ImageFile, SaysWhatIsWrong) {
   EXPECT_ERROR(read_image(folder / "short.jpg"), "short.jpg cannot be decoded: ");
   write_bytes(folder / "none.jpg", "");
   EXPECT_ERROR(ImageFile(folder / "none.jpg"), "none.jpg cannot be decoded: it is empty");
-  EXPECT_ERROR(ImageFile(folder / "missing.jpg"), "cannot open the image", "missing.jpg", "No such file");
+  EXPECT_ERROR(ImageFile(folder / "missing.jpg"), "the image", "missing.jpg: cannot be opened: No such file");
   const ImageFile file(scenes / "scene_a.jpg");
   EXPECT_ERROR(file.read({30, 0, 8, 8}), "scene_a.jpg", "of 52 x 37 pixels has no window of 8 x 8 at 0, 30");
 }

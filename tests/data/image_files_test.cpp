@@ -59,7 +59,7 @@ TEST(ReadImage, NamesTheFileThatIsDamaged) {
   write_bytes(folder / "empty.png", "");
   for (const char* name : {"short.png", "text.png", "empty.png"})
     EXPECT_ERROR(read_image(folder / name), std::string(name) + " cannot be decoded");
-  EXPECT_ERROR(read_image(folder / "none.png"), "cannot open the image");
+  EXPECT_ERROR(read_image(folder / "none.png"), "cannot be opened");
 }
 
 // All of these took stb_image further than it can go.

@@ -80,7 +80,7 @@ TEST(Voc, SaysWhatIsMissing) {
     if (year != "2012") EXPECT_ERROR(VocSegmentation(copy.path(), year), "there is no folder");
   EXPECT_ERROR(VocSegmentation(copy.path(), "2013"), "no year 2013", "expected 2007 to 2012");
   EXPECT_ERROR(VocSegmentation(copy.path(), "2011"), "there is no folder", "TrainVal/VOCdevkit/VOC2011",
-               "unpack VOCtrainval_25-May-2011.tar", "download_voc");
+               "unpack VOCtrainval_25-May-2011.tar in");
   EXPECT_ERROR(open("test"), "there is no list", "test.txt", "lists there: train, trainval, val");
   write_bytes(copy.list("train"), "\n \n");
   EXPECT_ERROR(open(), "train.txt is empty");
@@ -169,6 +169,27 @@ struct MadeArchive {
     md5 = md5_of(tar);
   }
 };
+
+TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
+  const TemporaryFolder folder;
+  const TemporaryFolder made;
+  const fs::path year = made / "VOCdevkit/VOC2007";
+  fs::create_directory(made / "VOCdevkit");
+  fs::copy(sample / "VOCdevkit/VOC2012", year, fs::copy_options::recursive);
+  fs::rename(year / "ImageSets/Segmentation/train.txt", year / "ImageSets/Segmentation/test.txt");
+  const std::string tar = (made / "made.tar").string();
+  ASSERT_EQ(std::system(("tar cf '" + tar + "' -C '" + made.path().string() + "' VOCdevkit").c_str()), 0);
+  const std::string archive = read_bytes(tar);
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
+  const VocSource source{{server.url()}, md5_of(tar), {}};
+  fs::create_directories(folder / "VOCdevkit/VOC2007/ImageSets/Segmentation");
+  download_voc(folder.path(), "2007", "test", source);  // a folder of somebody's own: left alone
+  EXPECT_TRUE(server.requests().empty());
+  write_bytes(folder / "VOCtrainval_06-Nov-2007.tar", "what a download of the other set has left");
+  download_voc(folder.path(), "2007", "test", source);
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(VocSegmentation(folder.path(), "2007", "test").size(), 2);
+}
 
 int half_written_in(const fs::path& folder) {
   int count = 0;
