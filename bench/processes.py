@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 
-TIMEOUT = 300  # seconds, for any one run
+TIMEOUT = 900  # seconds, for any one run
 ANSWER_TIMEOUT = 120  # seconds, for the start of ranks and for each of their answers
 
 
@@ -33,6 +33,8 @@ def finish(processes):
         for process in processes:
             if process.wait(timeout=TIMEOUT) != 0:
                 raise Failure(f"{' '.join(process.args)}\nended with {process.returncode}")
+    except subprocess.TimeoutExpired as expired:
+        raise Failure(f"{' '.join(expired.cmd)}\ndid not end within {TIMEOUT} s") from None
     finally:
         for process in processes:
             if process.poll() is None:

@@ -149,10 +149,12 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   const fs::path folder = root / release.base;
   const fs::path archive = root / fs::path(release.path).filename();
   // Two archives of 2007 fill one folder.
-  const bool has_archive = std::ranges::any_of(releases, [&](const Release& other) {
-    return std::string_view(other.base) == release.base && is_there(root / fs::path(other.path).filename());
-  });
-  const bool is_somebodys_own = is_there(folder) && !has_archive;
+  const bool is_official = set == "test" || set == "train" || set == "val" || set == "trainval";
+  const bool has_other_half = is_official && std::ranges::any_of(releases, [&](const Release& other) {
+                                return std::string_view(other.base) == release.base &&
+                                       is_there(root / fs::path(other.path).filename());
+                              });
+  const bool is_somebodys_own = is_there(folder) && !is_there(archive) && !has_other_half;
   if (is_somebodys_own || is_complete(folder, set)) return;
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);

@@ -24,7 +24,7 @@ struct TrainingState {
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;
-  std::int64_t accumulate = 1;  // batches a step
+  std::int64_t accumulate = 0;  // batches a step; 0: an older checkpoint, which doesn't tell
   std::int64_t samples = 0;     // of each process in an epoch
   std::string generator;        // default_generator().state() when this epoch began
   std::string generator_now;    // and after the last step, where that was within the epoch

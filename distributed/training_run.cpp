@@ -8,7 +8,9 @@
 #include <tandem/distributed/together.h>
 #include <tandem/distributed/training_run.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -86,10 +88,14 @@ class MetricsFile {
   void open(const std::string& path) {
     if (path.empty()) return;
     path_ = path;
-    TANDEM_CHECK(!std::filesystem::is_fifo(path), "the metrics file ", path,
-                 " is a pipe, and would wait for its reader: name a file, and follow it with tail -f");
+    // A pipe that nobody reads yet would be waited for. The handle stays until the file is open, so that a reader sees no end.
+    const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+    TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
+                 errno == ENXIO ? "it is a pipe that nobody reads; start its reader first"
+                                : explain_file_error(errno));
     file_.open(path, std::ios::app);
-    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": ", explain_file_error(errno));
+    ::close(probe);
+    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
   }
   void write(const Json& line) {
     if (path_.empty()) return;
@@ -221,12 +227,11 @@ class TrainingRun::Implementation {
   void note(const std::string& line) { console_.note(line); }
 
   void finish() {
-    if (options_.save.empty()) return;
     run_together(*group_, [this] {
-      if (group_->rank() == 0)
-        save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
+      if (group_->rank() != 0 || options_.save.empty()) return;
+      save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
+      console_.note("saved the model to " + options_.save);
     });
-    console_.note("saved the model to " + options_.save);
   }
 
   std::int64_t epoch() const { return epoch_; }
@@ -287,7 +292,8 @@ class TrainingRun::Implementation {
     auto saved = read_checkpoint(path);
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
-    check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
+    if (saved.accumulate > 0)
+      check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
     check_same("number of processes", saved.position, saved.world_size,
                static_cast<std::int64_t>(group_->size()));
     if (saved.world_size == group_->size())

@@ -28,10 +28,21 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
 std::vector<NamedArray> load_tensors(const std::string& file) {
   auto tensors = load_arrays(file);
   for (const auto& [name, array] : tensors)
-    TANDEM_CHECK(!name.starts_with("model/"), file,
-                 " is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
-                 "--epochs 0 --save FILE makes a model of the newest in a folder");
+    TANDEM_CHECK(
+        !name.starts_with("model/"),
+        "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
+        "--epochs 0 --save FILE makes a model of the newest in a folder");
   return tensors;
+}
+
+void check_output(const std::string& option, const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // A link to such a folder, and a link in such a folder.
+  for (const fs::path& path : {fs::weakly_canonical(folder, error), fs::absolute(folder).lexically_normal()})
+    if (fs::exists((path / "").parent_path().parent_path() / "ImageSets", error))
+      throw distributed::UsageError(option + " " + folder.string() +
+                                    ": that folder is a data set's: name another one");
 }
 
 void check_weights(const std::string& weights) {

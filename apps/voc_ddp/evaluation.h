@@ -23,6 +23,19 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
 // The tensors in a file of weights. Error for one of voc_ddp's checkpoints, whose names are others.
 std::vector<NamedArray> load_tensors(const std::string& file);
 
+// What `load` makes of the tensors in the file that an option names. Every Error begins with both.
+template <class Load>
+auto load_from(const std::string& option, const std::string& file, Load load) {
+  try {
+    return load(load_tensors(file));
+  } catch (const Error& error) {
+    throw Error(option + " " + file + ": " + error.what());
+  }
+}
+
+// UsageError for a folder of a VOC release, whose masks and pictures have the names of their predictions.
+void check_output(const std::string& option, const std::filesystem::path& folder);
+
 // UsageError for --weights that can't be what the user means.
 void check_weights(const std::string& weights);
 

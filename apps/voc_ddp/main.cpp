@@ -135,6 +135,15 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
           {"class_iou", matrix.class_iou()}};
 }
 
+// UsageError where --data is a step too deep: a download would begin there.
+void check_data(const Settings& s) {
+  std::error_code error;
+  const std::filesystem::path root = s.data;
+  const auto has = [&](const std::string& name) { return std::filesystem::exists(root / name, error); };
+  if (has("VOC" + s.year.substr(0, 4)) && !has("VOCdevkit") && !has("TrainVal"))
+    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in");
+}
+
 data::SegmentationTransform training_transform(const Settings& s) {
   if (!s.augment) {
     if (s.min_scale || s.max_scale)
@@ -146,27 +155,6 @@ data::SegmentationTransform training_transform(const Settings& s) {
                                               s.max_scale.value_or(2));
   } catch (const Error& error) {
     throw UsageError(std::string("--base, --min-scale, --max-scale: ") + error.what());
-  }
-}
-
-// Error where predictions would take the place of the masks that they are compared with: they have the same names.
-void prepare_predictions(const std::string& folder, const data::SegmentationFiles& files) {
-  create_folder(folder, "for predictions");
-  for (const auto& file : {files.pair(0).image, files.pair(0).mask})
-    TANDEM_CHECK(!std::filesystem::equivalent(folder, file.parent_path()), "--predict ", folder,
-                 ": that folder holds the data set: name another one");
-  const AtomicFile probe(std::filesystem::path(folder) / (files.pair(0).name + ".png"));
-}
-
-// `load` takes the tensors of the file that an option names.
-template <class Load>
-auto load_from(const std::string& option, const std::string& file, Load load) {
-  auto tensors = voc::load_tensors(file);
-  try {
-    return load(std::move(tensors));
-  } catch (const Error& error) {
-    throw Error(option + " " + file + ": " + error.what() +
-                "\n  (--model names the network that is trained)");
   }
 }
 
@@ -185,9 +173,8 @@ void train(TrainingOptions& options, const Settings& s) {
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
   const auto transform = training_transform(s);
-  if (const auto folder = std::filesystem::path(s.data) / "";
-      folder.parent_path().filename() == "VOCdevkit" && !std::filesystem::exists(folder / "VOCdevkit"))
-    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in");
+  check_data(s);
+  if (!s.predict.empty()) voc::check_output("--predict", s.predict);
   manual_seed(options.seed);
   auto model = make_model(s);
   const auto group = init(options.init_options());
@@ -199,13 +186,14 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") {
     const std::string file = find_weights(*group, s.weights, report);
     notices = run_together(*group, [&] {
-      return load_from("--weights", file,
-                       [&](auto tensors) { return nn::models::load_weights(model, std::move(tensors)); });
+      return voc::load_from("--weights", file, [&](auto tensors) {
+        return nn::models::load_weights(model, std::move(tensors));
+      });
     });
   }
   if (!s.init.empty())
     run_together(*group, [&] {
-      load_from("--init", s.init, [&](const auto& tensors) { model.load_state_dict(tensors); });
+      voc::load_from("--init", s.init, [&](const auto& tensors) { model.load_state_dict(tensors); });
     });
 
   once_per_host(*group, [&]() -> std::string {
@@ -214,9 +202,11 @@ void train(TrainingOptions& options, const Settings& s) {
     return "";
   });
   const auto [files, val_files] = run_together(*group, [&] {
-    std::pair sets{open_voc(s, s.image_set), open_voc(s, s.val_set)};
-    if (!s.predict.empty()) prepare_predictions(s.predict, sets.second);
-    return sets;
+    if (!s.predict.empty()) {
+      create_folder(s.predict, "for predictions");
+      const AtomicFile probe(std::filesystem::path(s.predict) / "prediction.png");
+    }
+    return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
   Pictures pictures(files, transform, s, options.seed);
   data::DistributedSampler sampler(

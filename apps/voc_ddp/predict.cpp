@@ -35,17 +35,14 @@ fs::path overlay_of(const std::string& image, const Settings& s) {
 void check(const Settings& s) {
   if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
   check_weights(s.weights);
+  check_output("--output", s.output);
   std::set<fs::path> pictures, predictions;
-  for (const fs::path image : s.images) {
-    pictures.insert(fs::weakly_canonical(image));
-    pictures.insert(fs::weakly_canonical(image.parent_path() / ".." / "SegmentationClass" /
-                                         (image.stem().string() + ".png")));
-  }
+  for (const auto& image : s.images) pictures.insert(fs::weakly_canonical(image));
   for (const auto& image : s.images) {
     for (const auto& prediction : {mask_of(image, s), overlay_of(image, s)}) {
       if (pictures.contains(fs::weakly_canonical(prediction)))
         throw UsageError("--output " + s.output + ": " + prediction.string() +
-                         " is one of the pictures, or of VOC's masks: give another folder");
+                         " is one of the pictures, which a prediction would replace: give another folder");
       if (!predictions.insert(prediction).second)
         throw UsageError(image + ": two of the pictures would have the prediction " + prediction.string() +
                          ": give one of them after the other, with another --output");
@@ -71,8 +68,7 @@ std::string model_of(const std::vector<NamedArray>& weights) {
   return (is_deeplab ? "deeplabv3_resnet" : "fcn_resnet") + std::to_string(depth);
 }
 
-nn::models::SegmentationModel load_model(const std::string& file) {
-  auto weights = load_tensors(file);
+nn::models::SegmentationModel make_model(std::vector<NamedArray> weights) {
   nn::models::SegmentationOptions options{.aux_classifier = false};
   for (const auto& [name, array] : weights)
     if (name == "classifier.4.weight" && array.rank() == 4) options.classes = array.dim(0);
@@ -90,7 +86,7 @@ void predict(const TrainingOptions& options, const Settings& s) {
   });
   auto model = run_together(*group, [&] {
     create_folder(s.output, "for predictions");
-    return load_model(weights);
+    return load_from("--weights", weights, make_model);
   });
   model.to(options.device());
   const auto transform = data::SegmentationTransform::evaluation(s.base);

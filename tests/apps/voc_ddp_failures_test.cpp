@@ -70,11 +70,23 @@ TEST_F(VocDdpFailures, damaged_samples) {
 }
 
 TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
-  for (const std::string name : {"SegmentationClass", "JPEGImages"})
-    expect({"that folder holds the data set"}, [](const fs::path&) {},
-           {"--predict", path("data/VOCdevkit/VOC2012/" + name)});
-  EXPECT_TRUE(read_bytes(folder / "data/VOCdevkit/VOC2012/SegmentationClass/scene_a.png") ==
-              read_bytes(testing::voc_sample + "/VOCdevkit/VOC2012/SegmentationClass/scene_a.png"));
+  fs::copy(testing::voc_sample, folder / "data", fs::copy_options::recursive);
+  const fs::path year = folder / "data/VOCdevkit/VOC2012", mask = year / "SegmentationClass/scene_a.png";
+  const std::string truth = read_bytes(mask);
+  fs::create_directory(folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", year / "SegmentationObject");
+  fs::create_directory_symlink(year / "SegmentationClass", folder / "link");
+  for (const fs::path& predictions : {year / "SegmentationClass", year / "SegmentationClass/",
+                                      year / "SegmentationObject", folder / "link"}) {
+    for (const int processes : {1, 2}) {
+      const auto outcome = train(processes, {"--data", path("data"), "--batch-size", "1", "--epochs", "0",
+                                             "--predict", predictions.string()});
+      EXPECT_EQ(outcome.code, 2) << predictions;
+      EXPECT_NE(outcome.err.find("that folder is a data set's"), std::string::npos) << outcome.err;
+    }
+    EXPECT_TRUE(read_bytes(mask) == truth);
+    EXPECT_TRUE(fs::is_empty(folder / "elsewhere"));
+  }
 }
 
 TEST_F(VocDdpFailures, weights_made_to_harm) {

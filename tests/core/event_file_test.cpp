@@ -67,7 +67,7 @@ TEST(EventFile, says_what_it_cannot_write) {
   expect_parts(testing::error_of([&] { EventFile((folder / "file").string()); }),
                {(folder / "file").string()});
   expect_parts(testing::error_of([&] { EventFile((folder / "file/below").string()); }),
-               {"file/below", "can't make"});
+               {"file/below", "can't create", "for event files"});
 }
 
 TEST(EventFile, tensorboard_reads_it) {

@@ -26,6 +26,7 @@ TrainingState example(std::int64_t epoch, std::int64_t step) {
   state.seed = 18446744073709551615u;
   state.world_size = 2;
   state.batch_size = 100;
+  state.accumulate = 4;
   state.generator = Generator(5).state();
   state.losses = {0.1f, 1e-30f};
   state.model = {{"fc.weight", counting({3, 4})}, {"bn.num_batches_tracked", counting({}, DType::i64)}};
@@ -56,6 +57,7 @@ TEST(Checkpoint, brings_back_every_bit) {
   EXPECT_EQ(read.position, saved.position);
   EXPECT_EQ(read.seed, saved.seed);
   EXPECT_EQ(read.world_size, saved.world_size);
+  EXPECT_EQ(read.accumulate, saved.accumulate);
   EXPECT_EQ(read.batch_size, saved.batch_size);
   EXPECT_EQ(read.generator, saved.generator);
   EXPECT_EQ(read.losses, saved.losses);
