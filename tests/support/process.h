@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -58,10 +59,11 @@ inline pid_t start_process(std::vector<std::string> command,
   return pid;
 }
 
-// Runs command[0] as start_process does, to its end.
+// Runs command[0] as start_process does, to its end, or until `is_stuck`, asked again and again, says that it will never end.
 inline Outcome run_process(std::vector<std::string> command,
                            const std::map<std::string, std::string>& variables = {},
-                           std::chrono::seconds timeout = std::chrono::seconds(120)) {
+                           std::chrono::seconds timeout = std::chrono::seconds(120),
+                           const std::function<bool(pid_t)>& is_stuck = {}) {
   const TemporaryFolder folder;
   const auto start = std::chrono::steady_clock::now();
   const pid_t pid = start_process(command, variables, folder);
@@ -69,10 +71,11 @@ inline Outcome run_process(std::vector<std::string> command,
   Outcome outcome;
   int status = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() - start > timeout) {
+    const bool is_late = std::chrono::steady_clock::now() - start > timeout;
+    if (is_late || (is_stuck && is_stuck(pid))) {
       kill(pid, SIGKILL);
       waitpid(pid, &status, 0);
-      ADD_FAILURE() << command[0] << " did not end within " << timeout.count() << " s";
+      if (is_late) ADD_FAILURE() << command[0] << " did not end within " << timeout.count() << " s";
       break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
