@@ -114,6 +114,11 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
 
 }  // namespace
 
+bool is_checkpoint(const std::vector<NamedArray>& arrays) {
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const NamedArray& entry) { return entry.name.starts_with(model_prefix); });
+}
+
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {

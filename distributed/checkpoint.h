@@ -33,6 +33,9 @@ struct TrainingState {
   std::vector<NamedArray> optimizer;
 };
 
+// Whether these are the arrays of a checkpoint's file.
+bool is_checkpoint(const std::vector<NamedArray>& arrays);
+
 // Whether any file in `folder` has a checkpoint's name, damaged or not.
 bool has_checkpoints(const std::filesystem::path& folder);
 

@@ -2,6 +2,7 @@
 
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation_picture.h>
+#include <tandem/distributed/checkpoint.h>
 #include <tandem/distributed/pretrained.h>
 #include <tandem/distributed/training_options.h>
 
@@ -27,11 +28,10 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
 
 std::vector<NamedArray> load_tensors(const std::string& file) {
   auto tensors = load_arrays(file);
-  for (const auto& [name, array] : tensors)
-    TANDEM_CHECK(
-        !name.starts_with("model/"),
-        "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
-        "--epochs 0 --save FILE makes a model of the newest in a folder");
+  TANDEM_CHECK(
+      !distributed::is_checkpoint(tensors),
+      "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
+      "--epochs 0 --save FILE makes a model of the newest in a folder");
   return tensors;
 }
 

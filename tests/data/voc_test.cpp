@@ -129,16 +129,28 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
                "every one of 3 samples is damaged");
 }
 
+// An official archive, made small, of the VOCdevkit in a folder.
+struct MadeArchive {
+  TemporaryFolder folder;
+  std::string bytes, md5;
+  explicit MadeArchive(const fs::path& from = sample) {
+    const std::string tar = (folder / "made.tar").string();
+    TANDEM_CHECK(std::system(("tar cf '" + tar + "' -C '" + from.string() + "' VOCdevkit").c_str()) == 0,
+                 "tar failed");
+    bytes = read_bytes(tar);
+    md5 = md5_of(tar);
+  }
+};
+
 TEST(Voc, IsDownloadedAndUnpackedOnce) {
+  const MadeArchive made;
   const TemporaryFolder folder;
-  const std::string tar = (folder / "made.tar").string();
-  ASSERT_EQ(std::system(("tar cf '" + tar + "' -C '" + sample.string() + "' VOCdevkit").c_str()), 0);
-  const std::string archive = read_bytes(tar);
-  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
-  const VocSource source{{server.url()}, md5_of(tar), {}};
+  HttpServer server(
+      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directory(folder / "data");
   // An earlier call was interrupted: what it has is not asked for again.
-  write_bytes(folder / "data/VOCtrainval_11-May-2012.tar.part", archive.substr(0, 1000));
+  write_bytes(folder / "data/VOCtrainval_11-May-2012.tar.part", made.bytes.substr(0, 1000));
   for (int times = 0; times < 2; ++times) download_voc(folder / "data", "2012", "train", source);
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_NE(server.requests()[0].find("GET /voc2012/VOCtrainval_11-May-2012.tar"), std::string::npos);
@@ -157,31 +169,17 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
   EXPECT_FALSE(fs::exists(folder / "other/VOCdevkit"));
 }
 
-// The official archive, made small.
-struct MadeArchive {
-  TemporaryFolder folder;
-  std::string bytes, md5;
-  MadeArchive() {
-    const std::string tar = (folder / "made.tar").string();
-    TANDEM_CHECK(std::system(("tar cf '" + tar + "' -C '" + sample.string() + "' VOCdevkit").c_str()) == 0,
-                 "tar failed");
-    bytes = read_bytes(tar);
-    md5 = md5_of(tar);
-  }
-};
-
 TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
   const TemporaryFolder folder;
-  const TemporaryFolder made;
-  const fs::path year = made / "VOCdevkit/VOC2007";
-  fs::create_directory(made / "VOCdevkit");
+  const TemporaryFolder release;
+  const fs::path year = release / "VOCdevkit/VOC2007";
+  fs::create_directory(release / "VOCdevkit");
   fs::copy(sample / "VOCdevkit/VOC2012", year, fs::copy_options::recursive);
   fs::rename(year / "ImageSets/Segmentation/train.txt", year / "ImageSets/Segmentation/test.txt");
-  const std::string tar = (made / "made.tar").string();
-  ASSERT_EQ(std::system(("tar cf '" + tar + "' -C '" + made.path().string() + "' VOCdevkit").c_str()), 0);
-  const std::string archive = read_bytes(tar);
-  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
-  const VocSource source{{server.url()}, md5_of(tar), {}};
+  const MadeArchive made(release.path());
+  HttpServer server(
+      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directories(folder / "VOCdevkit/VOC2007/ImageSets/Segmentation");
   download_voc(folder.path(), "2007", "test", source);  // a folder of somebody's own: left alone
   EXPECT_TRUE(server.requests().empty());
