@@ -1,5 +1,5 @@
 // Greets one person per rank: tandemrun --nproc-per-node 4 hello_world
-#include <tandem/distributed/environment.h>
+#include <tandem/distributed/job/environment.h>
 
 #include <exception>
 #include <iostream>

@@ -1,5 +1,5 @@
 // A job of several processes out of one program, without a launcher: multi_init [PROCESSES]
-#include <tandem/distributed/cores.h>
+#include <tandem/distributed/system/cores.h>
 #include <tandem/tandem.h>
 
 #include <charconv>

@@ -1,6 +1,6 @@
 // Starts the processes of a training job on this host, with torchrun's options.
-#include <tandem/distributed/launch_options.h>
-#include <tandem/distributed/launcher.h>
+#include <tandem/distributed/launch/launch_options.h>
+#include <tandem/distributed/launch/launcher.h>
 
 #include <iostream>
 

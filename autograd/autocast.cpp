@@ -1,5 +1,5 @@
 #include <tandem/autograd/autocast.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 
 #include <utility>
 

@@ -5,7 +5,7 @@
 // rest of the backward pass goes on.
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile.h>
+#include <tandem/core/profile/profile.h>
 
 #include <queue>
 #include <unordered_map>

@@ -1,6 +1,6 @@
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
-#include <tandem/autograd/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <cmath>
 

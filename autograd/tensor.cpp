@@ -1,7 +1,7 @@
 #include <tandem/autograd/graph.h>
-#include <tandem/core/memory_order.h>
+#include <tandem/core/array/memory_order.h>
+#include <tandem/core/array/print.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/print.h>
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // Tensor: an Array that remembers how it was made, so that gradients can flow back through it.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 // The choice of the operation that raises to a power, for pow and pow_.
 #pragma once
 
-#include <tandem/core/functors.h>
+#include <tandem/core/formulas/functors.h>
 
 namespace tandem::autograd {
 

@@ -6,7 +6,7 @@
 //   OPERATION BYTES MEMORY ITERATIONS
 // MEMORY: "group" for arrays from the group's allocate(), "own" for ordinary ones. Rank 0 answers each line with one on
 // its standard output: the seconds of each iteration.
-#include <tandem/distributed/init.h>
+#include <tandem/distributed/job/init.h>
 
 #include <chrono>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // CountingGroup: a process group that counts what goes through another one.
 #pragma once
 
-#include <tandem/distributed/process_group.h>
+#include <tandem/distributed/groups/process_group.h>
 
 #include <chrono>
 #include <cstdint>

@@ -7,8 +7,8 @@
 //                         smaller where they are to be reduced), "read" (pictures and masks as they are stored)
 //   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE   writes sample INDEX, resized to HEIGHT x WIDTH and cut at TOP, LEFT: CROP x CROP
 //                         pixels f32, then as many labels i64
-#include <tandem/data/segmentation_transform.h>
-#include <tandem/data/voc.h>
+#include <tandem/data/segmentation/segmentation_transform.h>
+#include <tandem/data/segmentation/voc.h>
 
 #include <chrono>
 #include <exception>

@@ -2,15 +2,15 @@
 // autograd/ for the differentiable ones.
 #pragma once
 
-#include <tandem/core/ops_attention.h>
-#include <tandem/core/ops_create.h>
-#include <tandem/core/ops_dropout.h>
-#include <tandem/core/ops_elementwise.h>
-#include <tandem/core/ops_index.h>
-#include <tandem/core/ops_linear.h>
-#include <tandem/core/ops_loss.h>
-#include <tandem/core/ops_norm.h>
-#include <tandem/core/ops_reduce.h>
-#include <tandem/core/ops_shape.h>
-#include <tandem/core/ops_sort.h>
-#include <tandem/core/ops_spatial.h>
+#include <tandem/core/ops/attention.h>
+#include <tandem/core/ops/create.h>
+#include <tandem/core/ops/dropout.h>
+#include <tandem/core/ops/elementwise.h>
+#include <tandem/core/ops/index.h>
+#include <tandem/core/ops/linear.h>
+#include <tandem/core/ops/loss.h>
+#include <tandem/core/ops/norm.h>
+#include <tandem/core/ops/reduce.h>
+#include <tandem/core/ops/shape.h>
+#include <tandem/core/ops/sort.h>
+#include <tandem/core/ops/spatial.h>

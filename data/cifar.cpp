@@ -1,8 +1,8 @@
 #include <tandem/data/cifar.h>
 
 #include <tandem/core/ops.h>
-#include <tandem/data/archive.h>
-#include <tandem/data/download.h>
+#include <tandem/data/download/archive.h>
+#include <tandem/data/download/download.h>
 
 #include <algorithm>
 #include <fstream>

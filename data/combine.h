@@ -3,7 +3,7 @@
 
 #include <tandem/data/dataset.h>
 
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Dataset: samples by number, handed out a batch at a time.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #include <tandem/data/find_mnist.h>
 
-#include <tandem/core/check.h>
-#include <tandem/data/download.h>
+#include <tandem/core/base/check.h>
+#include <tandem/data/download/download.h>
 #include <tandem/data/idx.h>
 
 #include <algorithm>

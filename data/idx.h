@@ -2,7 +2,7 @@
 // the number of dimensions, the dimensions (32 bits, big-endian), then the numbers.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <filesystem>
 

@@ -1,6 +1,6 @@
 #include <tandem/data/image_folder.h>
 
-#include <tandem/data/image.h>
+#include <tandem/data/images/image.h>
 
 #include <algorithm>
 #include <array>

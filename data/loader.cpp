@@ -1,8 +1,8 @@
 #include <tandem/data/loader.h>
 
-#include <tandem/core/check.h>
-#include <tandem/core/profile.h>
-#include <tandem/core/random.h>
+#include <tandem/core/base/check.h>
+#include <tandem/core/profile/profile.h>
+#include <tandem/core/random/random.h>
 
 #include <algorithm>
 #include <condition_variable>

@@ -1,6 +1,6 @@
 #include <tandem/data/sample_dataset.h>
 
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <utility>
 

@@ -36,7 +36,7 @@ class SampleDataset : public Dataset {
 Array stack_samples(std::span<const Array> arrays);
 
 // The random numbers of one sample in one epoch: a pure function of (seed, epoch, index), so that neither the number of
-// workers nor that of ranks changes a sample. Philox, core/random.h.
+// workers nor that of ranks changes a sample. Philox, core/random/random.h.
 class SampleRandom {
  public:
   SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index);

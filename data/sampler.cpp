@@ -1,7 +1,7 @@
 #include <tandem/data/sampler.h>
 
-#include <tandem/core/check.h>
-#include <tandem/core/random.h>
+#include <tandem/core/base/check.h>
+#include <tandem/core/random/random.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 #include <tandem/data/transforms.h>
 
 #include <tandem/core/ops.h>
-#include <tandem/data/image_resample.h>
+#include <tandem/data/images/image_resample.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Transforms of images (C, H, W), for data::Transformed. Those that move pixels do the same to a mask (H, W) as target.
 #pragma once
 
-#include <tandem/core/resize.h>
+#include <tandem/core/formulas/resize.h>
 #include <tandem/data/sample_dataset.h>
 
 namespace tandem::data {

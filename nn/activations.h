@@ -1,10 +1,10 @@
-// The activations: layers without parameters, but for PReLU. What they compute is in autograd/ops_elementwise.h. `inplace` writes over the
+// The activations: layers without parameters, but for PReLU. What they compute is in autograd/functions/elementwise.h. `inplace` writes over the
 // input, which saves memory where nobody else needs it.
 #pragma once
 
-#include <tandem/autograd/ops_elementwise.h>
-#include <tandem/autograd/ops_in_place.h>
-#include <tandem/core/ops_create.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/in_place.h>
+#include <tandem/core/ops/create.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {

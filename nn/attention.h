@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/autograd/ops_attention.h>
+#include <tandem/autograd/functions/attention.h>
 #include <tandem/nn/linear.h>
 
 namespace tandem::nn {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tandem/autograd/batch_norm_exchange.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 #include <memory>

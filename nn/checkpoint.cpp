@@ -6,7 +6,7 @@
 
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/graph.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <algorithm>
 #include <unordered_set>

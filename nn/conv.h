@@ -1,7 +1,7 @@
 // Convolutions. Weights and biases start as PyTorch's do for the same seed.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 #include <concepts>

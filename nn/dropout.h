@@ -1,7 +1,7 @@
 // Zeros in random places while training; nothing in evaluation.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {

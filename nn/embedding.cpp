@@ -1,4 +1,4 @@
-#include <tandem/core/ops_create.h>
+#include <tandem/core/ops/create.h>
 #include <tandem/nn/embedding.h>
 
 namespace tandem::nn {

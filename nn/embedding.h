@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/autograd/ops_index.h>
+#include <tandem/autograd/functions/index.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {

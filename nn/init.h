@@ -9,7 +9,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <optional>
 

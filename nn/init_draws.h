@@ -1,7 +1,7 @@
 // How PyTorch's CPU draws a whole tensor of random numbers: T is float or double. For init.cpp.
 #pragma once
 
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <cmath>
 #include <vector>

@@ -1,7 +1,7 @@
 // Layers without parameters.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/module.h>
 

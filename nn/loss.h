@@ -1,8 +1,8 @@
-// The losses as objects that keep their options; autograd/ops_loss.h says what each computes.
+// The losses as objects that keep their options; autograd/functions/loss.h says what each computes.
 //   const nn::CrossEntropyLoss criterion({.label_smoothing = 0.1});
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 
 #include <utility>
 

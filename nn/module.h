@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/named_array.h>
-#include <tandem/core/profile.h>
+#include <tandem/core/array/named_array.h>
+#include <tandem/core/profile/profile.h>
 
 #include <functional>
 #include <list>

@@ -1,7 +1,7 @@
 // The normalisations that look at one sample at a time.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 #include <optional>

@@ -1,7 +1,7 @@
-// Pooling layers: the operations of autograd/ops_spatial.h as modules.
+// Pooling layers: the operations of autograd/functions/spatial.h as modules.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Softmax along a dimension, and its logarithm, as layers.
 #pragma once
 
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {

@@ -1,7 +1,7 @@
 // An arena: many arrays side by side in one block of memory, so that one pass updates them all and one copy saves them.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <span>
 #include <vector>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 
 #include <cstdint>
 #include <vector>

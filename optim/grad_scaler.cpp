@@ -1,6 +1,6 @@
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile.h>
+#include <tandem/core/profile/profile.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/grad_scaler.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 #include <tandem/optim/optimizer.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-#include <tandem/core/backend.h>
-#include <tandem/core/device_graph.h>
-#include <tandem/core/profile.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/device_graph.h>
+#include <tandem/core/profile/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/optimizer.h>
 

@@ -1,10 +1,10 @@
 // Optimizer: moves parameters along their gradients. The base class keeps the books (groups of parameters, memory, state); a
-// class of its own for each algorithm has the options and says which rule of core/update_rules.h they make.
+// class of its own for each algorithm has the options and says which rule of core/formulas/update_rules.h they make.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/named_array.h>
-#include <tandem/core/update_rules.h>
+#include <tandem/core/array/named_array.h>
+#include <tandem/core/formulas/update_rules.h>
 
 #include <array>
 #include <string>
@@ -27,7 +27,7 @@ using NamedOption = std::pair<std::string, OptionValue>;
 
 // The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group are on
 // one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may be recorded and
-// repeated (core/graphed_step.h): how many there were before, and the options, which may change between repetitions (though not
+// repeated (core/array/graphed_step.h): how many there were before, and the options, which may change between repetitions (though not
 // in what state the algorithm keeps: SGD's momentum from 0, centered, amsgrad).
 class Optimizer {
  public:

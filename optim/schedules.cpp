@@ -1,4 +1,4 @@
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 #include <tandem/optim/schedules.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 # tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder, and every .cu where there is
-# CUDA. Folders named cuda, and files named nccl_*, are for builds with CUDA alone.
+# CUDA. Folders named cuda and nccl are for builds with CUDA alone.
 # tandem_compile_options(target): the flags that every target of ours gets.
 
 function(tandem_compile_options target)
@@ -36,7 +36,7 @@ function(tandem_layer name)
   if(TANDEM_HAS_CUDA)
     list(APPEND layer_PRIVATE third_party::cuda)
   else()
-    list(FILTER sources EXCLUDE REGEX "/cuda/|/nccl_")
+    list(FILTER sources EXCLUDE REGEX "/cuda/|/nccl/")
   endif()
   add_library(tandem_${name} STATIC ${sources})
   set_target_properties(tandem_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,10 +1,10 @@
 #include <apps/voc_ddp/evaluation.h>
 
 #include <tandem/core/io/arrays_file.h>
-#include <tandem/data/segmentation_picture.h>
-#include <tandem/distributed/checkpoint.h>
-#include <tandem/distributed/pretrained.h>
-#include <tandem/distributed/training_options.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/pretrained.h>
+#include <tandem/distributed/training/training_options.h>
 
 namespace voc {
 

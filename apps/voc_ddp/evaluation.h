@@ -1,7 +1,7 @@
 // What voc_ddp makes of pictures once it has a model: predictions, and how good they are.
 #pragma once
 
-#include <tandem/data/image_file.h>
+#include <tandem/data/images/image_file.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 

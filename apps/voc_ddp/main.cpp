@@ -2,15 +2,15 @@
 //
 //   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
+#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
-#include <tandem/core/memory_stats.h>
-#include <tandem/data/segmentation_metrics.h>
-#include <tandem/data/segmentation_picture.h>
-#include <tandem/data/segmentation_transform.h>
-#include <tandem/data/voc.h>
-#include <tandem/distributed/pretrained.h>
+#include <tandem/data/segmentation/segmentation_metrics.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/data/segmentation/segmentation_transform.h>
+#include <tandem/data/segmentation/voc.h>
+#include <tandem/distributed/training/pretrained.h>
 
 #include <iostream>
 

@@ -1,9 +1,9 @@
 #include <apps/voc_ddp/predict.h>
 
 #include <tandem/core/io/file_system.h>
-#include <tandem/data/segmentation_picture.h>
-#include <tandem/data/segmentation_transform.h>
-#include <tandem/distributed/pretrained.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/data/segmentation/segmentation_transform.h>
+#include <tandem/distributed/training/pretrained.h>
 
 #include <iostream>
 #include <set>

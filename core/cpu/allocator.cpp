@@ -1,5 +1,5 @@
-#include <tandem/core/caching_allocator.h>
 #include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/device/caching_allocator.h>
 
 #include <cstdlib>
 #include <cstring>

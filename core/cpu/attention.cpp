@@ -1,11 +1,11 @@
 // Attention. The blocks are those of Dao et al., arXiv:2205.14135, but for one thing: a block has some queries and all of their
 // keys, whose scores fit in the cache for any usual length, so that no sum has to be corrected later.
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
-#include <tandem/core/loop_plan.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/formulas/reductions.h>
 
 #include <algorithm>
 #include <cmath>

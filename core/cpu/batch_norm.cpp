@@ -3,10 +3,10 @@
 //
 // Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and are
 // combined in order, in double: the result does not depend on the number of threads.
-#include <tandem/core/batch_norm_update.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
+#include <tandem/core/formulas/batch_norm_update.h>
 
 #include <algorithm>
 #include <vector>

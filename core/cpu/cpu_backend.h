@@ -2,7 +2,7 @@
 // OpenMP threads) for the rest. Every file here implements one family of operations.
 #pragma once
 
-#include <tandem/core/backend.h>
+#include <tandem/core/device/backend.h>
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/element_functions.h>
+#include <tandem/core/formulas/element_functions.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/index_positions.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/loop_plan.h>
-#include <tandem/core/normalize.h>
+#include <tandem/core/formulas/normalize.h>
 
 #include <algorithm>
 #include <cstring>

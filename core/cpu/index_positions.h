@@ -1,7 +1,7 @@
 // What gather and scatter share on the CPU: finding indices that are none.
 #pragma once
 
-#include <tandem/core/index_walk.h>
+#include <tandem/core/array/index_walk.h>
 
 #include <atomic>
 #include <cstdint>

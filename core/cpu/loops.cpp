@@ -1,6 +1,6 @@
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/simd.h>
-#include <tandem/core/loop_plan.h>
 
 #include <algorithm>
 

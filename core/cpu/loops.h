@@ -3,7 +3,7 @@
 
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/element_functions.h>
+#include <tandem/core/formulas/element_functions.h>
 
 #include <array>
 #include <utility>

@@ -3,8 +3,8 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
-#include <tandem/core/index_fault.h>
-#include <tandem/core/softmax_gradients.h>
+#include <tandem/core/device/index_fault.h>
+#include <tandem/core/formulas/softmax_gradients.h>
 
 #include <vector>
 

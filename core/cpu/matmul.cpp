@@ -1,7 +1,7 @@
+#include <tandem/core/array/matrix_layout.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/matrix_layout.h>
 
 #include <Eigen/Core>
 

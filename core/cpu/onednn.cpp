@@ -1,5 +1,5 @@
 #include <tandem/core/cpu/onednn.h>
-#include <tandem/core/plan_cache.h>
+#include <tandem/core/device/plan_cache.h>
 
 #include <omp.h>
 

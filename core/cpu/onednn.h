@@ -1,8 +1,8 @@
 // oneDNN behind five functions: the only place that knows its API, whose versions 2 and 3 differ.
 #pragma once
 
-#include <tandem/core/backend.h>
-#include <tandem/core/matrix_layout.h>
+#include <tandem/core/array/matrix_layout.h>
+#include <tandem/core/device/backend.h>
 
 namespace tandem::onednn {
 

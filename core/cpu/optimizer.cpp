@@ -1,6 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/segments_norm.h>
+#include <tandem/core/formulas/segments_norm.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Reductions on the CPU: one function for each operation, compiled in reduce_*.cpp.
 #pragma once
 
-#include <tandem/core/array.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/reductions.h>
 
 namespace tandem::cpu {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tandem/core/cpu/vector_math.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/formulas/reductions.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/scans.h>
+#include <tandem/core/formulas/scans.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // A few lanes at a time, through the compiler's vector types: one source for AVX-512, AVX2 and everything else.
 #pragma once
 
-#include <tandem/core/dtype.h>
+#include <tandem/core/base/dtype.h>
 
 #include <bit>
 #include <cstring>

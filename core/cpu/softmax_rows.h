@@ -1,7 +1,7 @@
 // Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after).
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
 

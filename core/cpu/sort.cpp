@@ -1,7 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
-#include <tandem/core/sort_keys.h>
+#include <tandem/core/formulas/sort_keys.h>
 
 #include <algorithm>
 #include <memory>

@@ -1,7 +1,7 @@
-#include <tandem/core/caching_allocator.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/device_memory.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/device/caching_allocator.h>
 
 #include <array>
 #include <memory>

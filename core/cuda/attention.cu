@@ -1,8 +1,8 @@
 // The weights of attention; the products around them are cuBLAS's. A fused kernel (cuDNN's needs its graph API) would not hold
 // the weights.
-#include <tandem/core/loop_plan.h>
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/formulas/reductions.h>
 #include <tandem/core/cuda/warp.cuh>
 
 #include <limits>

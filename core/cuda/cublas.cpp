@@ -2,7 +2,7 @@
 #include <tandem/core/cuda/layouts.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/math_mode.h>
+#include <tandem/core/device/math_mode.h>
 
 #include <cublasLt.h>
 

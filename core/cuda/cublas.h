@@ -1,7 +1,7 @@
 // cuBLASLt behind one function: the only place that knows its API.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 namespace tandem::cuda {
 

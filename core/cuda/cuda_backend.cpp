@@ -2,7 +2,7 @@
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/cuda/undefined_contents.h>
-#include <tandem/core/device_graph.h>
+#include <tandem/core/device/device_graph.h>
 
 #include <array>
 #include <memory>

@@ -5,7 +5,7 @@
 // finds its input invalid (a class that does not exist) says so then.
 #pragma once
 
-#include <tandem/core/backend.h>
+#include <tandem/core/device/backend.h>
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/math_mode.h>
+#include <tandem/core/device/math_mode.h>
 
 #include <cudnn.h>
 

@@ -1,8 +1,8 @@
 // cuDNN behind one function: the only place that knows its API.
 #pragma once
 
-#include <tandem/core/backend.h>
 #include <tandem/core/cuda/layouts.h>
+#include <tandem/core/device/backend.h>
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // The memory of a GPU: what its CudaBackend allocates from, and what recorded graphs open pools in.
 #pragma once
 
-#include <tandem/core/caching_allocator.h>
+#include <tandem/core/device/caching_allocator.h>
 
 namespace tandem::cuda {
 

@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/dropout_mask.h>
+#include <tandem/core/random/dropout_mask.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {

@@ -2,7 +2,7 @@
 // the next synchronisation turns it into an Error.
 #pragma once
 
-#include <tandem/core/index_fault.h>
+#include <tandem/core/device/index_fault.h>
 
 namespace tandem::cuda {
 

@@ -1,8 +1,8 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/element_functions.h>
-#include <tandem/core/index_walk.h>
-#include <tandem/core/normalize.h>
+#include <tandem/core/formulas/element_functions.h>
+#include <tandem/core/array/index_walk.h>
+#include <tandem/core/formulas/normalize.h>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/loops.cuh>
 

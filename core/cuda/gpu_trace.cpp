@@ -2,7 +2,7 @@
 
 #ifdef TANDEM_CUPTI_LIBRARY
 
-#include <tandem/core/profile_lanes.h>
+#include <tandem/core/profile/profile_lanes.h>
 
 #include <cupti.h>
 #include <cxxabi.h>

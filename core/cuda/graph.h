@@ -1,9 +1,9 @@
 // CudaGraph: a CUDA graph of what one thread asked of a GPU. https://docs.nvidia.com/cuda/cuda-c-programming-guide/, "CUDA Graphs"
 #pragma once
 
-#include <tandem/core/caching_allocator.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device_graph.h>
+#include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/device_graph.h>
 
 namespace tandem::cuda {
 

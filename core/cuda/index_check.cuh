@@ -1,7 +1,7 @@
-// How kernels find and note an index that names nothing (core/index_fault.h).
+// How kernels find and note an index that names nothing (core/device/index_fault.h).
 #pragma once
 
-#include <tandem/core/index_fault.h>
+#include <tandem/core/device/index_fault.h>
 #include <tandem/core/cuda/warp.cuh>
 
 namespace tandem::cuda {

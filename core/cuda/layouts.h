@@ -1,7 +1,7 @@
 // How an Array looks to cuBLAS and cuDNN. Needs neither of them.
 #pragma once
 
-#include <tandem/core/matrix_layout.h>
+#include <tandem/core/array/matrix_layout.h>
 
 #include <bit>
 

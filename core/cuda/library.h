@@ -1,7 +1,7 @@
 // Library: what cuBLASLt or cuDNN keeps for one GPU.
 #pragma once
 
-#include <tandem/core/plan_cache.h>
+#include <tandem/core/device/plan_cache.h>
 
 #include <array>
 #include <mutex>

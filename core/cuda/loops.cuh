@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/cuda/launch.cuh>
-#include <tandem/core/loop_plan.h>
+#include <tandem/core/array/loop_plan.h>
 
 #include <utility>
 

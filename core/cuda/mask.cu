@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/loop_plan.h>
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {

@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/segments_norm.h>
+#include <tandem/core/formulas/segments_norm.h>
 #include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/cuda/warp.cuh>
 

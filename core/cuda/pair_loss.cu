@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/formulas/reductions.h>
 #include <tandem/core/cuda/loops.cuh>
 #include <tandem/core/cuda/warp.cuh>
 

@@ -2,7 +2,7 @@
 // finish.add(state, value, index) and finish(output, state) are the caller's.
 #pragma once
 
-#include <tandem/core/loop_plan.h>
+#include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cuda/reduce.h>
 #include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/cuda/warp.cuh>

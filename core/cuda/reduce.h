@@ -1,8 +1,8 @@
 // Reductions on a GPU: one function for each operation, compiled in reduce*.cu.
 #pragma once
 
-#include <tandem/core/array.h>
-#include <tandem/core/reductions.h>
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/reductions.h>
 
 namespace tandem::cuda {
 

@@ -1,7 +1,7 @@
 // The CUDA runtime as the back-end uses it: every call checked, one stream per GPU, kernels launched in its order.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <cuda_runtime.h>
 

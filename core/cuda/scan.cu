@@ -1,5 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/scans.h>
+#include <tandem/core/formulas/scans.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {

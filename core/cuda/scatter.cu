@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/index_walk.h>
+#include <tandem/core/array/index_walk.h>
 #include <tandem/core/cuda/index_check.cuh>
 
 namespace tandem {

@@ -1,7 +1,7 @@
 // Sorting rows: blocks sort tiles of them in shared memory, then runs are merged, twice as long each time, every thread
 // looking up where its record goes. Any length.
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/sort_keys.h>
+#include <tandem/core/formulas/sort_keys.h>
 #include <tandem/core/cuda/launch.cuh>
 
 #include <utility>

@@ -1,7 +1,7 @@
 // Files of named arrays, whatever their format: safetensors or PyTorch's .pth.
 #pragma once
 
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 
 #include <filesystem>
 #include <map>

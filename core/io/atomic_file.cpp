@@ -1,6 +1,6 @@
 #include <tandem/core/io/atomic_file.h>
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 #include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
 

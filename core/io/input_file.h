@@ -1,7 +1,7 @@
 // InputFile: a file that is read at any place, by a reader that trusts nothing in it.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -2,7 +2,7 @@
 // after the other of before; the zip archive is written. Nothing in a file is ever executed (unpickler.h).
 #pragma once
 
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 
 #include <filesystem>
 #include <span>

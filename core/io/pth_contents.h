@@ -1,7 +1,7 @@
 // What a .pth file holds: the values of its pickle, and the bytes of its storages. Internal to read_pth().
 #pragma once
 
-#include <tandem/core/dtype.h>
+#include <tandem/core/base/dtype.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/io/unpickler.h>
 

@@ -3,7 +3,7 @@
 // enforces them.
 #pragma once
 
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 
 #include <filesystem>
 #include <map>

@@ -3,7 +3,7 @@
 // describes the opcodes.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/core/device_graph.h>
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
-#include <tandem/distributed/cores.h>
+#include <tandem/core/random/random.h>
 #include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/system/cores.h>
 
 #include <omp.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 // FlatParameters: what belongs to several parameters, side by side in one array, so that it travels as one message.
 #pragma once
 
-#include <tandem/distributed/process_group.h>
+#include <tandem/distributed/groups/process_group.h>
 #include <tandem/nn/module.h>
 
 #include <vector>

@@ -1,7 +1,7 @@
 // Weights of somebody else's training for a model of this folder.
 #pragma once
 
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 #include <tandem/nn/models/segmentation.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // Every kind of failure at every point of a job: it ends in time, with an error, names the guilty rank, and leaves nothing.
-#include <tandem/distributed/checkpoint.h>
+#include <tandem/distributed/training/checkpoint.h>
 
 #include <gtest/gtest.h>
 #include <support/network_namespaces.h>

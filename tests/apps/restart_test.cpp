@@ -1,5 +1,5 @@
 // A job that loses a rank and starts again, on one host and on two, ends with the bits of one that was left in peace.
-#include <tandem/distributed/socket.h>
+#include <tandem/distributed/system/socket.h>
 
 #include <gtest/gtest.h>
 #include <support/network_namespaces.h>

@@ -1,6 +1,6 @@
 // Data and weights that are damaged or made to harm: voc_ddp says what and where, and no process waits for one that has failed.
-#include <tandem/data/image_png.h>
-#include <tandem/data/segmentation_picture.h>
+#include <tandem/data/images/image_png.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 // The built voc_ddp, alone and through tandemrun, on the pictures of tests/data/voc_sample.
 #include <tandem/core/io/arrays_file.h>
-#include <tandem/data/image_png.h>
+#include <tandem/data/images/image_png.h>
 
 #include <cmath>
 

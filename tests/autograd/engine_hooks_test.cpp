@@ -1,6 +1,6 @@
 // Callbacks of the backward engine: when a gradient is ready, and at the end of a pass.
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

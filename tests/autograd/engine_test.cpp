@@ -1,7 +1,7 @@
 // The backward engine: where gradients go, how long a graph lives, and what it notices.
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
-#include <tandem/core/memory_stats.h>
+#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Operations in place: values, gradients, and what they refuse.
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
-#include <tandem/autograd/ops.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // What the tests of the GPU share: numbers to compute with, and how near to the CPU's result it has to come.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <gtest/gtest.h>
 #include <support/dtypes.h>

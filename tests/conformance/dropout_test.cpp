@@ -1,7 +1,7 @@
 // Dropout drops the same numbers on every device.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <gtest/gtest.h>
 

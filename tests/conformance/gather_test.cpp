@@ -1,5 +1,5 @@
 // Rows of a data set in the GPU's memory.
-#include <tandem/core/device.h>
+#include <tandem/core/device/device.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Ranks as threads, each with a GPU of its own, in a group over NCCL.
 #pragma once
 
-#include <tandem/core/backend.h>
-#include <tandem/distributed/nccl_group.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/distributed/groups/nccl/nccl_group.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

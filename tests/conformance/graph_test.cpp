@@ -1,8 +1,8 @@
 // CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not recorded.
-#include <tandem/autograd/ops_dropout.h>
-#include <tandem/core/backend.h>
-#include <tandem/core/device_graph.h>
-#include <tandem/core/graphed_step.h>
+#include <tandem/autograd/functions/dropout.h>
+#include <tandem/core/array/graphed_step.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/grad_scaler.h>

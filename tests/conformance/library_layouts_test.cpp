@@ -1,7 +1,7 @@
 // How views become the arguments of cuBLAS and cuDNN.
 #include <tandem/core/cuda/layouts.h>
-#include <tandem/core/math_mode.h>
-#include <tandem/core/plan_cache.h>
+#include <tandem/core/device/math_mode.h>
+#include <tandem/core/device/plan_cache.h>
 
 #include <gtest/gtest.h>
 

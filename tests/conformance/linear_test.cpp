@@ -1,5 +1,5 @@
 // Matrix products and convolutions on the GPU give what they give on the CPU, whatever the strides, dtypes and shapes.
-#include <tandem/core/math_mode.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

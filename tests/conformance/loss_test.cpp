@@ -1,6 +1,6 @@
 // Softmax and cross-entropy, and what becomes of a target that is no class.
-#include <tandem/core/backend.h>
-#include <tandem/core/device.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/device.h>
 #include <tandem/core/ops.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>

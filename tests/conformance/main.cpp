@@ -1,7 +1,7 @@
 // test_cuda: the conformance tests on a real GPU. Without one it says of each case that it did not run, and at the end how
 // many they are. Its exit code stays 0, so that a build with CUDA can be tested on any machine: who wants the GPU to be there
 // reads the last line, as scripts/gpu_check does.
-#include <tandem/core/device.h>
+#include <tandem/core/device/device.h>
 
 #include <gtest/gtest.h>
 

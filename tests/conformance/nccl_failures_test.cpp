@@ -1,6 +1,6 @@
 // What goes wrong in a group over NCCL: the rank that left, hung or never came is named on all others, in time.
 #include <tandem/core/ops.h>
-#include <tandem/distributed/members.h>
+#include <tandem/distributed/groups/members.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

@@ -1,9 +1,9 @@
 // Training over NCCL: the gradients and statistics that the same training has in host memory.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/distributed/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/strategies/data_parallel.h>
-#include <tandem/distributed/sync_batch_norm.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>

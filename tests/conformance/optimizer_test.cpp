@@ -1,8 +1,8 @@
 // Optimizer steps over many segments, and norms of them.
-#include <tandem/core/backend.h>
-#include <tandem/core/device.h>
-#include <tandem/core/device_graph.h>
-#include <tandem/core/graphed_step.h>
+#include <tandem/core/array/graphed_step.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/device.h>
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>

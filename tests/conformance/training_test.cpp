@@ -1,14 +1,14 @@
 // What lies above the raw operations, on the GPU: moving modules, optimizers, data sets and checkpoints; a whole training,
 // which must go as it does on the CPU.
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
-#include <tandem/autograd/ops.h>
-#include <tandem/core/graphed_step.h>
+#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/loader.h>
-#include <tandem/distributed/distributed_data_parallel.h>
-#include <tandem/distributed/nccl_group.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/groups/nccl/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/lr_scheduler.h>

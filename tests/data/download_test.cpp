@@ -1,4 +1,4 @@
-#include <tandem/data/download.h>
+#include <tandem/data/download/download.h>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

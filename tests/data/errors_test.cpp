@@ -3,8 +3,8 @@
 #include <tandem/data/array_dataset.h>
 #include <tandem/data/combine.h>
 #include <tandem/data/idx.h>
-#include <tandem/data/image.h>
 #include <tandem/data/image_folder.h>
+#include <tandem/data/images/image.h>
 #include <tandem/data/loader.h>
 #include <tandem/data/transforms.h>
 

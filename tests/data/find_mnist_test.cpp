@@ -1,5 +1,5 @@
-#include <tandem/core/check.h>
-#include <tandem/data/download.h>
+#include <tandem/core/base/check.h>
+#include <tandem/data/download/download.h>
 #include <tandem/data/find_mnist.h>
 #include <tandem/data/mnist.h>
 

@@ -1,7 +1,7 @@
-#include <tandem/data/image.h>
-#include <tandem/data/image_file.h>
-#include <tandem/data/image_png.h>
-#include <tandem/data/segmentation_picture.h>
+#include <tandem/data/images/image.h>
+#include <tandem/data/images/image_file.h>
+#include <tandem/data/images/image_png.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
 
 #include <gtest/gtest.h>
 

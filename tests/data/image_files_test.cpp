@@ -1,9 +1,9 @@
-#include <tandem/core/random.h>
-#include <tandem/data/archive.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/cifar.h>
-#include <tandem/data/download.h>
-#include <tandem/data/image.h>
+#include <tandem/data/download/archive.h>
+#include <tandem/data/download/download.h>
 #include <tandem/data/image_folder.h>
+#include <tandem/data/images/image.h>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

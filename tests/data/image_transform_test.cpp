@@ -1,11 +1,11 @@
 // Segmentation: transforms of pictures and masks, and metrics.
-#include <tandem/data/image_png.h>
+#include <tandem/data/images/image_png.h>
 #include <tandem/data/loader.h>
 #include <tandem/data/sampler.h>
-#include <tandem/data/segmentation_metrics.h>
-#include <tandem/data/segmentation_picture.h>
-#include <tandem/data/segmentation_transform.h>
-#include <tandem/data/voc.h>
+#include <tandem/data/segmentation/segmentation_metrics.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/data/segmentation/segmentation_transform.h>
+#include <tandem/data/segmentation/voc.h>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Golden values: PyTorch 2.15's samplers.
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/sampler.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-#include <tandem/data/download.h>
-#include <tandem/data/image_png.h>
-#include <tandem/data/segmentation_picture.h>
-#include <tandem/data/voc.h>
+#include <tandem/data/download/download.h>
+#include <tandem/data/images/image_png.h>
+#include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/data/segmentation/voc.h>
 
 #include <gtest/gtest.h>
 

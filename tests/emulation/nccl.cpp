@@ -1,7 +1,7 @@
 #include <completion.h>
 #include <nccl.h>
-#include <tandem/core/check.h>
-#include <tandem/distributed/reduce_function.h>
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/host/reduce_function.h>
 
 #include <cstring>
 #include <map>

@@ -1,4 +1,4 @@
-// NCCL over threads of one process whose GPUs are emulated: stands in for NCCL's own header, as far as distributed/nccl_*
+// NCCL over threads of one process whose GPUs are emulated: stands in for NCCL's own header, as far as distributed/groups/nccl/
 // uses it. An operation is issued by one rank after the other and runs when the last has issued it; until then events
 // behind it are not ready. What this shows: that ranks issue the same calls in the same order, with the right arrays; what
 // happens when one fails or does not come; what is asked of NCCL and when. What it can't show: that NCCL does as it says.

@@ -2,7 +2,7 @@
 // thing that may go wrong is an Error.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include <tandem/data/image.h>
+#include <tandem/data/images/image.h>
 
 #include "fuzz.h"
 

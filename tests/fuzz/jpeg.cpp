@@ -1,5 +1,5 @@
 // Pictures where the build has libjpeg-turbo: all of one, and its middle at each size that it can be decoded at.
-#include <tandem/data/image_file.h>
+#include <tandem/data/images/image_file.h>
 
 #include "fuzz.h"
 

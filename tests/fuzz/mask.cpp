@@ -1,5 +1,5 @@
 // A PNG file's chunks have checksums, which would keep a fuzzer out: they are made right first.
-#include <tandem/data/image_png.h>
+#include <tandem/data/images/image_png.h>
 
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-#include <tandem/distributed/slurm.h>
+#include <tandem/distributed/job/slurm.h>
 
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 // Two clients of a store's server. The input is what they send; "\xff\x00" and "\xff\x01" in it say whose turn it is.
-#include <tandem/distributed/store_service.h>
-#include <tandem/distributed/store_session.h>
+#include <tandem/distributed/store/service.h>
+#include <tandem/distributed/store/session.h>
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 // Reads every element that arrays show.
 #pragma once
 
-#include <tandem/core/named_array.h>
+#include <tandem/core/array/named_array.h>
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
-#include <tandem/autograd/ops_reduce.h>
-#include <tandem/autograd/ops_shape.h>
+#include <tandem/autograd/functions/reduce.h>
+#include <tandem/autograd/functions/shape.h>
 #include <tandem/nn/activations.h>
 
 #include <gtest/gtest.h>

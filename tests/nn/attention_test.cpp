@@ -1,6 +1,6 @@
 // Parameters of nn::MultiheadAttention and nn::Bilinear; what it computes is in the table of operations.
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/attention.h>
 
 #include <gtest/gtest.h>

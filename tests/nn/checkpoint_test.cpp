@@ -1,9 +1,9 @@
 // Checkpoints: the same numbers and the same hooks from less memory.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/core/memory_stats.h>
+#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/checkpoint.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>

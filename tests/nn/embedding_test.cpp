@@ -1,4 +1,4 @@
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/embedding.h>
 #include <tandem/nn/layers.h>
 

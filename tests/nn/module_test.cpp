@@ -1,5 +1,5 @@
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/loss.h>
 

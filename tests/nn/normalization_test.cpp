@@ -1,5 +1,5 @@
 // The normalisations of one sample, on numbers of which mean and variance are whole.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/normalization.h>
 

@@ -1,6 +1,6 @@
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/upsample.h>

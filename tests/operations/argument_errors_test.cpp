@@ -1,6 +1,6 @@
 // Mistakes that every operation meets: nothing where a tensor belongs, dimensions that are not there, sizes that nothing can hold,
 // numbers that a dtype does not have. What is checked in one place for all of them still names the operation.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

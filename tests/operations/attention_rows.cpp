@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_attention.h>
+#include <tandem/autograd/functions/attention.h>
 #include <tandem/nn/attention.h>
 
 #include "operations/table.h"

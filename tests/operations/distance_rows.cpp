@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_distance.h>
+#include <tandem/autograd/functions/distance.h>
 
 #include "operations/table.h"
 

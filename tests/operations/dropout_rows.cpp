@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_dropout.h>
+#include <tandem/autograd/functions/dropout.h>
 
 #include "operations/table.h"
 

@@ -1,5 +1,5 @@
 // What the element-wise operations refuse.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-#include <tandem/autograd/ops_elementwise.h>
-#include <tandem/autograd/ops_in_place.h>
-#include <tandem/autograd/ops_shape.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/in_place.h>
+#include <tandem/autograd/functions/shape.h>
 
 #include "operations/table.h"
 

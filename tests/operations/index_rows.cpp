@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_index.h>
+#include <tandem/autograd/functions/index.h>
 
 #include "operations/table.h"
 

@@ -1,8 +1,8 @@
 // What linear algebra and attention say to shapes and dtypes that do not fit, and what no row of the table shows.
 #include <tandem/autograd/autocast.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/attention.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include <tandem/autograd/ops_einsum.h>
-#include <tandem/autograd/ops_linear.h>
+#include <tandem/autograd/functions/einsum.h>
+#include <tandem/autograd/functions/linear.h>
 
 #include "operations/table.h"
 

@@ -1,7 +1,7 @@
 // The commonest mistakes with losses, norms and dropout, and what golden values can't show.
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 
 #include <gtest/gtest.h>
 

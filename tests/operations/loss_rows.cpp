@@ -1,5 +1,5 @@
-#include <tandem/autograd/ops_elementwise.h>
-#include <tandem/autograd/ops_loss.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/loss.h>
 
 #include "operations/table.h"
 

@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 
 #include "operations/table.h"
 

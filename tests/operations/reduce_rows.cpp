@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_sort.h>
+#include <tandem/autograd/functions/sort.h>
 
 #include "operations/table.h"
 

@@ -1,5 +1,5 @@
 // What a table of PyTorch's values does not show of reductions and sorting: errors, ties, many numbers, threads.
-#include <tandem/autograd/ops_sort.h>
+#include <tandem/autograd/functions/sort.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include <tandem/autograd/ops_elementwise.h>
-#include <tandem/autograd/ops_shape.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/shape.h>
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops_spatial.h>
+#include <tandem/autograd/functions/spatial.h>
 
 #include "operations/table.h"
 

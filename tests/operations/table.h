@@ -4,7 +4,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/backend.h>
+#include <tandem/core/device/backend.h>
 
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -60,7 +60,7 @@ struct Row {
   std::string name() const { return op + (variant.empty() ? "" : "_" + variant); }
 };
 
-// The rows of a family: those of autograd/ops_FAMILY.h.
+// The rows of a family: those of autograd/functions/FAMILY.h.
 std::vector<Row> attention_rows();
 std::vector<Row> distance_rows();
 std::vector<Row> dropout_rows();

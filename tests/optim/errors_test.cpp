@@ -1,5 +1,5 @@
 // What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by now.
-#include <tandem/autograd/ops_elementwise.h>
+#include <tandem/autograd/functions/elementwise.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/lr_scheduler.h>

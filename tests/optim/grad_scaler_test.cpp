@@ -1,5 +1,5 @@
 #include <tandem/autograd/autocast.h>
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/sgd.h>

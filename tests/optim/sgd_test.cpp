@@ -1,4 +1,4 @@
-#include <tandem/autograd/ops.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/sgd.h>

@@ -1,7 +1,7 @@
 // Making arrays for tests, and comparing them.
 #pragma once
 
-#include <tandem/core/array.h>
+#include <tandem/core/array/array.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The dtypes that a test goes through.
 #pragma once
 
-#include <tandem/core/dtype.h>
+#include <tandem/core/base/dtype.h>
 
 namespace tandem::testing {
 

@@ -1,7 +1,7 @@
 // FullDisk: a limit on the size of files stands for a full disk: write() fails part of the way in both cases.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <sys/resource.h>
 

@@ -2,9 +2,9 @@
 // starts this program with mpirun and serves the store.
 #pragma once
 
-#include <tandem/distributed/host_group.h>
-#include <tandem/distributed/local_group.h>
-#include <tandem/distributed/tcp_store.h>
+#include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/local_group.h>
+#include <tandem/distributed/store/tcp_store.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // A client of a store's server that says exactly what a test wants it to say.
 #pragma once
 
-#include <tandem/distributed/socket.h>
+#include <tandem/distributed/system/socket.h>
 
 #include <sys/socket.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/ops.h>
-#include <tandem/core/random.h>
+#include <tandem/core/random/random.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>

@@ -1,7 +1,7 @@
 // How tests reach a store's server in their own process.
 #pragma once
 
-#include <tandem/distributed/tcp_store.h>
+#include <tandem/distributed/store/tcp_store.h>
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // A folder of its own for one test, removed with everything in it.
 #pragma once
 
-#include <tandem/core/check.h>
+#include <tandem/core/base/check.h>
 
 #include <gtest/gtest.h>
 

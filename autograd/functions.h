@@ -1,0 +1,17 @@
+// The differentiable operations. Names and meanings are PyTorch's.
+#pragma once
+
+#include <tandem/autograd/functions/attention.h>
+#include <tandem/autograd/functions/distance.h>
+#include <tandem/autograd/functions/dropout.h>
+#include <tandem/autograd/functions/einsum.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/in_place.h>
+#include <tandem/autograd/functions/index.h>
+#include <tandem/autograd/functions/linear.h>
+#include <tandem/autograd/functions/loss.h>
+#include <tandem/autograd/functions/norm.h>
+#include <tandem/autograd/functions/reduce.h>
+#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/functions/sort.h>
+#include <tandem/autograd/functions/spatial.h>

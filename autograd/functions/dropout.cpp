@@ -1,0 +1,55 @@
+#include <tandem/autograd/functions/dropout.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/device/device_graph.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+#include <tandem/core/random/random.h>
+
+namespace tandem {
+
+using autograd::Gradients;
+using autograd::Needs;
+using autograd::record;
+
+namespace {
+
+// Whether there is anything to drop.
+bool drops(const char* name, const Tensor& x, double p, bool training) {
+  TANDEM_CHECK(p >= 0 && p <= 1, name, ": p must be from 0 to 1, got ", p);
+  TANDEM_CHECK(is_floating(x.dtype()) || !training, name, ": needs a floating tensor, got ", x.shape(), ' ',
+               x.dtype());
+  return training && p > 0;
+}
+
+std::uint64_t draw_key(const char* name, Device device) {
+  TANDEM_CHECK(device.is_cpu() || !is_recording_graph(), name,
+               ": can't be recorded in a graph, whose replays would all drop the same numbers");
+  return default_generator().next_u64();
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  const ProfileRange range("dropout");
+  if (!drops("dropout", x, p, training)) return x;
+  const std::uint64_t key = draw_key("dropout", x.device());
+  const bool channels_last = x.value().is_channels_last() && !x.value().is_contiguous();
+  return record("dropout", {x}, ops::dropout(x.value(), key, p, channels_last),
+                [key, p, channels_last](const Array& grad, Needs) -> Gradients {
+                  return {ops::dropout(grad, key, p, channels_last)};
+                });
+}
+
+Tensor dropout2d(const Tensor& x, double p, bool training) {
+  const ProfileRange range("dropout2d");
+  TANDEM_CHECK(x.shape().rank() >= 2, "dropout2d: input must be (N, C, ...), got ", x.shape());
+  if (!drops("dropout2d", x, p, training)) return x;
+  Shape channels = Shape::filled(x.shape().rank(), 1);
+  channels[0] = x.dim(0);
+  channels[1] = x.dim(1);
+  const Array ones = ops::ones(channels, x.dtype(), x.device());
+  return mul(x, Tensor(ops::dropout(ones, draw_key("dropout2d", x.device()), p, false)));
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// Element-wise operations that write over their first operand, which they return. Each does what the form without the
+// underscore does; shape and dtype stay. In-place ReLU after an operation that does not need its own output saves memory.
+//
+// Errors: the result has another shape or a higher kind of dtype; while gradients are recorded, a leaf that requires one,
+// or a view. A value that some backward pass needs may be written over; that backward pass then says so.
+#pragma once
+
+#include <tandem/autograd/functions/elementwise.h>
+
+namespace tandem {
+
+Tensor add_(const Tensor& x, const Tensor& other, double alpha = 1);
+Tensor add_(const Tensor& x, Number number);
+Tensor sub_(const Tensor& x, const Tensor& other, double alpha = 1);
+Tensor sub_(const Tensor& x, Number number);
+Tensor mul_(const Tensor& x, const Tensor& other);
+Tensor mul_(const Tensor& x, Number number);
+Tensor div_(const Tensor& x, const Tensor& other);
+Tensor div_(const Tensor& x, Number number);
+Tensor pow_(const Tensor& x, Number exponent);
+Tensor clamp_(const Tensor& x, std::optional<Number> min = {}, std::optional<Number> max = {});
+Tensor neg_(const Tensor& x);
+Tensor abs_(const Tensor& x);
+Tensor square_(const Tensor& x);
+Tensor reciprocal_(const Tensor& x);
+Tensor floor_(const Tensor& x);
+Tensor ceil_(const Tensor& x);
+Tensor trunc_(const Tensor& x);
+Tensor round_(const Tensor& x);
+Tensor exp_(const Tensor& x);
+Tensor log_(const Tensor& x);
+Tensor sqrt_(const Tensor& x);
+Tensor rsqrt_(const Tensor& x);
+Tensor relu_(const Tensor& x);
+Tensor leaky_relu_(const Tensor& x, double negative_slope = 0.01);
+Tensor elu_(const Tensor& x, double alpha = 1);
+Tensor sigmoid_(const Tensor& x);
+Tensor tanh_(const Tensor& x);
+Tensor silu_(const Tensor& x);
+Tensor hardswish_(const Tensor& x);
+Tensor hardsigmoid_(const Tensor& x);
+Tensor hardtanh_(const Tensor& x, double min_val = -1, double max_val = 1);
+Tensor relu6_(const Tensor& x);
+Tensor threshold_(const Tensor& x, double threshold, double value);
+Tensor selu_(const Tensor& x);
+Tensor celu_(const Tensor& x, double alpha = 1);
+Tensor mish_(const Tensor& x);
+
+Tensor fill_(const Tensor& x, Number value);
+Tensor zero_(const Tensor& x);
+// Any dtype and device; `source` broadcasts to x's shape.
+Tensor copy_(const Tensor& x, const Tensor& source);
+
+}  // namespace tandem

@@ -1,0 +1,128 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/linear.h>
+#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+
+namespace tandem {
+
+using autograd::Gradients;
+using autograd::Needs;
+using autograd::record;
+using autograd::Saved;
+
+namespace {
+
+void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tensor& b, int rank_b,
+                 const char* rule) {
+  TANDEM_CHECK(a.shape().rank() == rank_a && b.shape().rank() == rank_b, operation, ": shapes ", a.shape(),
+               " and ", b.shape(), " do not fit: needs ", rule);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& left, const Tensor& right) {
+  const ProfileRange range("matmul");
+  const Tensor a = autocast_low(left), b = autocast_low(right);
+  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ",
+               b.dtype(), "; cast one of them");
+  return record("matmul", {a, b}, ops::matmul(a.value(), b.value()),
+                [x = Saved("matmul", a.value()), y = Saved("matmul", b.value())](const Array& grad,
+                                                                                 Needs needs) -> Gradients {
+                  Gradients gradients(2);
+                  if (needs[0]) gradients[0] = ops::matmul_grad_a(grad, y, x.get().shape());
+                  if (needs[1]) gradients[1] = ops::matmul_grad_b(x, grad, y.get().shape());
+                  return gradients;
+                });
+}
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  check_ranks("mm", a, 2, b, 2, "(M, K) and (K, N)");
+  return matmul(a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  check_ranks("bmm", a, 3, b, 3, "(B, M, K) and (B, K, N)");
+  TANDEM_CHECK(a.dim(0) == b.dim(0), "bmm: batches of shapes ", a.shape(), " and ", b.shape(),
+               " differ: needs (B, M, K) and (B, K, N); matmul broadcasts");
+  return matmul(a, b);
+}
+
+Tensor mv(const Tensor& a, const Tensor& b) {
+  check_ranks("mv", a, 2, b, 1, "(M, K) and (K)");
+  return matmul(a, b);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  check_ranks("dot", a, 1, b, 1, "(K) and (K)");
+  return matmul(a, b);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check_ranks("outer", a, 1, b, 1, "(M) and (N)");
+  return mul(reshape(a, {a.dim(0), 1}), b);
+}
+
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  check_ranks("addmm", a, 2, b, 2, "(M, K) and (K, N)");
+  const Tensor product = matmul(a, b);
+  TANDEM_CHECK(broadcast_shape(input.shape(), product.shape(), "addmm") == product.shape(), "addmm: input ",
+               input.shape(), " does not broadcast to ", product.shape());
+  const Tensor scaled = alpha == 1 ? product : affine(product, alpha, 0);
+  if (beta == 0) return scaled;
+  return add(beta == 1 ? input : affine(input, beta, 0), scaled);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const ProfileRange range("linear");
+  const Tensor x = autocast_low(input);
+  TANDEM_CHECK(x.shape().rank() > 0 && weight.shape().rank() == 2 && x.dim(-1) == weight.dim(1),
+               "linear: input ", x.shape(), " does not fit weight ", weight.shape(),
+               ": needs (..., in) and (out, in)");
+  TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias has shape ",
+               bias.defined() ? bias.shape() : Shape{}, ", expected (", weight.dim(0), ")");
+  const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
+  TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
+               "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ",
+               bias_dtype);
+  const std::int64_t in = weight.dim(1), out = weight.dim(0);
+  // All rows of one product.
+  std::int64_t rows = 1;
+  Shape shape;
+  for (int d = 0; d + 1 < x.shape().rank(); ++d) {
+    rows *= x.shape()[d];
+    shape.push_back(x.shape()[d]);
+  }
+  shape.push_back(out);
+  const Array table = x.value().reshape({rows, in});
+  const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
+  const Array y = ops::matmul(table, weight.value().transpose(0, 1), bias_value);
+  return record("linear", {x, weight, bias}, y.reshape(shape),
+                [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out,
+                 shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
+                  Gradients gradients(3);
+                  const Array grad = grad_y.reshape({rows, out});
+                  if (needs[0]) gradients[0] = ops::matmul(grad, w).reshape(shape_x);
+                  if (needs[1]) gradients[1] = ops::matmul(grad.transpose(0, 1), table).to(w.get().dtype());
+                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad.to(bias_dtype), {0});
+                  return gradients;
+                });
+}
+
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  const ProfileRange range("bilinear");
+  TANDEM_CHECK(weight.shape().rank() == 3 && a.shape().rank() > 0 && b.shape().rank() > 0 &&
+                   a.dim(-1) == weight.dim(1) && b.dim(-1) == weight.dim(2),
+               "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),
+               ": needs (..., I), (..., J) and (O, I, J)");
+  const std::int64_t out = weight.dim(0), in_a = weight.dim(1), in_b = weight.dim(2);
+  // One product for all outputs; then a small one for each row.
+  const Tensor side_by_side = reshape(transpose(weight, 1, 2), {out * in_b, in_a});
+  const Tensor of_a = unflatten(linear(a, side_by_side), -1, {out, in_b});
+  const Tensor y = squeeze(matmul(of_a, unsqueeze(b, -1)), -1);
+  return bias.defined() ? y + cast(bias, y.dtype()) : y;
+}
+
+}  // namespace tandem

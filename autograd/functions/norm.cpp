@@ -1,0 +1,170 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/batch_norm_exchange.h>
+#include <tandem/autograd/functions/norm.h>
+#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+
+#include <limits>
+
+namespace tandem {
+
+using autograd::Gradients;
+using autograd::Needs;
+using autograd::record;
+using autograd::Saved;
+
+namespace {
+
+Array inverse_sqrt(const Array& variance, double eps) {
+  const Array std = ops::map(functors::Sqrt{}, ops::map(functors::Affine{1, eps}, variance));
+  return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
+}
+
+Array value_of(const Tensor& t) { return t.defined() ? t.value() : Array(); }
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
+                  BatchNormFusion fusion, const Tensor& addend) {
+  const int rank = x.shape().rank();
+  if (rank == 2 || rank == 3) {
+    TANDEM_CHECK(!fusion.max_pool_2x2, "batch_norm: only (N, C, H, W) can be pooled, got ", x.shape());
+    const Shape image{x.dim(0), x.dim(1), rank == 3 ? x.dim(2) : 1, 1};
+    const Tensor more = addend.defined() ? reshape(addend, image) : addend;
+    return reshape(batch_norm(reshape(x, image), weight, bias, state, fusion, more), x.shape());
+  }
+  const ProfileRange range("batch_norm");
+  TANDEM_CHECK(rank == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
+  const Shape channels{x.dim(1)};
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  BatchNormAffine affine{{},
+                         {},
+                         weight.defined() ? weight.value() : ops::ones(channels, dtype, x.device()),
+                         bias.defined() ? bias.value() : ops::zeros(channels, dtype, x.device())};
+  // Before the running statistics change.
+  for (const Array* a : {&affine.weight, &affine.bias, &state.running_mean, &state.running_var})
+    TANDEM_CHECK(!a->defined() || a->shape() == channels, "batch_norm: input ", x.shape(), " has ", x.dim(1),
+                 " channels, but weight, bias or running statistics have shape ", a->shape());
+  TANDEM_CHECK(state.running_mean.defined() == state.running_var.defined(),
+               "batch_norm: one of running_mean and running_var is undefined");
+  const bool by_batch = state.training || !state.running_mean.defined();
+  std::optional<Array> count;  // (): values per channel that share statistics; none in evaluation
+  if (by_batch) {
+    const auto check_values = [&](double values) {
+      TANDEM_CHECK(
+          values != 1, "batch_norm: expected more than 1 value per channel in training, got input ",
+          x.shape(), state.exchange ? " and not one more value on all other ranks" : "",
+          ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+          "short one (drop_last)",
+          state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
+    };
+    const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
+    BatchNormUpdate update{state.running_mean, state.running_var, {},
+                           state.momentum,     state.eps,         state.num_batches};
+    ops::BatchNormStats stats;
+    if (state.exchange) {
+      stats = state.exchange->combine(ops::batch_norm_stats(x.value()));
+      // Several values here are several in all; only otherwise is the count of all ranks worth waiting for.
+      if (values_here <= 1) check_values(stats.count.item());
+      ops::batch_norm_update(stats, update);
+    } else {
+      check_values(static_cast<double>(values_here));
+      stats = ops::batch_norm_stats(x.value(), &update);
+    }
+    affine.mean = stats.mean;
+    affine.invstd = update.invstd;
+    count = stats.count;
+  } else {
+    affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
+    affine.invstd = inverse_sqrt(state.running_var, state.eps);
+  }
+  const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
+  // What came after the normalisation is undone first: with an addend, x does not tell where ReLU let it through.
+  const bool by_output = addend.defined() && fusion.relu;
+  if (by_output) fusion.relu = false;
+  return record("batch_norm", {x, weight, bias, addend}, out.y,
+                [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
+                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(),
+                 affine, fusion, count, exchange = by_batch ? state.exchange : nullptr,
+                 selected = out.selected, index = out.index](const Array& grad_y, Needs needs) -> Gradients {
+                  w.get();
+                  b.get();
+                  Array grad = grad_y.channels_last();  // once for both passes
+                  if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
+                  const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
+                                                                affine, fusion, grad);
+                  Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
+                  if (needs[0]) {
+                    const auto all = exchange ? exchange->add(sums) : sums;
+                    const bool in_place = needs.is_last_run() && in.is_unshared();
+                    gradients[0] =
+                        ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
+                  }
+                  return gradients;
+                });
+}
+
+namespace {
+
+Tensor normalise(const char* name, const GroupNorm& how, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias) {
+  const auto forward = ops::group_norm(how, x.value(), value_of(weight), value_of(bias), name);
+  return record(
+      name, {x, weight, bias}, forward.y,
+      [how, in = Saved(name, x.value()), w = weight.defined() ? Saved(name, weight.value()) : Saved(),
+       b = value_of(bias), has_weight = weight.defined(), mean = forward.mean,
+       rstd = forward.rstd](const Array& grad, Needs needs) -> Gradients {
+        const Array weight = has_weight ? w.get() : Array();
+        auto sums = ops::group_norm_grad(how, in, weight, mean, rstd, grad, needs[0], needs[1], needs[2]);
+        if (needs[1]) sums.weight = sums.weight.reshape(weight.shape()).to(weight.dtype());
+        if (needs[2]) sums.bias = sums.bias.reshape(b.shape()).to(b.dtype());
+        return {sums.x, sums.weight, sums.bias};
+      });
+}
+
+void check_shape(const char* name, const Tensor& parameter, const Shape& shape) {
+  TANDEM_CHECK(!parameter.defined() || parameter.shape() == shape, name, ": weight and bias must have shape ",
+               shape, ", got ", parameter.shape());
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& input, const Shape& shape, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  const ProfileRange range("layer_norm");
+  const Tensor x = autocast_f32(input);
+  check_shape("layer_norm", weight, shape);
+  check_shape("layer_norm", bias, shape);
+  return normalise("layer_norm", ops::layer_norm_of(x.value(), shape, eps, true, "layer_norm"), x, weight,
+                   bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, std::optional<double> eps) {
+  const ProfileRange range("rms_norm");
+  check_shape("rms_norm", weight, shape);
+  const double least = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                               : std::numeric_limits<float>::epsilon();
+  const auto how = ops::layer_norm_of(x.value(), shape, eps.value_or(least), false, "rms_norm");
+  return normalise("rms_norm", how, x, weight, {});
+}
+
+Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  const ProfileRange range("group_norm");
+  const Tensor x = autocast_f32(input);
+  const auto how = ops::group_norm_of(x.value(), groups, eps, "group_norm");
+  check_shape("group_norm", weight, {how.channels});
+  check_shape("group_norm", bias, {how.channels});
+  return normalise("group_norm", how, x, weight, bias);
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  TANDEM_CHECK(x.shape().rank() >= 3, "instance_norm: input must be (N, C, ...), got ", x.shape());
+  TANDEM_CHECK(x.numel() == 0 || x.numel() != x.dim(0) * x.dim(1),
+               "instance_norm: expected more than 1 value per channel of a sample, got input ", x.shape());
+  return group_norm(x, x.dim(1), weight, bias, eps);
+}
+
+}  // namespace tandem

@@ -1,0 +1,156 @@
+#include <tandem/core/array/array.h>
+#include <tandem/core/ops/elementwise.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace tandem {
+
+Array::Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype)
+    : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype) {}
+
+void Array::fail_undefined() {
+  detail::fail("an Array here is undefined: it was made without a value, or a result that is not there");
+}
+
+namespace {
+
+Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device) {
+  for (const auto size : shape) TANDEM_CHECK(size >= 0, "empty: shape ", shape, " has a negative size");
+  const auto elements = static_cast<std::size_t>(shape.product());
+  constexpr std::size_t most_bytes = std::size_t{1} << 62;
+  TANDEM_CHECK(elements <= most_bytes / size_of(dtype), "empty: shape ", shape, " of ", dtype,
+               " is more than any memory holds");
+  const auto bytes = elements * size_of(dtype);
+  return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
+}
+
+// Whether `strides` walk `shape` in the order of `dense`, ignoring dimensions of size 1 (their stride is never used).
+bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense) {
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] != 1 && strides[i] != dense[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+Array Array::empty(const Shape& shape, DType dtype, Device device) {
+  return empty_strided(shape, contiguous_strides(shape), dtype, device);
+}
+
+Array Array::empty_channels_last(const Shape& shape, DType dtype, Device device) {
+  return empty_strided(shape, channels_last_strides(shape), dtype, device);
+}
+
+template <class T>
+Array Array::from(std::span<const T> values, const Shape& shape) {
+  TANDEM_CHECK(static_cast<std::int64_t>(values.size()) == shape.product(), "from: ", values.size(),
+               " values do not fill shape ", shape);
+  Array result = empty(shape, dtype_of<T>());
+  std::copy(values.begin(), values.end(), result.data<T>());
+  return result;
+}
+
+bool Array::is_contiguous() const { return same_walk(shape_, strides_, contiguous_strides(shape_)); }
+
+bool Array::is_channels_last() const {
+  return rank() == 4 && same_walk(shape_, strides_, channels_last_strides(shape_));
+}
+
+Array Array::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Array Array::channels_last() const {
+  TANDEM_CHECK(rank() == 4, "channels_last: needs shape (N, C, H, W), got ", shape_);
+  if (is_channels_last()) return *this;
+  Array result = empty_channels_last(shape_, dtype_, device());
+  result.copy_from(*this);
+  return result;
+}
+
+Array Array::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Array result = rank() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device())
+                                                   : empty(shape_, dtype, device());
+  result.copy_from(*this);
+  return result;
+}
+
+Array Array::to(Device device) const {
+  if (device == this->device()) return *this;
+  Array result = is_channels_last() && !is_contiguous() ? empty_channels_last(shape_, dtype_, device)
+                                                        : empty(shape_, dtype_, device);
+  result.copy_from(*this);
+  return result;
+}
+
+Array Array::clone() const {
+  Array result = empty(shape_, dtype_, device());
+  result.copy_from(*this);
+  return result;
+}
+
+namespace {
+
+// Between devices, by way of the host where neither is the CPU. Only dense runs of bytes travel.
+void copy_across(const Array& from, const Array& to) {
+  const bool same_walk = from.dtype() == to.dtype() && ((from.is_contiguous() && to.is_contiguous()) ||
+                                                        (from.is_channels_last() && to.is_channels_last()));
+  if (!same_walk) {
+    Array there = Array::empty(from.shape(), to.dtype(), to.device());
+    copy_across(from.to(to.dtype()).contiguous(), there);
+    backend(to.device()).copy(there, to);
+  } else if (to.device().is_cpu()) {
+    backend(from.device()).download(from.raw(), to.raw(), to.bytes());
+  } else if (from.device().is_cpu()) {
+    backend(to.device()).upload(from.raw(), to.raw(), to.bytes());
+  } else {
+    const Array here = Array::empty(from.shape(), from.dtype());
+    backend(from.device()).download(from.raw(), here.raw(), here.bytes());
+    backend(to.device()).upload(here.raw(), to.raw(), to.bytes());
+  }
+}
+
+}  // namespace
+
+void Array::copy_from(const Array& source) {
+  ops::check_writable(*this, "copy_from");
+  const Array expanded = source.expand(shape_);
+  if (numel() == 0) return;
+  if (source.device() == device()) backend(device()).copy(expanded, *this);
+  else copy_across(expanded, *this);
+  storage_->written_by("copy_from");
+}
+
+void Array::fill(double value) {
+  TANDEM_CHECK(ops::can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
+  if (numel() == 0) return;
+  backend(device()).fill(*this, value);
+  storage_->written_by("fill");
+}
+
+double Array::item() const {
+  TANDEM_CHECK(defined() && numel() == 1, "item: needs exactly one element, got shape ", shape_);
+  return to_vector<double>()[0];
+}
+
+template <class T>
+std::vector<T> Array::to_vector() const {
+  const Array dense = to(Device{}).to(dtype_of<T>()).contiguous();
+  const T* data = dense.data<T>();
+  return std::vector<T>(data, data + dense.numel());
+}
+
+#define TANDEM_INSTANTIATE(T)                                      \
+  template Array Array::from<T>(std::span<const T>, const Shape&); \
+  template std::vector<T> Array::to_vector<T>() const;
+TANDEM_INSTANTIATE(float)
+TANDEM_INSTANTIATE(double)
+TANDEM_INSTANTIATE(bfloat16)
+TANDEM_INSTANTIATE(float16)
+TANDEM_INSTANTIATE(std::int64_t)
+TANDEM_INSTANTIATE(std::int32_t)
+TANDEM_INSTANTIATE(std::uint8_t)
+#undef TANDEM_INSTANTIATE
+
+}  // namespace tandem

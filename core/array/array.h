@@ -1,0 +1,120 @@
+// Array: numbers on a device. A small value handle: copying it copies no numbers.
+#pragma once
+
+#include <tandem/core/array/storage.h>
+#include <tandem/core/base/dtype.h>
+#include <tandem/core/base/shape.h>
+
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+// Shape, strides (in elements), offset and dtype over shared storage. Views share the storage of what they view.
+// Images read (N, C, H, W); their memory is N, H, W, C ("channels last").
+// Several threads may read one Array; writing needs the caller's own order.
+class Array {
+ public:
+  static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();  // of a slice
+
+  Array() = default;  // undefined: no storage; only defined() and assignment are meaningful
+  Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
+
+  // Uninitialised memory, row-major or with channels last (rank 4 only).
+  static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  // A copy of `values` in host memory.
+  template <class T>
+  static Array from(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Array from(const std::vector<T>& values, const Shape& shape) {
+    return from(std::span<const T>(values), shape);
+  }
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  const Strides& strides() const { return strides_; }
+  int rank() const { return shape_.rank(); }
+  std::int64_t dim(std::int64_t i) const { return shape_[normalize_dim(i, rank())]; }
+  std::int64_t numel() const { return shape_.product(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  Device device() const {
+    if (!storage_) [[unlikely]]
+      fail_undefined();
+    return storage_->device();
+  }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::int64_t offset() const { return offset_; }
+
+  bool is_contiguous() const;     // row-major without gaps
+  bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
+
+  // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the CPU.
+  void* raw() const {
+    return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
+  }
+  template <class T>
+  T* data() const {
+    TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());
+    TANDEM_CHECK(device().is_cpu(), "array is on ", device(),
+                 ", where this program can't look: copy it with to(Device{})");
+    return static_cast<T*>(raw());
+  }
+
+  // Views: no number moves. Dimensions count from the end where they are negative. In view, reshape and unflatten one size may
+  // be -1. Names and meanings are PyTorch's.
+  Array view(const Shape& shape) const;     // Error where no view can express the new shape
+  Array reshape(const Shape& shape) const;  // copies there
+  Array flatten(std::int64_t from_dim = 0, std::int64_t to_dim = -1) const;
+  Array unflatten(std::int64_t dim, const Shape& sizes) const;
+  Array permute(const Dims& order) const;
+  Array transpose(std::int64_t a, std::int64_t b) const;
+  Array movedim(std::int64_t from, std::int64_t to) const;
+  // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the nearest.
+  Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
+  Array narrow(std::int64_t dim, std::int64_t start,
+               std::int64_t length) const;                   // Error where that is outside
+  Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
+  Array expand(const Shape& shape) const;  // repeats size-1 dimensions by stride 0; -1 keeps a size
+  Array squeeze() const;                   // drops all dimensions of size 1
+  Array squeeze(std::int64_t dim) const;   // drops `dim` where its size is 1
+  Array squeeze(const Dims& dims) const;
+  Array unsqueeze(std::int64_t dim) const;
+  // The elements (i, i + offset) of `dim1` and `dim2`, as the last dimension.
+  Array diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+
+  // Copies, each of them only where it is needed (clone: always).
+  Array contiguous() const;
+  Array channels_last() const;
+  Array to(DType dtype) const;
+  Array to(Device device) const;
+  Array clone() const;
+
+  // In-place writes. The version of the storage goes up.
+  void copy_from(const Array& source);  // any strides, dtype and device; source broadcasts to this shape
+  void fill(double value);
+
+  // The only element as a number. Error when there is not exactly one.
+  double item() const;
+  // All elements, row-major, converted to T.
+  template <class T>
+  std::vector<T> to_vector() const;
+  std::string to_string() const;  // for people: shape, dtype, device and values (core/array/print.h)
+
+ private:
+  [[noreturn]] static void fail_undefined();
+
+  std::shared_ptr<Storage> storage_;
+  Shape shape_;
+  Strides strides_;
+  std::int64_t offset_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+std::ostream& operator<<(std::ostream& out, const Array& array);
+
+}  // namespace tandem

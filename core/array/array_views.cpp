@@ -1,0 +1,277 @@
+#include <tandem/core/array/array.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace tandem {
+
+namespace {
+
+// The strides that show the same elements under `wanted`, where they exist: each group of adjacent old dimensions that
+// is itself contiguous may be split and joined freely.
+std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
+  Shape sizes;
+  Strides steps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) continue;  // its stride says nothing
+    sizes.push_back(shape[i]);
+    steps.push_back(strides[i]);
+  }
+  Strides result = Dims::filled(wanted.rank(), 1);
+  int w = wanted.rank() - 1;
+  for (int i = sizes.rank() - 1; i >= 0;) {
+    const std::int64_t group_stride = steps[i];
+    std::int64_t group_size = sizes[i--];
+    while (i >= 0 && steps[i] == group_stride * group_size) group_size *= sizes[i--];
+    std::int64_t used = 1;
+    while (w >= 0 && (used < group_size || wanted[w] == 1)) {
+      if (group_size % (used * wanted[w]) != 0) return std::nullopt;
+      result[w] = group_stride * used;
+      used *= wanted[w--];
+    }
+    if (used != group_size) return std::nullopt;
+  }
+  return result;
+}
+
+// `wanted` with the size that -1 stands for, where one does.
+Shape resolve_shape(const Array& array, const Shape& wanted, const char* operation) {
+  Shape shape = wanted;
+  int unknown = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    TANDEM_CHECK(shape[i] >= -1, operation, ": ", wanted, " has a negative size");
+    if (shape[i] >= 0) continue;
+    TANDEM_CHECK(unknown < 0, operation, ": only one size can be -1, got ", wanted);
+    unknown = i;
+    shape[i] = 1;
+  }
+  if (unknown >= 0) {
+    const std::int64_t known = shape.product();
+    TANDEM_CHECK(known > 0, operation, ": ", array.shape(), " to ", wanted, " leaves the size at -1 open");
+    shape[unknown] = array.numel() / known;
+  }
+  TANDEM_CHECK(shape.product() == array.numel(), operation, ": ", array.shape(), " has ", array.numel(),
+               " elements, which do not fill ", wanted);
+  return shape;
+}
+
+std::optional<Strides> strides_of_view(const Array& array, const Shape& shape) {
+  if (array.numel() == 0 || array.is_contiguous()) return contiguous_strides(shape);
+  return view_strides(array.shape(), array.strides(), shape);
+}
+
+// The dimensions of `shape` that are not in the set `dropped` (a bit for each).
+Dims without(const Dims& dims, unsigned dropped) {
+  Dims kept;
+  for (int i = 0; i < dims.rank(); ++i)
+    if (!(dropped >> i & 1u)) kept.push_back(dims[i]);
+  return kept;
+}
+
+}  // namespace
+
+Array Array::view(const Shape& wanted) const {
+  const Shape shape = resolve_shape(*this, wanted, "view");
+  const auto strides = strides_of_view(*this, shape);
+  TANDEM_CHECK(strides, "view: no view of shape ", shape_, " with strides ", strides_, " shows ", wanted,
+               "; reshape copies where it must");
+  return Array(storage_, shape, *strides, offset_, dtype_);
+}
+
+Array Array::reshape(const Shape& wanted) const {
+  const Shape shape = resolve_shape(*this, wanted, "reshape");
+  if (const auto strides = strides_of_view(*this, shape))
+    return Array(storage_, shape, *strides, offset_, dtype_);
+  return Array(contiguous()).reshape(shape);
+}
+
+Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
+  if (rank() == 0) {
+    TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: dimensions ",
+                 from_dim, " to ", to_dim, " of a scalar");
+    return reshape({1});
+  }
+  const int first = normalize_dim(from_dim, rank()), last = normalize_dim(to_dim, rank());
+  TANDEM_CHECK(first <= last, "flatten: dimension ", from_dim, " comes after ", to_dim, " in ", shape_);
+  Shape shape, joined;
+  for (int i = 0; i < rank(); ++i) {
+    (i < first || i > last ? shape : joined).push_back(shape_[i]);
+    if (i == last) shape.push_back(joined.product());
+  }
+  return reshape(shape);
+}
+
+Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
+  const int d = normalize_dim(dim, rank());
+  TANDEM_CHECK(sizes.rank() > 0, "unflatten: needs sizes for dimension ", d, " of ", shape_);
+  Shape inner = sizes;
+  int unknown = -1;
+  for (int i = 0; i < sizes.rank(); ++i) {
+    TANDEM_CHECK(sizes[i] >= -1 && (sizes[i] >= 0 || unknown < 0), "unflatten: at most one of the sizes ",
+                 sizes, " can be -1");
+    if (sizes[i] < 0) inner[unknown = i] = 1;
+  }
+  const std::int64_t known = inner.product();
+  if (unknown >= 0) inner[unknown] = known > 0 ? shape_[d] / known : 0;
+  TANDEM_CHECK(inner.product() == shape_[d] && (unknown < 0 || known > 0), "unflatten: sizes ", sizes,
+               " do not make up dimension ", d, " of ", shape_);
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i < rank(); ++i) {
+    std::int64_t rest = i == d ? shape_[d] : 1;
+    for (int j = 0; i == d && j < inner.rank(); ++j) {
+      rest = inner[j] > 0 ? rest / inner[j] : 1;
+      shape.push_back(inner[j]);
+      strides.push_back(strides_[d] * rest);
+    }
+    if (i == d) continue;
+    shape.push_back(shape_[i]);
+    strides.push_back(strides_[i]);
+  }
+  return Array(storage_, shape, strides, offset_, dtype_);
+}
+
+Array Array::permute(const Dims& order) const {
+  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(),
+               " dimensions once");
+  Shape shape = shape_;
+  Strides strides = strides_;
+  unsigned seen = 0;
+  for (int i = 0; i < rank(); ++i) {
+    const int from = normalize_dim(order[i], rank());
+    TANDEM_CHECK(!(seen >> from & 1u), "permute: order ", order, " names dimension ", from, " twice");
+    seen |= 1u << from;
+    shape[i] = shape_[from];
+    strides[i] = strides_[from];
+  }
+  return Array(storage_, shape, strides, offset_, dtype_);
+}
+
+Array Array::transpose(std::int64_t a, std::int64_t b) const {
+  // A scalar has one dimension to name, as in PyTorch.
+  const int i = normalize_dim(a, std::max(rank(), 1)), j = normalize_dim(b, std::max(rank(), 1));
+  if (rank() == 0) return *this;
+  Array result = *this;
+  std::swap(result.shape_[i], result.shape_[j]);
+  std::swap(result.strides_[i], result.strides_[j]);
+  return result;
+}
+
+Array Array::movedim(std::int64_t from, std::int64_t to) const {
+  const int source = normalize_dim(from, rank()), target = normalize_dim(to, rank());
+  Dims order;
+  for (int i = 0; i < rank(); ++i)
+    order.push_back(i == target                                                    ? source
+                    : i < std::min(source, target) || i > std::max(source, target) ? i
+                    : source < target                                              ? i + 1
+                                                                                   : i - 1);
+  return permute(order);
+}
+
+Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step) const {
+  const int d = normalize_dim(dim, rank());
+  TANDEM_CHECK(step > 0, "slice: step must be positive, got ", step);
+  const std::int64_t size = shape_[d];
+  const auto clamped = [size](std::int64_t i) {
+    return std::clamp<std::int64_t>(i < 0 ? std::max(i, -size) + size : i, 0, size);
+  };
+  const std::int64_t first = clamped(begin), length = std::max<std::int64_t>(clamped(end) - first, 0);
+  Array result = *this;
+  result.shape_[d] = length == 0 ? 0 : (length - 1) / step + 1;
+  if (result.shape_[d] > 1) result.strides_[d] *= step;
+  if (length > 0) result.offset_ += first * strides_[d];
+  return result;
+}
+
+Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
+  const int d = normalize_dim(dim, rank());
+  const std::int64_t first = start < 0 ? start + shape_[d] : start;
+  TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first,
+               "narrow: ", length, " from ", start, " on are not all in dimension ", d, " of ", shape_);
+  return slice(d, first, first + length);
+}
+
+Array Array::select(std::int64_t dim, std::int64_t index) const {
+  const int d = normalize_dim(dim, rank());
+  TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is outside of dimension ",
+               d, " of ", shape_);
+  return Array(storage_, without(shape_, 1u << d), without(strides_, 1u << d),
+               offset_ + (index < 0 ? index + shape_[d] : index) * strides_[d], dtype_);
+}
+
+Array Array::expand(const Shape& wanted) const {
+  const int lead = wanted.rank() - rank();
+  TANDEM_CHECK(lead >= 0, "expand: ", shape_, " has more dimensions than ", wanted);
+  Shape shape = wanted;
+  Strides strides = Dims::filled(wanted.rank(), 0);
+  for (int i = 0; i < wanted.rank(); ++i) {
+    if (i < lead) {
+      TANDEM_CHECK(wanted[i] >= 0, "expand: ", wanted, " has a negative size in a new dimension");
+      continue;
+    }
+    if (wanted[i] == -1) shape[i] = shape_[i - lead];
+    if (shape_[i - lead] == shape[i]) strides[i] = strides_[i - lead];
+    else
+      TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ",
+                   wanted);
+  }
+  shape.product();  // an Error where that is more than can be counted
+  return Array(storage_, shape, strides, offset_, dtype_);
+}
+
+Array Array::squeeze() const {
+  unsigned ones = 0;
+  for (int i = 0; i < rank(); ++i) ones |= (shape_[i] == 1 ? 1u : 0u) << i;
+  return Array(storage_, without(shape_, ones), without(strides_, ones), offset_, dtype_);
+}
+
+Array Array::squeeze(std::int64_t dim) const { return squeeze(Dims{dim}); }
+
+Array Array::squeeze(const Dims& dims) const {
+  unsigned dropped = 0, seen = 0;
+  for (const auto dim : dims) {
+    const int d = normalize_dim(dim, std::max(rank(), 1));
+    TANDEM_CHECK(!(seen >> d & 1u), "squeeze: dimension ", d, " stands twice in ", dims);
+    seen |= 1u << d;
+    if (d < rank() && shape_[d] == 1) dropped |= 1u << d;
+  }
+  return Array(storage_, without(shape_, dropped), without(strides_, dropped), offset_, dtype_);
+}
+
+Array Array::unsqueeze(std::int64_t dim) const {
+  TANDEM_CHECK(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: there is no place ", dim,
+               " for a dimension in ", shape_, "; expected ", -rank() - 1, " to ", rank());
+  const int d = normalize_dim(dim, rank() + 1);
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i <= rank(); ++i) {
+    if (i == d) {
+      shape.push_back(1);
+      strides.push_back(i < rank() ? strides_[i] * shape_[i] : 1);
+    }
+    if (i < rank()) {
+      shape.push_back(shape_[i]);
+      strides.push_back(strides_[i]);
+    }
+  }
+  return Array(storage_, shape, strides, offset_, dtype_);
+}
+
+Array Array::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
+  const int a = normalize_dim(dim1, rank()), b = normalize_dim(dim2, rank());
+  TANDEM_CHECK(a != b, "diagonal: dimensions ", dim1, " and ", dim2, " of ", shape_, " are the same");
+  const std::int64_t skipped = offset < 0 ? a : b;
+  const std::int64_t rows = offset < 0 ? (offset < -shape_[a] ? 0 : shape_[a] + offset) : shape_[a];
+  const std::int64_t columns = offset > 0 ? std::max<std::int64_t>(shape_[b] - offset, 0) : shape_[b];
+  const unsigned both = 1u << a | 1u << b;
+  Shape shape = without(shape_, both);
+  Strides strides = without(strides_, both);
+  shape.push_back(std::min(rows, columns));
+  strides.push_back(strides_[a] + strides_[b]);
+  const std::int64_t first =
+      std::min(rows, columns) > 0 ? (offset < 0 ? -offset : offset) * strides_[static_cast<int>(skipped)] : 0;
+  return Array(storage_, shape, strides, offset_ + first, dtype_);
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#include <tandem/core/array/graphed_step.h>
+#include <tandem/core/profile/profile.h>
+
+#include <utility>
+
+namespace tandem {
+
+namespace {
+
+// The first step makes gradients and momentum, the second one is the first to find them; buckets are laid out anew between
+// the two.
+constexpr std::int64_t warm_up_calls = 3;
+
+}  // namespace
+
+GraphedStep::GraphedStep(Device device, Function function, std::function<void(const std::string&)> report)
+    : device_(device),
+      function_(std::move(function)),
+      report_(std::move(report)),
+      may_record_(!device.is_cpu()) {}
+
+Array GraphedStep::operator()(const std::vector<Array>& inputs) {
+  if (!may_record_) return function_(inputs);
+  Signature now;
+  for (const Array& input : inputs) {
+    now.shapes.push_back(input.shape());
+    now.dtypes.push_back(input.dtype());
+  }
+  if (graph_ && now == recorded_) {
+    const ProfileRange range("replay step");
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_from(inputs[i]);
+    graph_->replay();
+    return result_;
+  }
+  repeated_ = now == last_ ? repeated_ : 0;
+  if (repeated_ >= warm_up_calls && record(inputs)) {
+    recorded_ = std::move(now);
+    graph_->replay();
+    return result_;
+  }
+  ++repeated_;
+  last_ = std::move(now);
+  return function_(inputs);
+}
+
+bool GraphedStep::record(const std::vector<Array>& inputs) {
+  const ProfileRange range("record step");
+  graph_ = nullptr;
+  result_ = {};
+  inputs_.clear();
+  for (const Array& input : inputs) inputs_.push_back(input.to(device_).clone());
+  try {
+    graph_ = record_graph(device_, [this] { result_ = function_(inputs_); });
+  } catch (const std::exception& error) {
+    may_record_ = false;
+    result_ = {};
+    inputs_.clear();
+    if (report_)
+      report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
+  }
+  return graph_ != nullptr;
+}
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+// LoopPlan: how to walk several arrays of one shape together, whatever their strides.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/base/half.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tandem {
+
+// The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array (the
+// output) is walked through memory in order. The innermost dimension is the last. Strides are in elements.
+template <int K>
+struct LoopPlan {
+  int rank = 0;
+  std::array<std::int64_t, Dims::max_rank> size{};
+  std::array<std::array<std::int64_t, K>, Dims::max_rank> stride{};
+
+  explicit LoopPlan(const std::array<const Array*, K>& arrays) {
+    const Shape& shape = arrays[K - 1]->shape();
+    std::array<int, Dims::max_rank> order{};
+    int count = 0;
+    const Strides& walked = arrays[K - 1]->strides();
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (shape[i] == 1) continue;
+      int at = count++;
+      for (; at > 0 && walked[order[at - 1]] < walked[i]; --at) order[at] = order[at - 1];
+      order[at] = i;
+    }
+    for (int i = 0; i < count; ++i) {
+      std::array<std::int64_t, K> s;
+      for (int k = 0; k < K; ++k) s[k] = arrays[k]->strides()[order[i]];
+      const std::int64_t n = shape[order[i]];
+      bool joins = rank > 0;
+      for (int k = 0; joins && k < K; ++k) joins = stride[rank - 1][k] == s[k] * n;
+      if (joins) {
+        size[rank - 1] *= n;
+        stride[rank - 1] = s;
+      } else {
+        size[rank] = n;
+        stride[rank++] = s;
+      }
+    }
+    if (rank == 0) {
+      size[0] = 1;
+      rank = 1;
+    }
+  }
+
+  // Whether all arrays are one dense run of numbers.
+  bool is_dense() const {
+    return rank == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
+  }
+
+  // Where element `index` of the walk lies in each array.
+  TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index) const {
+    std::array<std::int64_t, K> result{};
+    for (int d = rank - 1; d >= 0; --d) {
+      const std::int64_t i = d == 0 ? index : index % size[d];
+      index /= size[d];
+      for (int k = 0; k < K; ++k) result[k] += i * stride[d][k];
+    }
+    return result;
+  }
+};
+
+// Where element `index`, row by row, of a view lies; in elements.
+TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int rank, const std::int64_t* shape,
+                                                 const std::int64_t* strides) {
+  std::int64_t offset = 0;
+  for (int d = rank - 1; d >= 0; --d) {
+    offset += index % shape[d] * strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+// How the matrices in the last two dimensions of an Array lie in memory, as BLAS libraries ask for it.
+#pragma once
+
+#include <tandem/core/array/array.h>
+
+#include <optional>
+
+namespace tandem {
+
+// Row-major, or the transpose of something row-major, with `leading` elements from one dense run to the next.
+struct MatrixLayout {
+  bool transposed;
+  std::int64_t leading;
+};
+
+// Nothing where neither of the two dimensions is dense, or where runs overlap: libraries need a copy then.
+inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
+  const int last = m.rank() - 1;
+  const std::int64_t rows = m.shape()[last - 1], columns = m.shape()[last];
+  // The stride of a dimension of size 1 says nothing.
+  const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[last - 1];
+  const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[last];
+  if ((columns == 1 || to_next_column == 1) && to_next_row >= columns)
+    return MatrixLayout{false, to_next_row};
+  if ((rows == 1 || to_next_row == 1) && to_next_column >= rows) return MatrixLayout{true, to_next_column};
+  return std::nullopt;
+}
+
+// m (M, N) or (B, M, N) such that it has a layout: itself or a copy, of one matrix where all are the same.
+inline Array with_matrix_layout(const Array& m) {
+  if (matrix_layout(m)) return m;
+  const bool repeats = m.rank() == 3 && m.strides()[0] == 0;
+  return repeats ? m.select(0, 0).contiguous().unsqueeze(0).expand(m.shape()) : m.contiguous();
+}
+
+}  // namespace tandem

@@ -1,0 +1,67 @@
+// MemoryOrder: the order of dimensions in which a dense array lies in memory, for kernels that want it without gaps.
+#pragma once
+
+#include <tandem/core/array/array.h>
+
+#include <algorithm>
+
+namespace tandem {
+
+// Where an array is dense in some order of its dimensions (channels last, a transposition), apply() of it is row-major and
+// not a copy. Otherwise the order is that of the dimensions. What is computed in this order comes back with restore().
+class MemoryOrder {
+ public:
+  explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.rank(), 0)) {
+    for (int i = 0; i < a.rank(); ++i) order_[i] = i;
+    if (a.is_contiguous()) return;
+    Dims sorted = order_;
+    std::stable_sort(&sorted[0], &sorted[0] + sorted.rank(), [&](auto i, auto j) {
+      return a.strides()[static_cast<int>(i)] > a.strides()[static_cast<int>(j)];
+    });
+    if (!a.permute(sorted).is_contiguous()) return;
+    order_ = sorted;
+    is_identity_ = false;
+  }
+
+  // `a`, which has the dimensions of the array that this order is of, row-major in it. Copies where `a` lies otherwise.
+  Array apply(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).contiguous(); }
+  Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
+  // Whether `a`, which has these dimensions, is dense in this order.
+  bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
+  // Uninitialised memory in this order.
+  Array empty(const Shape& shape, DType dtype, Device device) const {
+    Shape permuted = shape;
+    for (int i = 0; i < shape.rank(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
+    return restore(Array::empty(permuted, dtype, device));
+  }
+  // Where dimension `dim` comes in this order.
+  int position(int dim) const { return static_cast<int>(inverse()[dim]); }
+  // The order of the dimensions that are left without `dim`.
+  MemoryOrder without(int dim) const {
+    MemoryOrder rest = *this;
+    rest.order_ = {};
+    for (const auto d : order_)
+      if (d != dim) rest.order_.push_back(d < dim ? d : d - 1);
+    return rest;
+  }
+
+ private:
+  Dims inverse() const {
+    Dims inverse = order_;
+    for (int i = 0; i < order_.rank(); ++i) inverse[static_cast<int>(order_[i])] = i;
+    return inverse;
+  }
+
+  Dims order_;
+  bool is_identity_ = true;
+};
+
+// A row-major array as (before, n, after), where n is dimension `dim`.
+inline Array around(const Array& a, int dim) {
+  std::int64_t before = 1, after = 1;
+  for (int i = 0; i < dim; ++i) before *= a.shape()[i];
+  for (int i = dim + 1; i < a.rank(); ++i) after *= a.shape()[i];
+  return a.reshape({before, a.rank() == 0 ? 1 : a.shape()[dim], after});
+}
+
+}  // namespace tandem

@@ -1,0 +1,27 @@
+#include <tandem/core/array/storage.h>
+#include <tandem/core/device/backend.h>
+
+namespace tandem {
+
+Storage::Storage(std::size_t bytes, Device device)
+    : data_(backend(device).allocate(bytes)), bytes_(bytes), device_(device) {}
+
+Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
+    : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
+
+Storage::~Storage() {
+  if (release_) release_();
+  else backend(device_).deallocate(data_, bytes_);
+}
+
+std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset,
+                                       std::size_t bytes) {
+  TANDEM_CHECK(byte_offset <= parent->bytes() && bytes <= parent->bytes() - byte_offset,
+               "storage_slice: ", bytes, " bytes from ", byte_offset, " are outside of a storage of ",
+               parent->bytes());
+  char* data = static_cast<char*>(parent->data()) + byte_offset;
+  const Device device = parent->device();
+  return std::make_shared<Storage>(data, bytes, device, [parent = std::move(parent)] {});
+}
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+// Storage: a block of memory on a device, shared by the Arrays that view it.
+#pragma once
+
+#include <tandem/core/device/device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace tandem {
+
+// Owns its bytes (given back to the device's caching allocator), or keeps alive whatever owns them.
+// Counts in-place writes, so that autograd can tell that a value it saved has changed. Writing from several threads
+// at once is the caller's matter, as with any memory.
+class Storage {
+ public:
+  Storage(std::size_t bytes, Device device);
+  // Memory that something else owns; `release` runs when the last Array is gone (it keeps the owner alive until then).
+  Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  // In-place writes so far, and the operation that made the last one.
+  std::uint64_t version() const { return version_; }
+  const char* last_writer() const { return last_writer_; }
+  void written_by(const char* operation) {
+    ++version_;
+    last_writer_ = operation;
+  }
+
+ private:
+  void* data_;
+  std::size_t bytes_;
+  Device device_;
+  std::function<void()> release_;
+  std::uint64_t version_ = 0;
+  const char* last_writer_ = "";
+};
+
+// A part of `parent` with a version count of its own: one parameter in an optimizer's arena, one gradient in a bucket.
+std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset,
+                                       std::size_t bytes);
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// Errors: how every layer reports what it cannot do.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tandem {
+
+// What the library throws. The text says what was found, what was expected and what to do about it. The library
+// never exits or aborts; a program decides what an error means for it.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+// `text` after the name of the operation that this thread is in (the innermost ProfileRange, core/profile/profile.h), unless the text
+// has it: what many operations share need not know for whom it works.
+std::string with_operation(std::string text);
+
+template <class... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Error(with_operation(std::move(text).str()));
+}
+
+}  // namespace detail
+}  // namespace tandem
+
+// TANDEM_CHECK(weight.dim(1) == channels, "conv2d: input has ", channels, " channels, weight wants ", weight.dim(1))
+// throws tandem::Error with the parts put together. The parts are evaluated only when the condition is false.
+#define TANDEM_CHECK(condition, ...)       \
+  do {                                     \
+    if (!(condition)) [[unlikely]]         \
+      ::tandem::detail::fail(__VA_ARGS__); \
+  } while (false)

@@ -1,0 +1,96 @@
+// DType: the element types an Array can hold, and the switch from a DType to a C++ type.
+#pragma once
+
+#include <tandem/core/base/check.h>
+#include <tandem/core/base/half.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <type_traits>
+
+namespace tandem {
+
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i64, i32, u8, boolean };
+
+constexpr std::size_t size_of(DType dtype) {
+  constexpr std::size_t sizes[] = {4, 8, 2, 2, 8, 4, 1, 1};
+  return sizes[static_cast<std::size_t>(dtype)];
+}
+
+constexpr const char* name_of(DType dtype) {
+  constexpr const char* names[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "u8", "bool"};
+  return names[static_cast<std::size_t>(dtype)];
+}
+
+constexpr bool is_floating(DType dtype) { return dtype <= DType::f16; }
+
+inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
+
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  else if constexpr (std::is_same_v<T, double>) return DType::f64;
+  else if constexpr (std::is_same_v<T, bfloat16>) return DType::bf16;
+  else if constexpr (std::is_same_v<T, float16>) return DType::f16;
+  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
+  else {
+    static_assert(std::is_same_v<T, bool>, "no DType holds this C++ type");
+    return DType::boolean;
+  }
+}
+
+// The dtype two operands of an element-wise operation are computed in: the wider of the same kind; floating wins
+// over integer; bf16 with f16 gives f32 (as PyTorch's promotion of two tensors).
+DType promote(DType a, DType b);
+
+// Calls f(T{}) with the C++ type that `dtype` stands for.
+template <class F>
+decltype(auto) dispatch(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    case DType::i64: return f(std::int64_t{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::u8: return f(std::uint8_t{});
+    case DType::boolean: return f(bool{});
+  }
+  detail::fail("invalid dtype ", static_cast<int>(dtype));
+}
+
+// The same for everything that can be calculated with; `operation` names the caller in the error.
+template <class F>
+decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    case DType::i64: return f(std::int64_t{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::u8: return f(std::uint8_t{});
+    default: detail::fail(operation, ": needs numbers, got ", dtype);
+  }
+}
+
+// The same for floating types only; `operation` names the caller in the error.
+template <class F>
+decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    default: detail::fail(operation, ": needs a floating dtype, got ", dtype);
+  }
+}
+
+// The type in which arithmetic on T happens: 16-bit floats compute in float.
+template <class T>
+using compute_t = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
+
+}  // namespace tandem

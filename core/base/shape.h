@@ -1,0 +1,78 @@
+// Shape and Strides: short lists of integers held inline, so that making a view allocates nothing.
+#pragma once
+
+#include <tandem/core/base/check.h>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <span>
+
+namespace tandem {
+
+// A list of at most six int64. Used for shapes (sizes), for strides (in elements) and for lists of dimensions.
+class Dims {
+ public:
+  static constexpr int max_rank = 6;
+
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  explicit Dims(std::span<const std::int64_t> values) {
+    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ",
+                 values.size());
+    for (const auto v : values) values_[rank_++] = v;
+  }
+  static Dims filled(int rank, std::int64_t value) {
+    Dims dims;
+    for (int i = 0; i < rank; ++i) dims.push_back(value);
+    return dims;
+  }
+
+  constexpr int rank() const { return rank_; }
+  constexpr std::int64_t operator[](int i) const { return values_[i]; }
+  std::int64_t& operator[](int i) { return values_[i]; }
+  constexpr const std::int64_t* begin() const { return values_.data(); }
+  constexpr const std::int64_t* end() const { return values_.data() + rank_; }
+  void push_back(std::int64_t value) {
+    TANDEM_CHECK(rank_ < max_rank, "an array has at most ", max_rank, " dimensions");
+    values_[rank_++] = value;
+  }
+
+  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does not
+  // fit in 64 bits.
+  std::int64_t product() const {
+    std::int64_t n = 1;
+    bool fits = true;
+    for (const auto v : *this) fits &= !__builtin_mul_overflow(n, v, &n);
+    if (!fits) fail_too_large();
+    return n;
+  }
+
+  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+ private:
+  [[noreturn]] void fail_too_large() const;
+
+  std::array<std::int64_t, max_rank> values_{};
+  int rank_ = 0;
+};
+
+using Shape = Dims;
+using Strides = Dims;
+
+std::ostream& operator<<(std::ostream& out, const Dims& dims);  // (100, 1, 28, 28)
+
+// Row-major strides: the last dimension is adjacent in memory.
+Strides contiguous_strides(const Shape& shape);
+
+// Strides of an (N, C, H, W) shape whose memory order is N, H, W, C.
+Strides channels_last_strides(const Shape& shape);
+
+// The shape two operands broadcast to, by NumPy's rules. Error names `operation` and both shapes.
+Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation);
+
+// `dim` counted from the end where it is negative. Error when it is out of range for `rank`.
+int normalize_dim(std::int64_t dim, int rank);
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+// What training makes of the statistics of a batch, one channel at a time; on every device.
+#pragma once
+
+#include <tandem/core/device/backend.h>
+
+#include <cmath>
+
+namespace tandem {
+
+// BatchNormUpdate in the type that is computed in, with plain pointers.
+template <class C>
+struct BatchNormTracker {
+  C *running_mean, *running_var, *invstd;  // running ones null: there are none
+  std::int64_t* num_batches;               // null: nobody counts
+  double eps, momentum;
+
+  BatchNormTracker() = default;
+  explicit BatchNormTracker(const BatchNormUpdate& update)
+      : running_mean(update.running_mean.defined() ? static_cast<C*>(update.running_mean.raw()) : nullptr),
+        running_var(running_mean ? static_cast<C*>(update.running_var.raw()) : nullptr),
+        invstd(static_cast<C*>(update.invstd.raw())),
+        num_batches(update.num_batches.defined() ? static_cast<std::int64_t*>(update.num_batches.raw())
+                                                 : nullptr),
+        eps(update.eps),
+        momentum(update.momentum) {}
+
+  // m2: the sum of squared deviations of `count` values from their mean. The running variance is the unbiased one.
+  TANDEM_HOST_DEVICE void operator()(std::int64_t c, C mean, C m2, C count) const {
+    invstd[c] = 1 / std::sqrt(m2 / count + static_cast<C>(eps));
+    if (c == 0 && num_batches) ++*num_batches;
+    if (count == 0 || !running_mean) return;
+    const C keep = static_cast<C>(1 - momentum), take = static_cast<C>(momentum);
+    running_mean[c] = running_mean[c] * keep + mean * take;
+    running_var[c] = running_var[c] * keep + m2 / (count - 1) * take;
+  }
+};
+
+}  // namespace tandem

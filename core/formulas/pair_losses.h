@@ -1,0 +1,204 @@
+// The losses that compare a prediction with its target, number by number: one struct each, value and derivatives side by
+// side, compiled for every device.
+//
+// M does the arithmetic: M::C is the type of a number, V is M::C or, on the CPU, several of them side by side, for which
+// comparisons give masks and `mask ? a : b` chooses lane by lane. A result is chosen from values that are all computed.
+#pragma once
+
+#include <tandem/core/base/half.h>
+
+#include <cmath>
+#include <variant>
+
+namespace tandem {
+
+enum class LossReduction { mean, sum, none };
+
+// For one number at a time.
+template <class Number>
+struct ScalarMath {
+  using C = Number;
+  using V = Number;
+  static TANDEM_HOST_DEVICE V exp(V x) { return std::exp(x); }
+  static TANDEM_HOST_DEVICE V log(V x) { return std::log(x); }
+  static TANDEM_HOST_DEVICE V log1p(V x) { return std::log1p(x); }
+};
+
+namespace losses {
+
+template <class M, class V = typename M::V>
+TANDEM_HOST_DEVICE V magnitude(V x) {
+  return x < 0 ? -x : x;
+}
+// 1 or -1; 0 for 0.
+template <class M, class V = typename M::V>
+TANDEM_HOST_DEVICE V sign(V x) {
+  const V one = V{} + typename M::C(1), other = x < 0 ? -one : x;  // NaN stays
+  return x > 0 ? one : other;
+}
+
+// What depends on prediction - target alone: a Loss has at(d) and slope(d).
+template <class Loss>
+struct OfDifference {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    return static_cast<const Loss*>(this)->template at<M>(x - t);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V x, V t) const {
+    return static_cast<const Loss*>(this)->template slope<M>(x - t);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V t) const {
+    return -static_cast<const Loss*>(this)->template slope<M>(x - t);
+  }
+};
+
+struct Squared : OfDifference<Squared> {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V at(V d) const {
+    return d * d;
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V slope(V d) const {
+    return d + d;
+  }
+};
+
+struct Absolute : OfDifference<Absolute> {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V at(V d) const {
+    return magnitude<M>(d);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V slope(V d) const {
+    return sign<M>(d);
+  }
+};
+
+// A parabola up to the bend at |d| = `bend`, a line beyond it. The line's slope is `steepness`: bend for the Huber loss, 1
+// for the smooth L1 loss.
+struct Bent : OfDifference<Bent> {
+  double bend = 1, steepness = 1;
+  Bent(double bend, double steepness) : bend(bend), steepness(steepness) {}
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V at(V d) const {
+    using C = typename M::C;
+    const C b = static_cast<C>(bend), s = static_cast<C>(steepness);
+    const V far = magnitude<M>(d);
+    const V line = (far - C(0.5) * b) * s, parabola = far * far * (C(0.5) * s / b);
+    return far < b ? parabola : line;
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V slope(V d) const {
+    using C = typename M::C;
+    const C b = static_cast<C>(bend), s = static_cast<C>(steepness);
+    const V line = sign<M>(d) * s, parabola = d * (s / b);
+    return magnitude<M>(d) < b ? parabola : line;
+  }
+};
+
+// log(1 + exp(-x))
+template <class M, class V = typename M::V>
+TANDEM_HOST_DEVICE V softplus_of_negative(V x) {
+  const V negative = x < 0 ? x : V{};
+  return M::log1p(M::exp(-magnitude<M>(x))) - negative;
+}
+template <class M, class V = typename M::V>
+TANDEM_HOST_DEVICE V sigmoid(V x) {
+  const V one = V{} + typename M::C(1), small = M::exp(-magnitude<M>(x));
+  return (x < 0 ? small : one) / (one + small);
+}
+
+// Binary cross-entropy of sigmoid(x).
+struct BinaryWithLogits {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    return (typename M::C(1) - t) * x + softplus_of_negative<M>(x);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V x, V t) const {
+    return sigmoid<M>(x) - t;
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V) const {
+    return -x;
+  }
+};
+
+// Its part that positive targets have: t * log(1 + exp(-x)).
+struct PositivesWithLogits {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    return t * softplus_of_negative<M>(x);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V x, V t) const {
+    return -t * sigmoid<M>(-x);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V) const {
+    return softplus_of_negative<M>(x);
+  }
+};
+
+// Of a probability x. Logarithms are at least -100, so that a wrong certainty costs something finite.
+struct Binary {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    using C = typename M::C;
+    const V least = V{} - C(100), yes = M::log(x), no = M::log1p(-x);
+    return (t - C(1)) * (no < least ? least : no) - t * (yes < least ? least : yes);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V x, V t) const {
+    using C = typename M::C;
+    const V least = V{} + C(1e-12), variance = x * (C(1) - x);
+    return (x - t) / (variance < least ? least : variance);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V) const {
+    return M::log1p(-x) - M::log(x);
+  }
+};
+
+// t (log t - x), 0 for t = 0: x is the logarithm of a probability.
+struct KullbackLeibler {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    const V entropy = t * M::log(t);
+    return (t == 0 ? V{} : entropy) - t * x;
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V, V t) const {
+    return -t;
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V t) const {
+    return M::log(t) + typename M::C(1) - x;
+  }
+};
+
+// The same where t is the logarithm of a probability too.
+struct KullbackLeiblerOfLogs {
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V value(V x, V t) const {
+    return M::exp(t) * (t - x);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_a(V, V t) const {
+    return -M::exp(t);
+  }
+  template <class M, class V = typename M::V>
+  TANDEM_HOST_DEVICE V derivative_b(V x, V t) const {
+    return M::exp(t) * (t - x + typename M::C(1));
+  }
+};
+
+}  // namespace losses
+
+using PairLoss = std::variant<losses::Squared, losses::Absolute, losses::Bent, losses::BinaryWithLogits,
+                              losses::PositivesWithLogits, losses::Binary, losses::KullbackLeibler,
+                              losses::KullbackLeiblerOfLogs>;
+
+}  // namespace tandem

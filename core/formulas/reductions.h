@@ -1,0 +1,362 @@
+// The reductions: what each keeps while it goes over numbers, on every device, and its derivative.
+//
+// A state takes in one number with add(), what another state has kept with merge(), and gives double (i64 for integers) with
+// result(count), of which the dtype of the output is made. An operation is a struct that names its state and holds its
+// parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of: see
+// ops::reduce_grad's callers for what y and grad are where they are not the result and its gradient.
+// To add one: write a state and a struct, name the struct in Reduction, give it a block in core/cpu/reduce_blocks.h, a line in
+// autograd/functions/reduce.h and a row in the table of tests.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/functors/math.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <variant>
+
+namespace tandem {
+
+// What a state computes of T: sums run in double (i64 for integers), as exact as the result's dtype can show, whatever the
+// order.
+template <class T>
+using wide_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+
+// Integers wrap around.
+template <class C>
+TANDEM_HOST_DEVICE C wrapping_sum(C a, C b) {
+  if constexpr (std::is_integral_v<C>)
+    return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  else return a + b;
+}
+template <class C>
+TANDEM_HOST_DEVICE C wrapping_product(C a, C b) {
+  if constexpr (std::is_integral_v<C>)
+    return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  else return a * b;
+}
+
+template <class C>
+TANDEM_HOST_DEVICE bool is_nan(C x) {
+  return x != x;
+}
+
+// |x|; of an unsigned or boolean x itself.
+template <class C>
+TANDEM_HOST_DEVICE C magnitude(C x) {
+  if constexpr (std::is_signed_v<C>) return x < C(0) ? -x : x;
+  else return x;
+}
+
+template <class T>
+struct Sum {
+  using Number = wide_t<T>;
+  Number total = 0;
+  TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
+    total = wrapping_sum(total, static_cast<Number>(static_cast<compute_t<T>>(value)));
+  }
+  TANDEM_HOST_DEVICE void merge(const Sum& other) { total = wrapping_sum(total, other.total); }
+};
+
+template <class T>
+struct Product {
+  wide_t<T> total = 1, of_others = 1;  // of all, and of those that are not 0
+  std::int64_t zeros = 0;
+  TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
+    const auto v = static_cast<wide_t<T>>(static_cast<compute_t<T>>(value));
+    total = wrapping_product(total, v);
+    if (v == 0) ++zeros;
+    else of_others = wrapping_product(of_others, v);
+  }
+  TANDEM_HOST_DEVICE void merge(const Product& other) {
+    total = wrapping_product(total, other.total);
+    of_others = wrapping_product(of_others, other.of_others);
+    zeros += other.zeros;
+  }
+};
+
+// The largest, or the smallest, and where it was: the first of equals. A NaN is larger and smaller than anything.
+template <class T, bool largest>
+struct Extreme {
+  compute_t<T> value{};
+  std::int64_t index = -1;  // none yet
+  TANDEM_HOST_DEVICE void add(T number, std::int64_t i) { merge({static_cast<compute_t<T>>(number), i}); }
+  TANDEM_HOST_DEVICE void merge(const Extreme& other) {
+    if (other.index < 0) return;
+    const bool nan = is_nan(value), other_nan = is_nan(other.value);
+    const bool equal = nan ? other_nan : other.value == value;
+    const bool beyond = largest ? other.value > value : other.value < value;
+    const bool better = !nan && (other_nan || beyond);
+    if (index < 0 || better || (equal && other.index < index)) *this = other;
+  }
+};
+template <class T>
+using Largest = Extreme<T, true>;
+
+template <class T, bool largest>
+struct ExtremeMagnitude : Extreme<T, largest> {
+  TANDEM_HOST_DEVICE void add(T number, std::int64_t i) {
+    this->merge({magnitude(static_cast<compute_t<T>>(number)), i});
+  }
+};
+
+// Welford's mean and sum of squared deviations from it; merged by Chan's formula.
+template <class T>
+struct Spread {
+  double count = 0, mean = 0, m2 = 0;
+  TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
+    const double v = static_cast<compute_t<T>>(value), delta = v - mean;
+    count += 1;
+    mean += delta / count;
+    m2 += delta * (v - mean);
+  }
+  TANDEM_HOST_DEVICE void merge(const Spread& other) {
+    if (other.count == 0) return;
+    const double all = count + other.count, delta = other.mean - mean, share = other.count / all;
+    mean += delta * share;
+    m2 += other.m2 + delta * delta * count * share;
+    count = all;
+  }
+};
+
+// log(sum(exp(x))) as a maximum and the sum of exp(x - maximum). A sum of 0: nothing but -inf so far.
+template <class T>
+struct ExpSum {
+  compute_t<T> highest = -std::numeric_limits<compute_t<T>>::infinity();
+  double sum = 0;
+  TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
+    const auto v = static_cast<compute_t<T>>(value);
+    merge({v, v == -std::numeric_limits<compute_t<T>>::infinity() ? 0.0 : 1.0});
+  }
+  TANDEM_HOST_DEVICE void merge(const ExpSum& other) {
+    if (other.sum == 0) return;
+    if (sum == 0) {
+      *this = other;
+    } else if (other.highest > highest || is_nan(other.highest)) {
+      sum = other.sum + sum * static_cast<double>(std::exp(highest - other.highest));
+      highest = other.highest;
+    } else if (other.highest == highest) {  // also where both are infinite
+      sum += other.sum;
+    } else {
+      sum += other.sum * static_cast<double>(std::exp(other.highest - highest));
+    }
+  }
+  TANDEM_HOST_DEVICE double result() const {
+    return static_cast<double>(highest) + (sum == 0 ? 0 : std::log(sum));
+  }
+};
+
+namespace reductions {
+
+struct Sum {
+  static constexpr bool takes_integers = true;
+  bool mean = false;
+  template <class T>
+  using State = tandem::Sum<T>;
+  template <class T>
+  TANDEM_HOST_DEVICE wide_t<T> result(const State<T>& s, std::int64_t count) const {
+    if constexpr (std::is_integral_v<T>) return s.total;
+    else return mean ? s.total / static_cast<double>(count) : s.total;
+  }
+};
+
+// The product; or, for its gradient, that of the others where exactly one number is 0, otherwise 0.
+struct Prod {
+  static constexpr bool takes_integers = true;
+  bool besides_the_zero = false;
+  template <class T>
+  using State = Product<T>;
+  template <class T>
+  TANDEM_HOST_DEVICE wide_t<T> result(const State<T>& s, std::int64_t) const {
+    if (besides_the_zero) return s.zeros == 1 ? s.of_others : wide_t<T>(0);
+    return s.total;
+  }
+  // y: the gradient of a zero; grad: grad times the product.
+  template <class C>
+  TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
+    return x == C(0) ? y : grad / x;
+  }
+};
+
+template <bool largest, bool of_magnitudes>
+struct Extreme {
+  static constexpr bool takes_integers = !of_magnitudes;
+  template <class T>
+  using State = std::conditional_t<of_magnitudes, ExtremeMagnitude<T, largest>, tandem::Extreme<T, largest>>;
+  template <class T>
+  TANDEM_HOST_DEVICE wide_t<T> result(const State<T>& s, std::int64_t) const {
+    return static_cast<wide_t<T>>(s.value);
+  }
+  // grad: divided by the number of equals.
+  template <class C>
+  TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
+    if constexpr (of_magnitudes)
+      return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
+    else return x == y || (is_nan(x) && is_nan(y)) ? grad : C(0);
+  }
+};
+using Max = Extreme<true, false>;
+using Min = Extreme<false, false>;
+using MaxMagnitude = Extreme<true, true>;
+using MinMagnitude = Extreme<false, true>;
+
+struct Var {
+  static constexpr bool takes_integers = false;
+  double correction = 1;
+  bool root = false;  // the standard deviation
+  template <class T>
+  using State = Spread<T>;
+  template <class T>
+  TANDEM_HOST_DEVICE double result(const State<T>& s, std::int64_t count) const {
+    const double freedom = static_cast<double>(count) - correction;
+    const double var = s.m2 / (freedom > 0 ? freedom : 0);
+    return root ? std::sqrt(var) : var;
+  }
+  // y: the mean; grad: that of the variance times 2 / (count - correction).
+  template <class C>
+  TANDEM_HOST_DEVICE C derivative(C x, C mean, C grad) const {
+    return grad * (x - mean);
+  }
+};
+
+// The sum of |x|^p, to the power of 1/p. p is a finite number besides 0.
+struct Norm {
+  static constexpr bool takes_integers = false;
+  double p = 2;
+  template <class T>
+  struct State : tandem::Sum<T> {};
+  template <class C>
+  TANDEM_HOST_DEVICE C power(C x) const {
+    if (p == 2) return x * x;
+    if (p == 1) return magnitude(x);
+    return std::pow(magnitude(x), static_cast<C>(p));
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE double result(const State<T>& s, std::int64_t) const {
+    return p == 2 ? std::sqrt(s.total) : p == 1 ? s.total : std::pow(s.total, 1 / p);
+  }
+  template <class C>
+  TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
+    if (p == 1) return x < C(0) ? -grad : x > C(0) ? grad : x * C(0);
+    if (y == C(0)) return C(0);
+    if (p == 2) return grad * x / y;
+    if (x == C(0)) return C(0);
+    const C power = std::pow(magnitude(x) / y, static_cast<C>(p - 1));
+    return x < C(0) ? -grad * power : grad * power;
+  }
+};
+
+struct LogSumExp {
+  static constexpr bool takes_integers = false;
+  template <class T>
+  using State = ExpSum<T>;
+  template <class T>
+  TANDEM_HOST_DEVICE double result(const State<T>& s, std::int64_t) const {
+    return s.result();
+  }
+  template <class C>
+  TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
+    return x == -std::numeric_limits<C>::infinity() ? C(0) : grad * functors::math::exp(x - y);
+  }
+};
+
+// How many are not 0; or whether any is, or all are.
+struct CountNonzero {
+  static constexpr bool takes_integers = true;
+  enum class Asked { number, any, all };
+  Asked asked = Asked::number;
+  template <class T>
+  struct State {
+    std::int64_t total = 0;
+    TANDEM_HOST_DEVICE void add(T value, std::int64_t) { total += static_cast<compute_t<T>>(value) != 0; }
+    TANDEM_HOST_DEVICE void merge(const State& other) { total += other.total; }
+  };
+  template <class T>
+  TANDEM_HOST_DEVICE std::int64_t result(const State<T>& s, std::int64_t count) const {
+    return asked == Asked::number ? s.total : asked == Asked::any ? s.total > 0 : s.total == count;
+  }
+};
+
+using AnyOf =
+    std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
+
+// Adds a number to a state, where the operation's parameters have a say in how.
+template <class Op, class State, class T>
+TANDEM_HOST_DEVICE void add(const Op& op, State& state, T value, std::int64_t index) {
+  if constexpr (std::is_same_v<Op, Norm>) state.total += op.power(static_cast<compute_t<T>>(value));
+  else state.add(value, index);
+}
+
+}  // namespace reductions
+
+// Any of them; those without parameters by name.
+struct Reduction : reductions::AnyOf {
+  using reductions::AnyOf::variant;
+  const reductions::AnyOf& any() const { return *this; }
+  static const Reduction sum, mean, max, min, prod, count_nonzero;
+};
+inline constexpr Reduction Reduction::sum{reductions::Sum{}};
+inline constexpr Reduction Reduction::mean{reductions::Sum{.mean = true}};
+inline constexpr Reduction Reduction::max{reductions::Max{}};
+inline constexpr Reduction Reduction::min{reductions::Min{}};
+inline constexpr Reduction Reduction::prod{reductions::Prod{}};
+inline constexpr Reduction Reduction::count_nonzero{reductions::CountNonzero{}};
+
+// Calls f(struct) where the operation has a derivative; the smallest has that of the largest.
+template <class F>
+void with_derivative(const Reduction& op, F f) {
+  std::visit(
+      [&](const auto& each) {
+        using Op = std::decay_t<decltype(each)>;
+        if constexpr (std::is_same_v<Op, reductions::Min>) f(reductions::Max{});
+        else if constexpr (std::is_same_v<Op, reductions::MinMagnitude>) f(reductions::MaxMagnitude{});
+        else if constexpr (requires { each.derivative(0.0, 0.0, 0.0); }) f(each);
+        else detail::fail("reduction: has no gradient of its own");
+      },
+      op.any());
+}
+
+// What one element's gradient is made of, in the type of the elements.
+template <class F, class T>
+struct ReductionGradient {
+  using C = compute_t<T>;
+  F f;
+  TANDEM_HOST_DEVICE T operator()(T x, T y, T grad) const {
+    return static_cast<T>(f.derivative(static_cast<C>(x), static_cast<C>(y), static_cast<C>(grad)));
+  }
+};
+
+// Backend::reduce_grad with the element-wise loops of a device (core/formulas/element_functions.h).
+template <class Loops>
+void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                 const Array& grad_x) {
+  with_derivative(op, [&](const auto& f) {
+    using F = std::decay_t<decltype(f)>;
+    dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {
+      using T = typename Loops::template element_t<decltype(type)>;
+      Loops::template transform<T, T>(x, y, grad_y, grad_x, ReductionGradient<F, T>{f});
+    });
+  });
+}
+
+// Where a reduction's results go: in the dtype of the output, whatever the input was.
+struct ReductionOutput {
+  void* data;
+  DType dtype;
+  template <class N>
+  TANDEM_HOST_DEVICE void write(std::int64_t i, N value) const {
+    switch (dtype) {
+      case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(value); break;
+      case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); break;
+      case DType::bf16: static_cast<bfloat16*>(data)[i] = bfloat16(static_cast<float>(value)); break;
+      case DType::f16: static_cast<float16*>(data)[i] = float16(static_cast<float>(value)); break;
+      case DType::i64: static_cast<std::int64_t*>(data)[i] = static_cast<std::int64_t>(value); break;
+      case DType::i32: static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value); break;
+      case DType::u8: static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(value); break;
+      case DType::boolean: static_cast<bool*>(data)[i] = value != 0; break;
+    }
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,86 @@
+// Which elements of an image each place of a resized one is made of. The same arithmetic on every device, and PyTorch's.
+#pragma once
+
+#include <tandem/core/base/half.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+namespace tandem {
+
+enum class Interpolation { nearest, bilinear, linear = bilinear };
+
+// One dimension: `in` elements become `out`. R, float or double, is the type that places are computed in.
+template <class R>
+struct ResizeAxis {
+  std::int64_t in, out;
+  Interpolation mode;
+  bool align_corners;
+  R scale;  // from a place in the output to a place in the input
+
+  // `factor`: the scale factor that the caller gave, or 0.
+  ResizeAxis(std::int64_t in, std::int64_t out, Interpolation mode, bool align_corners, double factor)
+      : in(in), out(out), mode(mode), align_corners(align_corners) {
+    if (align_corners) scale = out > 1 ? static_cast<R>(in - 1) / static_cast<R>(out - 1) : R(0);
+    else scale = factor > 0 ? static_cast<R>(1 / factor) : static_cast<R>(in) / static_cast<R>(out);
+  }
+
+  // An output is weight0 * element i0 + weight1 * element i1. Both indices grow with the output.
+  struct Taps {
+    std::int64_t i0, i1;
+    R weight0, weight1;
+  };
+  TANDEM_HOST_DEVICE Taps taps(std::int64_t output) const {
+    if (mode == Interpolation::nearest) {
+      const auto at = static_cast<std::int64_t>(std::floor(scale * static_cast<R>(output)));
+      const std::int64_t i = at < in - 1 ? at : in - 1;
+      return {i, i, R(1), R(0)};
+    }
+    if (in == out) return {output, output, R(1), R(0)};
+    R at =
+        align_corners ? scale * static_cast<R>(output) : scale * (static_cast<R>(output) + R(0.5)) - R(0.5);
+    at = at < R(0) ? R(0) : at;
+    const auto below = static_cast<std::int64_t>(std::floor(at));
+    const std::int64_t i0 = below < in - 1 ? below : in - 1;
+    R weight1 = at - static_cast<R>(i0);
+    weight1 = weight1 < R(1) ? weight1 : R(1);
+    return {i0, i0 < in - 1 ? i0 + 1 : i0, R(1) - weight1, weight1};
+  }
+
+  // What element `i` contributes to an output with these taps.
+  TANDEM_HOST_DEVICE static R weight_of(std::int64_t i, const Taps& t) {
+    return (t.i0 == i ? t.weight0 : R(0)) + (t.i1 == i ? t.weight1 : R(0));
+  }
+  // The first output that is made of element i or of one after it; those made of i follow each other.
+  TANDEM_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
+    const double guess = scale > R(0) ? (static_cast<double>(i) - 1) / static_cast<double>(scale) : 0;
+    std::int64_t o = guess < 1                           ? 0
+                     : guess >= static_cast<double>(out) ? out - 1
+                                                         : static_cast<std::int64_t>(guess);
+    while (o > 0 && taps(o - 1).i1 >= i) --o;
+    while (o < out && taps(o).i1 < i) ++o;
+    return o;
+  }
+};
+
+struct Resize {
+  Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;
+  double factor_h = 0, factor_w = 0;  // scale factors that the caller gave, or 0
+
+  template <class R>
+  ResizeAxis<R> h(std::int64_t in, std::int64_t out) const {
+    return {in, out, mode, align_corners, factor_h};
+  }
+  template <class R>
+  ResizeAxis<R> w(std::int64_t in, std::int64_t out) const {
+    return {in, out, mode, align_corners, factor_w};
+  }
+};
+
+// The type that places in images of T are computed in.
+template <class T>
+using resize_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+}  // namespace tandem

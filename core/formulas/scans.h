@@ -1,0 +1,30 @@
+// What a scan does at each element with what came before: the same on every device. Integers wrap around.
+#pragma once
+
+#include <tandem/core/formulas/reductions.h>
+
+namespace tandem::scans {
+
+struct Sum {
+  template <class T>
+  TANDEM_HOST_DEVICE T first() const {
+    return T(0);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T operator()(T a, T b) const {
+    return wrapping_sum(a, b);
+  }
+};
+
+struct Product {
+  template <class T>
+  TANDEM_HOST_DEVICE T first() const {
+    return T(1);
+  }
+  template <class T>
+  TANDEM_HOST_DEVICE T operator()(T a, T b) const {
+    return wrapping_product(a, b);
+  }
+};
+
+}  // namespace tandem::scans

@@ -1,0 +1,48 @@
+// The norm of many numbers, on every device: what each thread keeps, and what becomes of it at the end.
+#pragma once
+
+#include <tandem/core/base/dtype.h>
+
+#include <cmath>
+
+namespace tandem {
+
+enum class NormKind { two, largest, other };
+
+inline NormKind norm_kind(double p) {
+  return p == 2 ? NormKind::two : std::isinf(p) ? NormKind::largest : NormKind::other;
+}
+
+// Sums run in double, so that no f32 is too large to be squared and the order does not show.
+template <NormKind kind>
+struct NormSum {
+  double total = 0;
+
+  TANDEM_HOST_DEVICE void add(float number, double p) {
+    const double size = std::fabs(static_cast<double>(number));
+    if constexpr (kind == NormKind::two) total += size * size;
+    else if constexpr (kind == NormKind::other) total += std::pow(size, p);
+    else merge({size});
+  }
+  TANDEM_HOST_DEVICE void merge(const NormSum& other) {
+    if constexpr (kind != NormKind::largest) total += other.total;
+    else if (!(other.total <= total)) total = total != total ? total : other.total;  // a NaN stays
+  }
+  TANDEM_HOST_DEVICE float norm(double p) const {
+    if constexpr (kind == NormKind::two) return static_cast<float>(std::sqrt(total));
+    else if constexpr (kind == NormKind::other) return static_cast<float>(std::pow(total, 1 / p));
+    else return static_cast<float>(total);
+  }
+};
+
+// Calls f(std::integral_constant<NormKind, kind>{}) for the kind of p.
+template <class F>
+void with_norm_kind(double p, F f) {
+  switch (norm_kind(p)) {
+    case NormKind::two: return f(std::integral_constant<NormKind, NormKind::two>{});
+    case NormKind::largest: return f(std::integral_constant<NormKind, NormKind::largest>{});
+    case NormKind::other: return f(std::integral_constant<NormKind, NormKind::other>{});
+  }
+}
+
+}  // namespace tandem

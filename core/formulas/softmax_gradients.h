@@ -1,0 +1,28 @@
+// The gradients of softmax and of its loss, the same on every device.
+#pragma once
+
+#include <tandem/core/device/backend.h>
+
+#include <cmath>
+
+namespace tandem {
+
+// What a row of cross_entropy adds to the loss, and its gradient with respect to logit (or log probability) c:
+//   loss = hit * -log p[target] + sum over c of spread * weight[c] * -log p[c]
+//   gradient = mass * p[c] - spread * weight[c] - (c is the target ? hit : 0), times the gradient of the row's loss
+// C is the type that is computed in.
+template <class C>
+struct RowOfClasses {
+  C hit = 0, spread = 0, mass = 0;  // all 0: this row is ignored
+  // weight null: all 1; weights: their sum.
+  TANDEM_HOST_DEVICE RowOfClasses(const ClassLoss& how, std::int64_t classes, std::int64_t target,
+                                  const C* weight, C weights) {
+    if (target == how.ignore_index || target < 0 || target >= classes) return;
+    const C smoothing = static_cast<C>(how.label_smoothing);
+    hit = (1 - smoothing) * (weight ? weight[target] : C(1));
+    spread = smoothing / static_cast<C>(classes);
+    mass = how.is_log_probability ? C(0) : hit + spread * weights;
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,224 @@
+// The rules by which optimizers move numbers: one struct each, compiled for every device.
+//
+// A rule walks over segments, each with numbers to change (`parameter`), numbers to look at (`gradient`), and what it keeps
+// for each of them: as many arrays as `slots` has names, with PyTorch's names where PyTorch keeps the same. at() prepares what is equal for
+// all numbers of a segment, on the device that updates them; the Update that it returns is then called for each number.
+// `count` is the segment's number `count` (see UpdateSegment), raised by one before where the rule `counts` updates.
+// To add one: write the struct, name it in the variant below, and give it a class in optim/.
+#pragma once
+
+#include <tandem/core/base/half.h>
+
+#include <array>
+#include <cmath>
+#include <variant>
+
+namespace tandem {
+
+namespace rules {
+
+// Stochastic gradient descent, without and with momentum.
+struct Sgd {
+  static constexpr std::array<const char*, 0> slots{};
+  static constexpr bool counts = false;
+  float lr, decay;
+
+  TANDEM_HOST_DEVICE Sgd at(float, bool) const { return *this; }
+  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient) const {
+    parameter -= lr * (gradient + decay * parameter);
+  }
+};
+
+// Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013, in PyTorch's form:
+// the velocity is a sum of gradients and the learning rate multiplies it as it is applied.
+struct SgdMomentum {
+  static constexpr std::array<const char*, 1> slots{"momentum"};
+  static constexpr bool counts = false;
+  float lr, decay, momentum, keep;
+  bool nesterov;
+  bool is_first;  // there is no velocity yet; at() knows
+
+  TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const {
+    return {lr, decay, momentum, keep, nesterov, first};
+  }
+  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& velocity) const {
+    const float update = gradient + decay * parameter;
+    velocity = is_first ? update : momentum * velocity + keep * update;
+    parameter -= lr * (nesterov ? update + momentum * velocity : velocity);
+  }
+};
+
+// from + weight * (to - from), from the end that is nearer, as torch.lerp.
+TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
+  return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1 - weight);
+}
+
+// Kingma and Ba, "Adam", ICLR 2015, arXiv:1412.6980; Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019,
+// arXiv:1711.05101; Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018 (AMSGrad).
+struct AdamNumbers {
+  double lr, beta1, beta2, eps;
+  float decay;   // added to the gradient, times the parameter
+  float shrink;  // times the parameter, first: decoupled weight decay
+  float sign;    // of the gradient: -1 where the objective is to grow
+};
+
+template <bool amsgrad>
+struct Adam {
+  static constexpr auto slots = [] {
+    if constexpr (amsgrad) return std::array{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    else return std::array{"exp_avg", "exp_avg_sq"};
+  }();
+  static constexpr bool counts = true;
+  AdamNumbers numbers;
+
+  struct Update {
+    float decay, shrink, sign, weight1, beta2, weight2, step_size, correction, eps;
+    TANDEM_HOST_DEVICE float average(float& parameter, float& gradient, float& exp_avg,
+                                     float& exp_avg_sq) const {
+      parameter *= shrink;
+      gradient = sign * gradient + decay * parameter;
+      exp_avg = lerp(exp_avg, gradient, weight1);
+      return exp_avg_sq = beta2 * exp_avg_sq + weight2 * gradient * gradient;
+    }
+    TANDEM_HOST_DEVICE void move(float& parameter, float exp_avg, float square) const {
+      parameter -= step_size * exp_avg / (std::sqrt(square) / correction + eps);
+    }
+    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg,
+                                       float& exp_avg_sq) const {
+      move(parameter, exp_avg, average(parameter, gradient, exp_avg, exp_avg_sq));
+    }
+    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
+                                       float& max_exp_avg_sq) const {
+      const float square = average(parameter, gradient, exp_avg, exp_avg_sq);
+      // A NaN stays one.
+      max_exp_avg_sq = square <= max_exp_avg_sq ? max_exp_avg_sq : square;
+      move(parameter, exp_avg, max_exp_avg_sq);
+    }
+  };
+  TANDEM_HOST_DEVICE Update at(float count, bool) const {
+    const auto& n = numbers;
+    const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(count));
+    const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(count));
+    return {n.decay,
+            n.shrink,
+            n.sign,
+            static_cast<float>(1 - n.beta1),
+            static_cast<float>(n.beta2),
+            static_cast<float>(1 - n.beta2),
+            static_cast<float>(n.lr / correction1),
+            static_cast<float>(std::sqrt(correction2)),
+            static_cast<float>(n.eps)};
+  }
+};
+
+// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012; centered: Graves, arXiv:1308.0850.
+struct RmsPropNumbers {
+  float lr, alpha, weight, eps, decay, momentum, sign;  // weight: 1 - alpha
+};
+
+template <bool centered, bool has_momentum>
+struct RmsProp {
+  static constexpr auto slots = [] {
+    if constexpr (centered && has_momentum) return std::array{"square_avg", "grad_avg", "momentum_buffer"};
+    else if constexpr (centered) return std::array{"square_avg", "grad_avg"};
+    else if constexpr (has_momentum) return std::array{"square_avg", "momentum_buffer"};
+    else return std::array{"square_avg"};
+  }();
+  static constexpr bool counts = true;  // only to say so: PyTorch's state has it
+  RmsPropNumbers numbers;
+
+  TANDEM_HOST_DEVICE RmsProp at(float, bool) const { return *this; }
+  template <class... More>
+  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg,
+                                     More&... more) const {
+    gradient = numbers.sign * gradient + numbers.decay * parameter;
+    float square = square_avg = numbers.alpha * square_avg + numbers.weight * gradient * gradient;
+    if constexpr (centered) square -= center(gradient, more...);
+    // Rounding may leave less than nothing.
+    const float update = gradient / (std::sqrt(square < 0 ? 0 : square) + numbers.eps);
+    if constexpr (has_momentum) parameter -= numbers.lr * velocity(update, more...);
+    else parameter -= numbers.lr * update;
+  }
+
+ private:
+  template <class... More>
+  TANDEM_HOST_DEVICE float center(float gradient, float& grad_avg, More&...) const {
+    grad_avg = lerp(grad_avg, gradient, numbers.weight);
+    return grad_avg * grad_avg;
+  }
+  TANDEM_HOST_DEVICE float velocity(float update, float& buffer) const {
+    return buffer = numbers.momentum * buffer + update;
+  }
+  TANDEM_HOST_DEVICE float velocity(float update, float&, float& buffer) const {
+    return velocity(update, buffer);
+  }
+};
+
+// Duchi, Hazan, Singer, "Adaptive Subgradient Methods", JMLR 12, 2011.
+struct Adagrad {
+  static constexpr std::array<const char*, 1> slots{"sum"};
+  static constexpr bool counts = true;
+  double lr, lr_decay;
+  float eps, decay, sign;
+
+  struct Update {
+    float lr, eps, decay, sign;
+    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& sum) const {
+      gradient = sign * gradient + decay * parameter;
+      sum += gradient * gradient;
+      parameter -= lr * gradient / (std::sqrt(sum) + eps);
+    }
+  };
+  TANDEM_HOST_DEVICE Update at(float count, bool) const {
+    return {static_cast<float>(lr / (1 + (static_cast<double>(count) - 1) * lr_decay)), eps, decay, sign};
+  }
+};
+
+// An average that follows: `parameter` is the average, `gradient` what it follows.
+struct Average {
+  static constexpr std::array<const char*, 0> slots{};
+  static constexpr bool counts = false;
+  float weight;  // of what is new
+
+  TANDEM_HOST_DEVICE Average at(float, bool) const { return *this; }
+  TANDEM_HOST_DEVICE void operator()(float& average, float now) const {
+    average = lerp(average, now, weight);
+  }
+};
+
+// Clipping: `parameter` and `gradient` are both the gradient.
+struct ClipNorm {
+  static constexpr std::array<const char*, 0> slots{};
+  static constexpr bool counts = false;
+  float most;
+
+  struct Update {
+    float factor;
+    TANDEM_HOST_DEVICE void operator()(float& number, float) const { number *= factor; }
+  };
+  // The count is the norm. A NaN goes on into the gradients, as in PyTorch.
+  TANDEM_HOST_DEVICE Update at(float norm, bool) const {
+    const float factor = most / (norm + 1e-6f);
+    return {factor > 1 ? 1 : factor};
+  }
+};
+
+struct ClipValue {
+  static constexpr std::array<const char*, 0> slots{};
+  static constexpr bool counts = false;
+  float most;
+
+  TANDEM_HOST_DEVICE ClipValue at(float, bool) const { return *this; }
+  TANDEM_HOST_DEVICE void operator()(float& number, float) const {
+    number = number < -most ? -most : number > most ? most : number;
+  }
+};
+
+}  // namespace rules
+
+using UpdateRule = std::variant<rules::Sgd, rules::SgdMomentum, rules::Adam<false>, rules::Adam<true>,
+                                rules::RmsProp<false, false>, rules::RmsProp<false, true>,
+                                rules::RmsProp<true, false>, rules::RmsProp<true, true>, rules::Adagrad,
+                                rules::Average, rules::ClipNorm, rules::ClipValue>;
+
+}  // namespace tandem

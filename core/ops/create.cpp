@@ -1,0 +1,143 @@
+#include <tandem/core/ops/create.h>
+#include <tandem/core/ops/elementwise.h>
+#include <tandem/core/profile/profile.h>
+
+#include <cmath>
+
+namespace tandem::ops {
+
+Array full(const Shape& shape, double value, DType dtype, Device device) {
+  Array result = Array::empty(shape, dtype, device);
+  result.fill(value);
+  return result;
+}
+Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Array ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+Array scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
+
+namespace {
+
+constexpr std::int64_t most_elements = std::int64_t{1} << 53;
+
+// value(i) for each i, row by row, computed on the host.
+template <class T, class F>
+Array computed(const Shape& shape, DType dtype, Device device, F value) {
+  Array result = Array::empty(shape, dtype_of<T>());
+  T* values = result.data<T>();
+  const std::int64_t n = result.numel();
+  for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(value(i));
+  return result.to(dtype).to(device);
+}
+
+// In f64 for f64, else in f32: what the generator draws.
+template <class F>
+Array drawn(const Shape& shape, DType dtype, Device device, const char* operation, F fill) {
+  TANDEM_CHECK(is_floating(dtype), operation, ": needs a floating dtype, got ", dtype);
+  Array result = Array::empty(shape, dtype == DType::f64 ? DType::f64 : DType::f32);
+  if (dtype == DType::f64) fill(result.data<double>(), result.numel());
+  else fill(result.data<float>(), result.numel());
+  return result.to(dtype).to(device);
+}
+
+// `source` in the layout of `like`.
+Array laid_out_as(const Array& like, const Array& source) {
+  Array result = empty_like(like, source.dtype());
+  result.copy_from(source);
+  return result;
+}
+
+}  // namespace
+
+Array arange(Number start, Number end, Number step, std::optional<DType> dtype, Device device) {
+  const ProfileRange range("arange");
+  TANDEM_CHECK(step.value != 0, "arange: the step must not be 0");
+  const double count = std::ceil((end.value - start.value) / step.value);
+  TANDEM_CHECK(count >= 0, "arange: from ", start.value, " there is no way to ", end.value, " by steps of ",
+               step.value);
+  TANDEM_CHECK(count <= static_cast<double>(most_elements), "arange: ", count,
+               " numbers are more than any memory holds");
+  const auto n = static_cast<std::int64_t>(count);
+  const bool is_integer = start.is_integer && end.is_integer && step.is_integer;
+  const DType wanted = dtype.value_or(is_integer ? DType::i64 : DType::f32);
+  if (is_integer && !is_floating(wanted)) {
+    const auto first = static_cast<std::int64_t>(start.value), by = static_cast<std::int64_t>(step.value);
+    return computed<std::int64_t>({n}, wanted, device, [=](std::int64_t i) { return first + i * by; });
+  }
+  return computed<double>({n}, wanted, device,
+                          [=](std::int64_t i) { return start.value + static_cast<double>(i) * step.value; });
+}
+Array arange(Number end, std::optional<DType> dtype, Device device) {
+  return arange(0, end, 1, dtype, device);
+}
+
+Array linspace(double start, double end, std::int64_t steps, DType dtype, Device device) {
+  const ProfileRange range("linspace");
+  TANDEM_CHECK(steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  // From the nearer end, so that both are met exactly.
+  return computed<double>({steps}, dtype, device, [=](std::int64_t i) {
+    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
+                                       : end - step * static_cast<double>(steps - 1 - i);
+  });
+}
+
+Array eye(std::int64_t n, std::optional<std::int64_t> m, DType dtype, Device device) {
+  const ProfileRange range("eye");
+  const std::int64_t columns = m.value_or(n), diagonal = std::min(n, columns);
+  Array result = zeros({n, columns}, dtype, device);
+  if (result.numel() > 0) Array(result.storage(), {diagonal}, {columns + 1}, 0, dtype).fill(1);
+  return result;
+}
+
+Array rand(const Shape& shape, DType dtype, Device device, Generator& generator) {
+  const ProfileRange range("rand");
+  return drawn(shape, dtype, device, "rand", [&]<class T>(T* values, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) values[i] = generator.uniform(T(0), T(1));
+  });
+}
+
+Array randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
+  const ProfileRange range("randn");
+  return drawn(shape, dtype, device, "randn",
+               [&](auto* values, std::int64_t n) { generator.fill_normal(values, n); });
+}
+
+Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
+              Generator& generator) {
+  const ProfileRange range("randint");
+  TANDEM_CHECK(low < high, "randint: nothing is in [", low, ", ", high, ")");
+  TANDEM_CHECK(dtype == DType::i64 || (can_hold(dtype, static_cast<double>(low)) &&
+                                       can_hold(dtype, static_cast<double>(high - 1))),
+               "randint: not all of [", low, ", ", high, ") are of ", dtype);
+  return computed<std::int64_t>(shape, dtype, device,
+                                [&](std::int64_t) { return generator.integer(low, high); });
+}
+
+Array randperm(std::int64_t n, Device device, Generator& generator) {
+  const ProfileRange range("randperm");
+  Array::empty({n}, DType::i64);  // an Error where there is no memory for so many
+  return Array::from(generator.permutation(n), {n}).to(device);
+}
+
+Array empty_like(const Array& like, DType dtype) {
+  // A dense channels-last input begets a channels-last output; a shape that is both counts as row-major.
+  if (like.is_channels_last() && !like.is_contiguous())
+    return Array::empty_channels_last(like.shape(), dtype, like.device());
+  return Array::empty(like.shape(), dtype, like.device());
+}
+Array empty_like(const Array& like) { return empty_like(like, like.dtype()); }
+Array full_like(const Array& like, double value, std::optional<DType> dtype) {
+  Array result = empty_like(like, dtype.value_or(like.dtype()));
+  result.fill(value);
+  return result;
+}
+Array zeros_like(const Array& like, std::optional<DType> dtype) { return full_like(like, 0, dtype); }
+Array ones_like(const Array& like, std::optional<DType> dtype) { return full_like(like, 1, dtype); }
+Array rand_like(const Array& like, std::optional<DType> dtype, Generator& generator) {
+  return laid_out_as(like, rand(like.shape(), dtype.value_or(like.dtype()), like.device(), generator));
+}
+Array randn_like(const Array& like, std::optional<DType> dtype, Generator& generator) {
+  return laid_out_as(like, randn(like.shape(), dtype.value_or(like.dtype()), like.device(), generator));
+}
+
+}  // namespace tandem::ops

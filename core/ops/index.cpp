@@ -1,0 +1,287 @@
+#include <tandem/core/device/backend.h>
+#include <tandem/core/ops/create.h>
+#include <tandem/core/ops/elementwise.h>
+#include <tandem/core/ops/index.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::ops {
+
+namespace {
+
+void check_gather(const Array& rows, const Array& index) {
+  TANDEM_CHECK(rows.rank() >= 1, "gather_rows: needs rows (R, ...), got a scalar");
+  TANDEM_CHECK(index.rank() == 1 && index.dtype() == DType::i64, "gather_rows: index must be (N) i64, got ",
+               index.shape(), ' ', index.dtype());
+  TANDEM_CHECK(rows.device() == index.device(), "gather_rows: rows are on ", rows.device(), ", index is on ",
+               index.device());
+}
+
+bool has_dense_images(const Array& rows) { return rows.is_channels_last() && !rows.is_contiguous(); }
+
+Array empty_rows(const Array& like, std::int64_t count, DType dtype) {
+  Shape shape = like.shape();
+  shape[0] = count;
+  return has_dense_images(like) ? Array::empty_channels_last(shape, dtype, like.device())
+                                : Array::empty(shape, dtype, like.device());
+}
+
+// f(dense rows, dense index, out) is what the back-end does.
+template <class F>
+Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
+  check_gather(rows, index);
+  Array out = empty_rows(rows, index.dim(0), dtype);
+  if (out.numel() == 0) return out;
+  const auto bad = f(has_dense_images(rows) ? rows : rows.contiguous(), index.contiguous(), out);
+  if (bad >= 0)
+    fail(IndexFault{IndexFault::Of::gather_rows, bad, static_cast<std::int64_t>(index.select(0, bad).item()),
+                    rows.dim(0)});
+  return out;
+}
+
+}  // namespace
+
+Array gather_rows(const Array& rows, const Array& index) {
+  return gather_with(rows, index, rows.dtype(),
+                     [](const Array& dense, const Array& wanted, const Array& out) {
+                       return backend(dense.device()).gather_rows(dense, wanted, out);
+                     });
+}
+
+Array gather_normalized(const Array& rows, const Array& index, float mean, float std) {
+  TANDEM_CHECK(rows.dtype() == DType::u8, "gather_normalized: needs rows of u8, got ", rows.dtype());
+  TANDEM_CHECK(std > 0, "gather_normalized: std must be above 0, got ", std);
+  return gather_with(rows, index, DType::f32, [&](const Array& dense, const Array& wanted, const Array& out) {
+    return backend(dense.device()).gather_normalized(dense, wanted, mean, std, out);
+  });
+}
+
+namespace {
+
+using Of = IndexFault::Of;
+
+// `index` as the back-end wants it.
+Array checked_index(const Array& index, const Array& x, Of of) {
+  TANDEM_CHECK(index.dtype() == DType::i64 || index.dtype() == DType::i32, name_of(of),
+               ": index must be i64 or i32, got ", index.dtype());
+  TANDEM_CHECK(index.device() == x.device(), name_of(of), ": index is on ", index.device(), ", the array on ",
+               x.device());
+  return index.to(DType::i64).contiguous();
+}
+
+// (N), also from a scalar.
+Array checked_list(const Array& index, const Array& x, Of of) {
+  TANDEM_CHECK(index.rank() <= 1, name_of(of), ": index must be (N), got ", index.shape());
+  return checked_index(index, x, of).reshape({-1});
+}
+
+// (N) along `dim`, repeated over the other dimensions of `shape`.
+Array along(const Array& list, int dim, const Shape& shape) {
+  Strides strides = Dims::filled(shape.rank(), 0);
+  strides[dim] = 1;
+  return Array(list.storage(), shape, strides, list.offset(), list.dtype());
+}
+
+Array at_least_1d(const Array& x) { return x.rank() == 0 ? x.reshape({1}) : x; }
+
+// The first elements of x in each dimension but `dim`, as many as `sizes` has.
+Array narrowed(const Array& x, int dim, const Shape& sizes) {
+  Array result = x;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d != dim) result = result.narrow(d, 0, sizes[d]);
+  return result;
+}
+
+void check_not_empty(const Array& x, int dim, Of of) {
+  TANDEM_CHECK(x.shape()[dim] > 0, name_of(of), ": no index is valid in dimension ", dim, " of ", x.shape());
+}
+
+void fail_if_any(std::int64_t bad, const Array& index, Of of, std::int64_t count) {
+  if (bad >= 0) fail(IndexFault{of, bad, static_cast<const std::int64_t*>(index.raw())[bad], count});
+}
+
+void check_sizes(const Array& index, const Array& other, int dim, bool also_dim, const char* what, Of of) {
+  TANDEM_CHECK(index.rank() == other.rank(), name_of(of), ": index ", index.shape(), " and ", what, ' ',
+               other.shape(), " must have the same number of dimensions");
+  for (int d = 0; d < index.rank(); ++d)
+    TANDEM_CHECK((d == dim && !also_dim) || index.shape()[d] <= other.shape()[d], name_of(of), ": index ",
+                 index.shape(), " is larger than ", what, ' ', other.shape(), " in dimension ", d);
+}
+
+// Three dimensions instead of many where memory allows: those before `dim`, `dim`, those after.
+Array joined(const Array& x, int dim) {
+  Shape before, after;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d != dim) (d < dim ? before : after).push_back(x.shape()[d]);
+  return x.reshape({before.product(), x.shape()[dim], after.product()});
+}
+
+// `index` is what checked_index or along gave.
+void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, Of of) {
+  TANDEM_CHECK(source.dtype() == target.dtype(), name_of(of), ": the source is ", source.dtype(),
+               ", the target ", target.dtype(), "; convert one of them");
+  TANDEM_CHECK(source.device() == target.device(), name_of(of), ": the source is on ", source.device(),
+               ", the target on ", target.device());
+  if (index.numel() == 0) return;
+  check_not_empty(target, dim, of);
+  const DType dtype = target.dtype();
+  const bool is_sixteen = dtype == DType::bf16 || dtype == DType::f16;
+  if (add && (is_sixteen || dtype == DType::u8 || dtype == DType::boolean)) {
+    const DType wide = is_sixteen ? DType::f32 : DType::i32;
+    Array sum = target.to(wide);
+    scatter_into(sum, dim, index, source.to(wide), add, of);
+    target.copy_from(sum);
+    return;
+  }
+  Array y = narrowed(target, dim, index.shape()), from = narrowed(source, dim, index.shape());
+  from = from.narrow(dim, 0, index.shape()[dim]);
+  const std::int64_t count = y.shape()[dim];
+  bool is_list = true;
+  for (int d = 0; d < index.rank(); ++d)
+    is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
+  Array wanted = index;
+  if (y.is_contiguous() && from.is_contiguous()) {
+    y = joined(y, dim);
+    from = joined(from, dim);
+    wanted = is_list ? along(Array(index.storage(), {index.shape()[dim]}, {1}, index.offset(), index.dtype()),
+                             1, from.shape())
+                     : joined(index, dim);
+    dim = 1;
+  }
+  const auto bad = backend(y.device()).scatter(from, dim, wanted, add, of, y);
+  target.storage()->written_by(name_of(of));
+  fail_if_any(bad, index, of, count);
+}
+
+}  // namespace
+
+Array index_select(const Array& x, std::int64_t dim, const Array& index, Of of) {
+  const int d = normalize_dim(dim, std::max(x.rank(), 1));
+  const Array list = checked_list(index, x, of);
+  if (x.rank() == 0) {
+    TANDEM_CHECK(list.numel() == 1, name_of(of), ": of a scalar one index can be taken, got ", index.shape());
+    return index_select(at_least_1d(x), 0, list, of).reshape({});
+  }
+  Shape shape = x.shape();
+  shape[d] = list.numel();
+  Array y = Array::empty(shape, x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  check_not_empty(x, d, of);
+  fail_if_any(backend(x.device()).gather(x, d, along(list, d, shape), of, y), list, of, x.shape()[d]);
+  return y;
+}
+
+Array gather(const Array& x, std::int64_t dim, const Array& index) {
+  const Array wanted = checked_index(index, x, Of::gather);
+  if (x.rank() == 0 || index.rank() == 0) {
+    TANDEM_CHECK(x.rank() <= 1 && index.rank() <= 1, "gather: index ", index.shape(), " and x ", x.shape(),
+                 " must have the same number of dimensions");
+    return gather(at_least_1d(x), dim, at_least_1d(wanted)).reshape(index.shape());
+  }
+  const int d = normalize_dim(dim, x.rank());
+  check_sizes(index, x, d, false, "x", Of::gather);
+  Array y = Array::empty(index.shape(), x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  check_not_empty(x, d, Of::gather);
+  fail_if_any(backend(x.device()).gather(narrowed(x, d, index.shape()), d, wanted, Of::gather, y), wanted,
+              Of::gather, x.shape()[d]);
+  return y;
+}
+
+namespace {
+
+void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add,
+                     Of of) {
+  const Array wanted = at_least_1d(checked_index(index, target, of));
+  Array y = at_least_1d(target);
+  const int d = normalize_dim(dim, y.rank());
+  check_sizes(wanted, y, d, false, "the target", of);
+  const Array from = at_least_1d(source);
+  check_sizes(wanted, from, d, true, "the source", of);
+  scatter_into(y, d, wanted, from, add, of);
+}
+
+}  // namespace
+
+void scatter_(Array& target, std::int64_t dim, const Array& index, const Array& source, Of of) {
+  scatter_checked(target, dim, index, source, false, of);
+}
+void scatter_add_(Array& target, std::int64_t dim, const Array& index, const Array& source) {
+  scatter_checked(target, dim, index, source, true, Of::scatter_add);
+}
+
+void index_add_(Array& target, std::int64_t dim, const Array& index, const Array& source, Of of) {
+  const Array list = checked_list(index, target, of);
+  Array y = at_least_1d(target);
+  const Array from = at_least_1d(source);
+  const int d = normalize_dim(dim, y.rank());
+  Shape shape = y.shape();
+  shape[d] = list.numel();
+  TANDEM_CHECK(from.shape() == shape, name_of(of), ": the source must be ", shape, " for a target ",
+               target.shape(), " and ", list.numel(), " indices along dimension ", d, ", got ",
+               source.shape());
+  scatter_into(y, d, along(list, d, shape), from, true, of);
+}
+
+Array masked_fill(const Array& x, const Array& mask, double value) {
+  TANDEM_CHECK(mask.dtype() == DType::boolean, "masked_fill: mask must be bool, got ", mask.dtype());
+  TANDEM_CHECK(mask.device() == x.device(), "masked_fill: mask is on ", mask.device(), ", x on ", x.device());
+  TANDEM_CHECK(can_hold(x.dtype(), value) && (is_floating(x.dtype()) || value == std::trunc(value)),
+               "masked_fill: ", value, " is no ", x.dtype());
+  const Shape shape = broadcast_shape(x.shape(), mask.shape(), "masked_fill");
+  Array y = x.shape() == shape ? empty_like(x) : Array::empty(shape, x.dtype(), x.device());
+  if (y.numel() > 0)
+    backend(x.device())
+        .where(mask.expand(shape), full({}, value, x.dtype(), x.device()).expand(shape), x.expand(shape), y);
+  return y;
+}
+
+namespace {
+
+// The places, in `shape`, where the flat `mask` is true.
+Array true_positions(const Array& mask, const Shape& shape) {
+  const std::int64_t n = mask.numel(), chunks = (n + Backend::mask_chunk - 1) / Backend::mask_chunk;
+  const Array before = Array::empty({chunks + 1}, DType::i64, mask.device());
+  std::int64_t count = 0;
+  if (n > 0) {
+    backend(mask.device()).count_true(mask, before);
+    count = before.select(0, chunks).to_vector<std::int64_t>()[0];
+  }
+  Array y = Array::empty({count, shape.rank()}, DType::i64, mask.device());
+  if (y.numel() > 0) backend(mask.device()).true_positions(mask, before, shape, y);
+  return y;
+}
+
+}  // namespace
+
+Array nonzero(const Array& x) {
+  return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), x.shape());
+}
+
+Array flat_nonzero(const Array& x) {
+  return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), {x.numel()}).reshape({-1});
+}
+
+Array one_hot(const Array& index, std::int64_t num_classes) {
+  const Array wanted = checked_index(index, index, Of::one_hot);
+  TANDEM_CHECK(num_classes >= -1 && num_classes != 0,
+               "one_hot: num_classes must be positive, or -1 for the largest ", "index + 1, got ",
+               num_classes);
+  if (num_classes < 0) {
+    TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(),
+                 " says how many classes there are");
+    std::int64_t largest = 0;
+    for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
+    TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);
+    num_classes = largest + 1;
+  }
+  Shape shape = index.shape();
+  shape.push_back(num_classes);
+  Array y = zeros(shape, DType::i64, index.device());
+  scatter_(y, -1, wanted.unsqueeze(-1),
+           scalar(1, DType::i64, index.device()).expand(wanted.unsqueeze(-1).shape()), Of::one_hot);
+  return y;
+}
+
+}  // namespace tandem::ops

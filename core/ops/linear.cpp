@@ -1,0 +1,163 @@
+#include <tandem/core/ops/linear.h>
+#include <tandem/core/ops/reduce.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace tandem::ops {
+
+namespace {
+
+Shape without_matrix(const Shape& shape) {
+  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
+}
+
+Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
+  Shape shape = batch;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return shape;
+}
+
+// A leading dimension of the three arrays of a product.
+struct BatchDim {
+  std::int64_t size;
+  std::int64_t a, b, y;  // strides
+};
+
+Array view(const Array& of, const Shape& shape, const Strides& strides, std::int64_t offset) {
+  return Array(of.storage(), shape, strides, of.offset() + offset, of.dtype());
+}
+
+// y = a b [+ bias] for a (..., M, K), b (..., K, N), y (..., M, N) with the same leading dimensions, nothing empty: in as few calls as
+// their strides allow.
+void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
+  const int batch_rank = y.rank() - 2;
+  std::int64_t rows = a.dim(-2);
+  const std::int64_t inner = a.dim(-1), columns = b.dim(-1);
+  std::int64_t a_row = a.strides()[batch_rank], y_row = columns;
+  std::vector<BatchDim> batch;  // innermost first
+  for (int d = batch_rank - 1; d >= 0; --d) {
+    const BatchDim dim{y.shape()[d], a.strides()[d], b.strides()[d], y.strides()[d]};
+    if (dim.size == 1) continue;
+    if (rows == 1 && batch.empty()) a_row = dim.a;
+    // One matrix b for all of a: more rows of one product.
+    if (batch.empty() && dim.b == 0 && dim.a == a_row * rows) rows *= dim.size;
+    else if (!batch.empty() && dim.a == batch.back().a * batch.back().size &&
+             dim.b == batch.back().b * batch.back().size && dim.y == batch.back().y * batch.back().size)
+      batch.back().size *= dim.size;
+    else batch.push_back(dim);
+  }
+  const Strides a_strides{a_row, a.strides()[batch_rank + 1]},
+      b_strides{b.strides()[batch_rank], b.strides()[batch_rank + 1]}, y_strides{y_row, 1};
+  Backend& device = backend(y.device());
+  if (batch.empty()) {
+    device.matmul(view(a, {rows, inner}, a_strides, 0), view(b, {inner, columns}, b_strides, 0), bias,
+                  view(y, {rows, columns}, y_strides, 0));
+    return;
+  }
+  // The largest batch in one call, the rest in a loop.
+  std::swap(*std::max_element(batch.begin(), batch.end(),
+                              [](const BatchDim& x, const BatchDim& z) { return x.size < z.size; }),
+            batch.front());
+  const BatchDim together = batch.front();
+  std::int64_t calls = 1;
+  for (std::size_t d = 1; d < batch.size(); ++d) calls *= batch[d].size;
+  for (std::int64_t call = 0; call < calls; ++call) {
+    std::int64_t rest = call, at_a = 0, at_b = 0, at_y = 0;
+    for (std::size_t d = 1; d < batch.size(); ++d) {
+      const std::int64_t i = rest % batch[d].size;
+      rest /= batch[d].size;
+      at_a += i * batch[d].a;
+      at_b += i * batch[d].b;
+      at_y += i * batch[d].y;
+    }
+    device.matmul(view(a, {together.size, rows, inner}, {together.a, a_strides[0], a_strides[1]}, at_a),
+                  view(b, {together.size, inner, columns}, {together.b, b_strides[0], b_strides[1]}, at_b),
+                  bias, view(y, {together.size, rows, columns}, {together.y, y_row, 1}, at_y));
+  }
+}
+
+void check_operands(const Array& a, const Array& b, const std::optional<Array>& bias) {
+  TANDEM_CHECK(a.rank() > 0 && b.rank() > 0, "matmul: shapes ", a.shape(), " and ", b.shape(),
+               ": a scalar can't be multiplied as a matrix; use mul");
+  const std::int64_t inner = b.dim(b.rank() == 1 ? 0 : -2);
+  TANDEM_CHECK(a.dim(-1) == inner, "matmul: shapes ", a.shape(), " and ", b.shape(),
+               " do not fit: ", a.dim(-1), " columns of the first meet ", inner,
+               " rows of the second; needs (..., M, K) and (..., K, N)");
+  for (const Array& operand : {a, b})
+    TANDEM_CHECK(is_floating(operand.dtype()) ||
+                     (operand.dtype() != DType::boolean && a.device().is_cpu() && a.dtype() == b.dtype()),
+                 "matmul: needs floating dtypes (integers of one dtype on the CPU), got ", a.dtype(), " and ",
+                 b.dtype());
+  TANDEM_CHECK(!bias || bias->shape() == Shape{b.dim(-1)}, "matmul: bias has shape ",
+               bias ? bias->shape() : Shape{}, ", expected (", b.dim(-1), ")");
+  TANDEM_CHECK(a.device() == b.device() && (!bias || bias->device() == a.device()),
+               "matmul: operands must be on one device, got ", a.device(), " and ", b.device(),
+               bias ? " and a bias" : "");
+}
+
+}  // namespace
+
+Array matmul(const Array& first, const Array& second, const std::optional<Array>& bias) {
+  check_operands(first, second, bias);
+  const Array a = first.rank() == 1 ? first.unsqueeze(0) : first;
+  const Array b = (second.rank() == 1 ? second.unsqueeze(1) : second).to(a.dtype());
+  const std::int64_t rows = a.dim(-2), inner = a.dim(-1), columns = b.dim(-1);
+  const bool single = a.rank() == 2 && b.rank() == 2;
+  const Shape batch =
+      single ? Shape{} : broadcast_shape(without_matrix(a.shape()), without_matrix(b.shape()), "matmul");
+  Array y = Array::empty(with_matrix(batch, rows, columns), a.dtype(), a.device());
+  if (y.numel() > 0 && inner == 0) {
+    if (bias) y.copy_from(*bias);
+    else y.fill(0);
+  } else if (y.numel() > 0 && single) {
+    backend(a.device()).matmul(a, b, bias, y);
+  } else if (y.numel() > 0) {
+    multiply(a.expand(with_matrix(batch, rows, inner)), b.expand(with_matrix(batch, inner, columns)), bias,
+             y);
+  }
+  if (second.rank() == 1) y = y.squeeze(-1);
+  return first.rank() == 1 ? y.squeeze(second.rank() == 1 ? -1 : -2) : y;
+}
+
+namespace {
+
+// grad of matmul's result with the dimensions that vectors left out.
+Array matrix_grad(const Array& grad, bool a_is_vector, bool b_is_vector) {
+  const Array columns = b_is_vector ? grad.unsqueeze(-1) : grad;
+  return a_is_vector ? columns.unsqueeze(-2) : columns;
+}
+
+Shape matrix_shape(const Shape& shape, bool is_left) {
+  if (shape.rank() > 1) return shape;
+  return is_left ? Shape{1, shape[0]} : Shape{shape[0], 1};
+}
+
+std::int64_t batch_size(const Shape& shape) { return without_matrix(shape).product(); }
+
+}  // namespace
+
+Array matmul_grad_a(const Array& grad, const Array& b, const Shape& shape_a) {
+  const Array g = matrix_grad(grad, shape_a.rank() == 1, b.rank() == 1);
+  const Array right = b.rank() == 1 ? b.unsqueeze(1) : b;
+  const Shape wanted = matrix_shape(shape_a, true);
+  return sum_to(matmul(g, right.transpose(-1, -2)), wanted).reshape(shape_a);
+}
+
+Array matmul_grad_b(const Array& a, const Array& grad, const Shape& shape_b) {
+  Array g = matrix_grad(grad, a.rank() == 1, shape_b.rank() == 1);
+  Array left = a.rank() == 1 ? a.unsqueeze(0) : a;
+  const Shape wanted = matrix_shape(shape_b, false);
+  // One matrix b for a batch of a: the sum over the batch is part of the product.
+  if (batch_size(wanted) == 1 && batch_size(left.shape()) == batch_size(g.shape())) {
+    const std::int64_t rows = batch_size(g.shape()) * g.dim(-2);
+    left = left.reshape({rows, left.dim(-1)});
+    g = g.reshape({rows, g.dim(-1)});
+    return matmul(left.transpose(0, 1), g).reshape(shape_b);
+  }
+  return sum_to(matmul(left.transpose(-1, -2), g), wanted).reshape(shape_b);
+}
+
+}  // namespace tandem::ops

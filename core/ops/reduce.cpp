@@ -1,0 +1,167 @@
+#include <tandem/core/ops/create.h>
+#include <tandem/core/ops/reduce.h>
+
+namespace tandem::ops {
+
+namespace {
+
+namespace r = reductions;
+
+const char* name_of(const Reduction& op) {
+  const auto name = [](const auto& f) -> const char* {
+    using F = std::decay_t<decltype(f)>;
+    if constexpr (std::is_same_v<F, r::Sum>) return f.mean ? "mean" : "sum";
+    else if constexpr (std::is_same_v<F, r::Prod>) return "prod";
+    else if constexpr (std::is_same_v<F, r::Max>) return "max";
+    else if constexpr (std::is_same_v<F, r::Min>) return "min";
+    else if constexpr (std::is_same_v<F, r::Var>) return f.root ? "std" : "var";
+    else if constexpr (std::is_same_v<F, r::LogSumExp>) return "logsumexp";
+    else if constexpr (std::is_same_v<F, r::CountNonzero>)
+      return f.asked == r::CountNonzero::Asked::number ? "count_nonzero"
+             : f.asked == r::CountNonzero::Asked::any  ? "any"
+                                                       : "all";
+    else return "norm";
+  };
+  return std::visit(name, op.any());
+}
+
+// The dtype of the result.
+DType result_dtype(const Reduction& op, DType dtype) {
+  if (const auto* count = std::get_if<r::CountNonzero>(&op.any()); count) {
+    if (count->asked == r::CountNonzero::Asked::number) return DType::i64;
+    return dtype == DType::u8 ? DType::u8 : DType::boolean;
+  }
+  const bool keeps = is_floating(dtype) || std::holds_alternative<r::Max>(op.any()) ||
+                     std::holds_alternative<r::Min>(op.any());
+  return keeps ? dtype : DType::i64;
+}
+
+bool needs_floating(const Reduction& op) {
+  const auto needs = [](const auto& f) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(f)>, r::Sum>) return f.mean;
+    else return !f.takes_integers;
+  };
+  return std::visit(needs, op.any());
+}
+
+bool needs_elements(const Reduction& op) {
+  const auto needs = [](const auto& f) {
+    using F = std::decay_t<decltype(f)>;
+    if constexpr (std::is_same_v<F, r::Norm>) return f.p < 0;
+    else
+      return std::is_same_v<F, r::Max> || std::is_same_v<F, r::Min> || std::is_same_v<F, r::MaxMagnitude> ||
+             std::is_same_v<F, r::MinMagnitude>;
+  };
+  return std::visit(needs, op.any());
+}
+
+Array without(const Array& y, const Array& x, const Shape& kept, const Dims& dims, bool keepdim) {
+  if (keepdim) return y;
+  unsigned gone = dims.rank() == 0 ? ~0u : 0u;
+  for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.rank()));
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i)
+    if (!(gone >> i & 1u)) shape.push_back(kept[i]);
+  return y.reshape(shape);
+}
+
+void search_kept(bool largest, const Array& x, int dim, const Array* values, const Array* indices,
+                 const Array& y) {
+  TANDEM_CHECK(x.shape()[dim] > 0 || y.numel() == 0, largest ? "max" : "min", ": dimension ", dim,
+               " of an empty array of shape ", x.shape(), " has no elements, of which none is the ",
+               largest ? "largest" : "smallest");
+  if (y.numel() > 0) backend(x.device()).search(largest, x, dim, values, indices);
+}
+
+Array arg(bool largest, const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
+  if (!dim) {
+    TANDEM_CHECK(x.numel() > 0, largest ? "argmax" : "argmin", " of an empty array of shape ", x.shape(),
+                 " is not defined");
+    const Array flat = arg(largest, x.reshape({-1}), 0, false);
+    return keepdim ? flat.reshape(Dims::filled(x.rank(), 1)) : flat;
+  }
+  const char* name = largest ? "argmax" : "argmin";
+  const Shape kept = kept_shape(x, {*dim}, name);
+  if (x.rank() == 0) return zeros({}, DType::i64, x.device());
+  const Array indices = Array::empty(kept, DType::i64, x.device());
+  search_kept(largest, x, normalize_dim(*dim, x.rank()), nullptr, &indices, indices);
+  return without(indices, x, kept, {*dim}, keepdim);
+}
+
+}  // namespace
+
+Shape kept_shape(const Array& x, const Dims& dims, const char* operation) {
+  Shape kept = dims.rank() == 0 ? Dims::filled(x.rank(), 1) : x.shape();
+  unsigned seen = 0;
+  for (const auto d : dims) {
+    const int i = normalize_dim(d, std::max(1, x.rank()));
+    TANDEM_CHECK(!(seen >> i & 1u), operation, ": dimension ", i, " comes twice in ", dims);
+    seen |= 1u << i;
+    if (x.rank() > 0) kept[i] = 1;
+  }
+  return kept;
+}
+
+Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim) {
+  const char* name = name_of(op);
+  TANDEM_CHECK(is_floating(x.dtype()) || !needs_floating(op), name, ": needs a floating dtype, got ",
+               x.dtype());
+  const Shape kept = kept_shape(x, dims, name);
+  const Array y = Array::empty(kept, result_dtype(op, x.dtype()), x.device());
+  TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements(op), name, " of an empty array of shape ",
+               x.shape(), " over dimensions ", dims, " is not defined");
+  if (y.numel() > 0) backend(x.device()).reduce(op, x, y);
+  return without(y, x, kept, dims, keepdim);
+}
+
+Array reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y) {
+  const Array grad_x = empty_like(x);
+  if (x.numel() > 0)
+    backend(x.device())
+        .reduce_grad(op, x, y.to(x.dtype()).expand(x.shape()), grad_y.to(x.dtype()).expand(x.shape()),
+                     grad_x);
+  return grad_x;
+}
+
+Array sum_to(const Array& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int lead = x.rank() - shape.rank();
+  Dims dims;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
+  return dims.rank() == 0 ? x.reshape(shape) : reduce(Reduction::sum, x, dims, true).reshape(shape);
+}
+
+Found search(bool largest, const Array& x, std::int64_t dim, bool keepdim) {
+  const Shape kept = kept_shape(x, {dim}, largest ? "max" : "min");
+  if (x.rank() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
+  const Array values = Array::empty(kept, x.dtype(), x.device());
+  const Array indices = Array::empty(kept, DType::i64, x.device());
+  search_kept(largest, x, normalize_dim(dim, x.rank()), &values, &indices, values);
+  return {without(values, x, kept, {dim}, keepdim), without(indices, x, kept, {dim}, keepdim)};
+}
+
+Array argmax(const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
+  return arg(true, x, dim, keepdim);
+}
+Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
+  return arg(false, x, dim, keepdim);
+}
+
+namespace {
+
+Array scan(Scan op, const Array& x, std::int64_t dim, bool reversed) {
+  const int d = normalize_dim(dim, std::max(1, x.rank()));
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  if (x.rank() == 0) return dtype == x.dtype() ? x.clone() : x.to(dtype);
+  const Array y = empty_like(x, dtype);
+  if (x.numel() > 0) backend(x.device()).scan(op, x, d, reversed, y);
+  return y;
+}
+
+}  // namespace
+
+Array cumsum(const Array& x, std::int64_t dim, bool reversed) { return scan(Scan::sum, x, dim, reversed); }
+Array cumprod(const Array& x, std::int64_t dim) { return scan(Scan::product, x, dim, false); }
+
+}  // namespace tandem::ops

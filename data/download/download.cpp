@@ -1,0 +1,302 @@
+#include <tandem/data/download/download.h>
+
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace tandem::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
+
+// `destination`.part, opened for appending and locked against other processes.
+class PartFile {
+ public:
+  // Waits for another process that holds the lock. When that process has finished the download, the file it
+  // renamed away is not ours: the caller looks at the destination again.
+  PartFile(fs::path path, const DownloadOptions& options) : path_(std::move(path)) {
+    const auto deadline = Clock::now() + options.lock_timeout;
+    bool has_said = false;
+    while (!open_and_lock()) {
+      if (!has_said && options.report)
+        options.report(path_.string() + ": another process is downloading it, waiting");
+      has_said = true;
+      TANDEM_CHECK(Clock::now() < deadline, "download: another process has held ", path_.string(), " for ",
+                   options.lock_timeout.count(), " s; end that process and try again");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  ~PartFile() {
+    // An empty one would resume nothing.
+    if (!path_.empty() && size() == 0) ::unlink(path_.c_str());
+    ::close(file_);
+  }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  std::int64_t size() const { return ::lseek(file_, 0, SEEK_END); }
+  const fs::path& path() const { return path_; }
+
+  // 0, or the error number.
+  int append(const char* data, std::size_t bytes) {
+    while (bytes > 0) {
+      const auto count = ::write(file_, data, bytes);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return errno;
+      data += count;
+      bytes -= static_cast<std::size_t>(count);
+    }
+    return 0;
+  }
+  void discard() {
+    TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ",
+                 reason_for(errno));
+  }
+  void become(const fs::path& destination) {
+    TANDEM_CHECK(::fsync(file_) == 0, "download: cannot write ", path_.string(),
+                 " to the disk: ", reason_for(errno));
+    rename_durably(path_, destination);
+    path_.clear();
+  }
+
+ private:
+  fs::path path_;
+  int file_ = -1;
+
+  bool open_and_lock() {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    TANDEM_CHECK(file_ >= 0, "download: cannot create ", path_.string(), ": ", reason_for(errno),
+                 "; choose a folder that you may write to");
+    struct stat opened {};
+    struct stat named {};
+    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) {
+      // The file may have been renamed or removed between open and lock.
+      if (::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino)
+        return true;
+    }
+    ::close(std::exchange(file_, -1));
+    return false;
+  }
+};
+
+struct Transfer {
+  PartFile& part;
+  std::string name;
+  const DownloadOptions& options;
+  std::int64_t begin;  // bytes that were there before
+  int write_error = 0;
+  Clock::time_point last_report = Clock::now();
+  bool is_reported = false;  // that it is complete
+};
+
+std::size_t on_data(char* data, std::size_t, std::size_t bytes, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  transfer.write_error = transfer.part.append(data, bytes);
+  return transfer.write_error == 0 ? bytes : CURL_WRITEFUNC_ERROR;
+}
+
+std::string readable(std::int64_t bytes) {
+  return bytes < 1'000'000 ? fmt::format("{} kB", (bytes + 999) / 1000)
+                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (!transfer.options.report || now == 0 || transfer.is_reported) return 0;
+  transfer.is_reported = now == total;
+  if (!transfer.is_reported && Clock::now() - transfer.last_report < std::chrono::seconds(1)) return 0;
+  transfer.last_report = Clock::now();
+  // Where the server does not say how much it sends, the total is 0.
+  const std::string all = total > 0 ? " of " + readable(transfer.begin + total) : "";
+  transfer.options.report(transfer.name + ": " + readable(transfer.begin + now) + all);
+  return 0;
+}
+
+// One request, appending to the part file. Nothing, or what went wrong; `may_retry`: another try could get further.
+std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_retry) {
+  static std::once_flag initialised;
+  std::call_once(initialised, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
+  TANDEM_CHECK(handle != nullptr, "download: libcurl cannot be initialised");
+  CURL* curl = handle.get();
+  std::array<char, CURL_ERROR_SIZE> text{};
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "tandem");
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text.data());
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(transfer.options.connect_timeout.count()));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes a second
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(transfer.options.stall_timeout.count()));
+  curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.begin));
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  const CURLcode result = curl_easy_perform(curl);
+  TANDEM_CHECK(transfer.write_error == 0, "download: cannot write ", transfer.part.path().string(), ": ",
+               reason_for(transfer.write_error), "; free space or choose another folder");
+  if (result == CURLE_OK) return std::nullopt;
+
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  constexpr long range_not_satisfiable = 416;
+  const bool has_grown = transfer.part.size() > transfer.begin;
+  const bool cannot_resume =
+      result == CURLE_RANGE_ERROR || (transfer.begin > 0 && status == range_not_satisfiable);
+  if (cannot_resume) transfer.part.discard();
+  may_retry = has_grown || cannot_resume;
+  return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
+}
+
+// Of the file's bytes, in lower-case hexadecimal digits.
+std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  TANDEM_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1,
+               "checksum: this system's OpenSSL does not offer ", EVP_MD_get0_name(algorithm));
+  std::array<unsigned char, 1 << 16> buffer;
+  while (const auto count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    EVP_DigestUpdate(context.get(), buffer.data(), count);
+  }
+  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ",
+               reason_for(errno));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned length = 0;
+  EVP_DigestFinal_ex(context.get(), digest.data(), &length);
+  std::string text;
+  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+// Whether `url` gave the right file. `problem`: what it gave instead.
+bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum,
+                   const DownloadOptions& options, const std::string& name, std::string& problem) {
+  constexpr int tries = 4;
+  for (int i = 0; i < tries; ++i) {
+    Transfer transfer{part, name, options, part.size()};
+    bool may_retry = false;
+    if (const auto failure = fetch(url, transfer, may_retry)) {
+      problem = *failure;
+      if (may_retry) continue;
+      return false;
+    }
+    const std::string found = checksum.found_in(part.path());
+    if (found == checksum.digits) return true;
+    problem = fmt::format("its content has the {} {}, expected {} ({} bytes)",
+                          checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits,
+                          part.size());
+    part.discard();
+    if (transfer.begin == 0)
+      return false;  // else the old part may have been wrong: once more, from the start
+  }
+  return false;
+}
+
+}  // namespace
+
+Checksum::Checksum(std::string digits)
+    : Checksum(digits.size() == 64 ? Kind::sha256 : Kind::md5, std::move(digits)) {
+  TANDEM_CHECK(this->digits.size() == (kind == Kind::md5 ? 32u : 64u),
+               "a checksum is an MD5 of 32 digits or a SHA-256 of 64, got ", this->digits);
+}
+
+Checksum::Checksum(Kind kind, std::string digits) : kind(kind), digits(std::move(digits)) {
+  TANDEM_CHECK(this->digits.find_first_not_of("0123456789abcdef") == std::string::npos,
+               "a checksum has lower-case hexadecimal digits, got ", this->digits);
+}
+
+Checksum Checksum::sha256(std::string beginning) {
+  TANDEM_CHECK(beginning.size() >= 8 && beginning.size() <= 64,
+               "the beginning of a SHA-256 needs 8 to 64 digits, got ", beginning);
+  return {Kind::sha256, std::move(beginning)};
+}
+
+std::string Checksum::found_in(const fs::path& path) const {
+  return digest_of(path, kind == Kind::md5 ? EVP_md5() : EVP_sha256()).substr(0, digits.size());
+}
+
+std::string md5_of(const fs::path& path) { return digest_of(path, EVP_md5()); }
+
+fs::path cache_folder(const std::string& name) {
+  const auto environment = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::string(value != nullptr ? value : "");
+  };
+  fs::path base = environment("XDG_CACHE_HOME");
+  // The XDG specification: a relative path is to be ignored.
+  if (base.is_relative()) {
+    std::string home = environment("HOME");
+    if (home.empty()) {
+      const passwd* user = ::getpwuid(::getuid());
+      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "no home folder to keep the downloaded ", name,
+                   " files in; set HOME, or give their folder");
+      home = user->pw_dir;
+    }
+    base = fs::path(home) / ".cache";
+  }
+  return base / "tandem" / name;
+}
+
+void download(const std::vector<std::string>& urls, const fs::path& destination, const Checksum& checksum,
+              const DownloadOptions& options) {
+  const auto is_there = [&] {
+    std::error_code error;
+    return fs::is_regular_file(destination, error) && checksum.fits(destination);
+  };
+  if (is_there()) return;
+  if (destination.has_parent_path()) create_folder(destination.parent_path(), "to download to");
+  auto part_path = destination;
+  part_path += ".part";
+  PartFile part(part_path, options);
+  if (is_there()) return;  // another process was faster
+  if (part.size() > 0 && checksum.fits(part_path)) return part.become(destination);
+
+  std::string problems;
+  for (const auto& url : urls) {
+    std::string problem;
+    if (fetch_checked(url, part, checksum, options, destination.filename().string(), problem)) {
+      part.become(destination);
+      return;
+    }
+    problems += "\n  " + url + ": " + problem;
+  }
+  std::error_code error;
+  const std::string found =
+      fs::is_regular_file(destination, error)
+          ? "\nThe file that is there is another one: " + checksum.found_in(destination) +
+                " is its checksum, expected " + checksum.digits + "."
+          : "";
+  throw DownloadError(
+      "cannot download " + destination.string() + ":" + problems + found +
+      "\nCheck the address and the network (http_proxy and https_proxy are respected) or copy "
+      "the file there by hand.");
+}
+
+}  // namespace tandem::data

@@ -1,9 +1,0 @@
-#include <tandem/data/image.h>
-
-#include <tandem/data/image_file.h>
-
-namespace tandem::data {
-
-Array read_image(const std::filesystem::path& path) { return ImageFile(path).read(); }
-
-}  // namespace tandem::data

@@ -1,0 +1,198 @@
+#include <tandem/data/images/image_png.h>
+
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/data/images/image_file.h>
+
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace tandem::data {
+
+namespace {
+
+// What a header of a few bytes may ask to allocate.
+constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
+
+// libpng reads or writes `bytes`; what it can't go on from jumps back into step().
+struct Png {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  const std::string* source = nullptr;
+  std::size_t position = 0;
+  std::string written;
+  char reason[256] = {};
+
+  Png() = default;
+  Png(const Png&) = delete;
+  Png& operator=(const Png&) = delete;
+  ~Png() {
+    if (source != nullptr) png_destroy_read_struct(&png, &info, nullptr);
+    else png_destroy_write_struct(&png, &info);
+  }
+
+  // Nothing that `action` owns would be freed: it must own nothing. Whether it came to its end; else `reason` says why not.
+  template <class Action>
+  bool step(Action&& action) {
+    if (setjmp(png_jmpbuf(png)) != 0) return false;
+    action();
+    return true;
+  }
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  auto* self = static_cast<Png*>(png_get_error_ptr(png));
+  std::snprintf(self->reason, sizeof self->reason, "%s", message);
+  png_longjmp(png, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}  // of colour profiles, times and the like
+
+void on_read(png_structp png, png_bytep data, std::size_t size) {
+  auto* self = static_cast<Png*>(png_get_io_ptr(png));
+  if (size > self->source->size() - self->position) png_error(png, "it ends before the end of the picture");
+  std::memcpy(data, self->source->data() + self->position, size);
+  self->position += size;
+}
+
+void on_write(png_structp png, png_bytep data, std::size_t size) {
+  try {
+    static_cast<Png*>(png_get_io_ptr(png))->written.append(reinterpret_cast<const char*>(data), size);
+  } catch (...) {
+    png_error(png, "out of memory");
+  }
+}
+
+void on_flush(png_structp) {}
+
+void open_for_reading(Png& file, const std::string& bytes, const std::string& name) {
+  const auto fail = [&](const char* reason) {
+    detail::fail("the mask ", name, " cannot be decoded: ", reason);
+  };
+  if (bytes.empty()) fail("it is empty");
+  if (png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0,
+                  std::min<std::size_t>(8, bytes.size())) != 0)
+    fail("it is no PNG file");
+  file.source = &bytes;
+  file.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &file, on_error, on_warning);
+  file.info = file.png != nullptr ? png_create_info_struct(file.png) : nullptr;
+  if (file.info == nullptr) fail("out of memory");
+  png_set_read_fn(file.png, &file, on_read);
+  if (!file.step([&] { png_read_info(file.png, file.info); })) fail(file.reason);
+}
+
+void check_indices(const Array& indices, std::size_t colours) {
+  TANDEM_CHECK(indices.defined() && indices.rank() == 2 && indices.numel() > 0 && indices.device().is_cpu() &&
+                   (indices.dtype() == DType::u8 || indices.dtype() == DType::i64),
+               "encode_png: a mask must be (H, W) u8 or i64 on the CPU, got ",
+               indices.defined() ? indices.shape() : Shape{}, ' ', indices.dtype());
+  TANDEM_CHECK(colours >= 1 && colours <= 256, "encode_png: a palette has 1 to 256 colours, got ", colours);
+}
+
+// Rows of `bytes` (1 or 3 per pixel), top to bottom.
+std::string encode(const std::uint8_t* bytes, std::int64_t height, std::int64_t width,
+                   std::span<const Colour> palette) {
+  const bool is_indexed = !palette.empty();
+  Png file;
+  file.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &file, on_error, on_warning);
+  file.info = file.png != nullptr ? png_create_info_struct(file.png) : nullptr;
+  TANDEM_CHECK(file.info != nullptr, "encode_png: out of memory");
+  png_set_write_fn(file.png, &file, on_write, on_flush);
+  std::array<png_color, 256> colours{};
+  for (std::size_t i = 0; i < palette.size(); ++i) colours[i] = {palette[i][0], palette[i][1], palette[i][2]};
+  const bool is_done = file.step([&] {
+    png_set_IHDR(file.png, file.info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), 8,
+                 is_indexed ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (is_indexed) png_set_PLTE(file.png, file.info, colours.data(), static_cast<int>(palette.size()));
+    png_write_info(file.png, file.info);
+    for (std::int64_t y = 0; y < height; ++y)
+      png_write_row(file.png, bytes + y * width * (is_indexed ? 1 : 3));
+    png_write_end(file.png, file.info);
+  });
+  TANDEM_CHECK(is_done, "encode_png: ", file.reason);
+  return std::move(file.written);
+}
+
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+}  // namespace
+
+MaskFile::MaskFile(std::filesystem::path path)
+    : path_(std::move(path)), bytes_(read_whole_file(path_, "the mask")) {
+  Png file;
+  open_for_reading(file, bytes_, path_.string());
+  height_ = png_get_image_height(file.png, file.info);
+  width_ = png_get_image_width(file.png, file.info);
+  const int type = png_get_color_type(file.png, file.info), bits = png_get_bit_depth(file.png, file.info);
+  TANDEM_CHECK(
+      type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
+      path_.string(), " is a PNG of colour type ", type, " with ", bits,
+      " bits, expected one with a palette (type 3), or grey (type 0) with 8 bits, whose values are classes");
+  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(),
+               " cannot be decoded: it says to be ", width_, " x ", height_,
+               " pixels large, expected at most ", most_pixels, " of them");
+}
+
+Array MaskFile::read() const { return read(height_); }
+
+Array MaskFile::read(std::int64_t rows) const {
+  TANDEM_CHECK(rows > 0 && rows <= height_, "the mask ", path_.string(), " has ", height_,
+               " rows, asked for ", rows);
+  Png file;
+  open_for_reading(file, bytes_, path_.string());
+  const bool is_interlaced = png_get_interlace_type(file.png, file.info) != PNG_INTERLACE_NONE;
+  const std::int64_t decoded_rows = is_interlaced ? height_ : rows;
+  const Array mask = Array::empty({decoded_rows, width_}, DType::u8);
+  auto* const values = mask.data<std::uint8_t>();
+  const bool is_done = file.step([&] {
+    png_set_packing(file.png);  // a byte for each pixel, whatever it takes in the file
+    const int passes = png_set_interlace_handling(file.png);
+    png_read_update_info(file.png, file.info);
+    for (int pass = 0; pass < passes; ++pass)
+      for (std::int64_t y = 0; y < decoded_rows; ++y) png_read_row(file.png, values + y * width_, nullptr);
+    if (decoded_rows == height_) png_read_end(file.png, nullptr);
+  });
+  TANDEM_CHECK(is_done, "the mask ", path_.string(), " cannot be decoded: ", file.reason);
+  return is_interlaced ? mask.narrow(0, 0, rows) : mask;
+}
+
+std::string encode_png(const Array& picture) {
+  TANDEM_CHECK(picture.defined() && picture.rank() == 3 && picture.dim(0) == 3 && picture.numel() > 0 &&
+                   picture.dtype() == DType::u8 && picture.device().is_cpu(),
+               "encode_png: a picture must be (3, H, W) u8 on the CPU, got ",
+               picture.defined() ? picture.shape() : Shape{}, ' ', picture.dtype());
+  const Array pixels = picture.permute({1, 2, 0}).contiguous();
+  return encode(pixels.data<std::uint8_t>(), picture.dim(1), picture.dim(2), {});
+}
+
+std::string encode_png(const Array& indices, std::span<const Colour> palette) {
+  check_indices(indices, palette.size());
+  std::vector<std::uint8_t> values;
+  for (const std::int64_t index : indices.to_vector<std::int64_t>()) {
+    TANDEM_CHECK(index >= 0 && index < static_cast<std::int64_t>(palette.size()),
+                 "encode_png: the mask holds ", index, ", which has no colour in a palette of ",
+                 palette.size());
+    values.push_back(static_cast<std::uint8_t>(index));
+  }
+  return encode(values.data(), indices.dim(0), indices.dim(1), palette);
+}
+
+void write_png(const std::filesystem::path& path, const Array& picture) {
+  write_file(path, encode_png(picture));
+}
+
+void write_png(const std::filesystem::path& path, const Array& indices, std::span<const Colour> palette) {
+  write_file(path, encode_png(indices, palette));
+}
+
+}  // namespace tandem::data

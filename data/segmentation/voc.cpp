@@ -1,0 +1,169 @@
+#include <tandem/data/segmentation/voc.h>
+
+#include <tandem/data/download/archive.h>
+#include <tandem/data/download/download.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace tandem::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Release {
+  const char* year;
+  const char* path;  // of the archive, below the site
+  const char* md5;
+  const char* base;  // the folder that it unpacks into
+};
+
+// The newest last.
+constexpr std::array releases{Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar",
+                                      "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
+                              Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar",
+                                      "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
+                              Release{"2008", "voc2008/VOCtrainval_14-Jul-2008.tar",
+                                      "2629fa636546599198acfcfbfcf1904a", "VOCdevkit/VOC2008"},
+                              Release{"2009", "voc2009/VOCtrainval_11-May-2009.tar",
+                                      "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"},
+                              Release{"2010", "voc2010/VOCtrainval_03-May-2010.tar",
+                                      "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"},
+                              Release{"2011", "voc2011/VOCtrainval_25-May-2011.tar",
+                                      "6c3384ef61512963050cb5d687e5bf1e", "TrainVal/VOCdevkit/VOC2011"},
+                              Release{"2012", "voc2012/VOCtrainval_11-May-2012.tar",
+                                      "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"}};
+
+const Release& release_of(const std::string& year, const std::string& image_set) {
+  const std::string wanted = year == "2007" && image_set == "test" ? "2007-test" : year;
+  const auto found = std::ranges::find(releases, wanted, &Release::year);
+  TANDEM_CHECK(found != releases.end(), "PASCAL VOC: there is no year ", year,
+               " with masks, expected 2007 to 2012, or 2007-test");
+  return *found;
+}
+
+std::string set_of(const Release& release, const std::string& image_set) {
+  return std::string(release.year) == "2007-test" ? "test" : image_set;
+}
+
+fs::path list_of(const fs::path& folder, const std::string& image_set) {
+  return folder / "ImageSets" / "Segmentation" / (image_set + ".txt");
+}
+
+std::vector<std::string> read_list(const fs::path& path) {
+  std::ifstream file(path);
+  TANDEM_CHECK(file, "PASCAL VOC: the list ", path.string(), " cannot be opened; check its permissions");
+  std::vector<std::string> names;
+  for (std::string name; file >> name;) names.push_back(name);
+  TANDEM_CHECK(file.eof(), "PASCAL VOC: the list ", path.string(), " cannot be read");
+  return names;
+}
+
+SegmentationPair pair_of(const fs::path& folder, const std::string& name) {
+  return {name, folder / "JPEGImages" / (name + ".jpg"), folder / "SegmentationClass" / (name + ".png")};
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// The lists that a folder has, for an error.
+std::string lists_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder / "ImageSets" / "Segmentation", error))
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
+  std::ranges::sort(names);
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string& year,
+                                         const std::string& image_set) {
+  const Release& release = release_of(year, image_set);
+  const fs::path folder = root / release.base;
+  TANDEM_CHECK(is_there(folder), "PASCAL VOC ", release.year, ": there is no folder ", folder.string(),
+               "; unpack ", fs::path(release.path).filename().string(), " in ", root.string());
+  const fs::path list = list_of(folder, set_of(release, image_set));
+  TANDEM_CHECK(is_there(list), "PASCAL VOC ", release.year, ": there is no list ", list.string(),
+               "; lists there: ", lists_in(folder), ". ", fs::path(release.path).filename().string(),
+               " holds the official ones");
+  std::vector<SegmentationPair> pairs;
+  for (const std::string& name : read_list(list)) {
+    SegmentationPair pair = pair_of(folder, name);
+    for (const fs::path& path : {pair.image, pair.mask})
+      TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": ", list.string(), " names ", name,
+                   ", but ", path.string(), " does not exist; unpack ",
+                   fs::path(release.path).filename().string(), " again in ", root.string());
+    pairs.push_back(std::move(pair));
+  }
+  TANDEM_CHECK(!pairs.empty(), "PASCAL VOC ", release.year, ": the list ", list.string(),
+               " is empty; expected a name in each line");
+  return pairs;
+}
+
+bool is_complete(const fs::path& folder, const std::string& image_set) {
+  const fs::path list = list_of(folder, image_set);
+  if (!is_there(list)) return false;
+  const auto names = read_list(list);
+  return !names.empty() && std::ranges::all_of(names, [&](const std::string& name) {
+    const SegmentationPair pair = pair_of(folder, name);
+    return is_there(pair.image) && is_there(pair.mask);
+  });
+}
+
+}  // namespace
+
+VocSegmentation::VocSegmentation(const fs::path& root, const std::string& year, const std::string& image_set,
+                                 Damaged damaged)
+    : SegmentationFiles(find_pairs(root, year, image_set), static_cast<std::int64_t>(class_names().size()),
+                        damaged) {}
+
+const std::vector<std::string>& VocSegmentation::years() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Release& release : releases) all.emplace_back(release.year);
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& VocSegmentation::class_names() {
+  static const std::vector<std::string> names{
+      "background", "aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",
+      "car",        "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",
+      "motorbike",  "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
+  return names;
+}
+
+void download_voc(const fs::path& root, const std::string& year, const std::string& image_set,
+                  const VocSource& source) {
+  const Release& release = release_of(year, image_set);
+  const std::string set = set_of(release, image_set);
+  const fs::path folder = root / release.base;
+  const fs::path archive = root / fs::path(release.path).filename();
+  // Two archives of 2007 fill one folder.
+  const bool is_official = set == "test" || set == "train" || set == "val" || set == "trainval";
+  const bool has_other_half = is_official && std::ranges::any_of(releases, [&](const Release& other) {
+                                return std::string_view(other.base) == release.base &&
+                                       is_there(root / fs::path(other.path).filename());
+                              });
+  const bool is_somebodys_own = is_there(folder) && !is_there(archive) && !has_other_half;
+  if (is_somebodys_own || is_complete(folder, set)) return;
+  std::vector<std::string> urls;
+  for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);
+  if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);
+  download(urls, archive, source.md5.empty() ? release.md5 : source.md5, {.report = source.report});
+  if (source.report) source.report("unpacking " + archive.string());
+  extract_archive(archive, root, [&] { return is_complete(folder, set); });
+  TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not hold ",
+               list_of(folder, set).string(), " with every picture and mask that it names");
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,67 @@
+// CommunicationReport: what averaging the gradients took, and how much of it the computation hid.
+#pragma once
+
+#include <tandem/distributed/ddp/communication_hooks.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// Seconds are means over `steps`, as this rank saw them; a slow rank shows as communication on the others.
+struct CommunicationReport {
+  struct Bucket {
+    std::vector<std::string> parameters;
+    std::size_t bytes = 0;
+    double communication =
+        0;               // from when it could begin (it was started, and the one before had ended) to its end
+    double exposed = 0;  // what backward waited for it after its last gradient
+  };
+  std::vector<Bucket> buckets;
+  std::int64_t steps = 0;    // synchronised backward passes, without those before the buckets were rebuilt
+  double compute = 0;        // from the start of forward to the last gradient
+  double communication = 0;  // of all buckets
+  double exposed = 0;
+  double hidden() const { return communication > exposed ? communication - exposed : 0; }
+
+  std::string to_string() const;  // for people: a line for all, a line for each bucket
+};
+
+// Takes the times of one backward pass after the other. What a Work does not say, when it ended, is known from
+// asking it whenever a gradient becomes final: late by no more than the time between two gradients.
+class CommunicationClock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static Time now() { return std::chrono::steady_clock::now(); }
+
+  // Forgets all times: from now on these buckets.
+  void reset(std::vector<CommunicationReport::Bucket> buckets);
+  void begin_forward();  // only the first since the last pass counts
+  void begin_backward();
+  void started(std::size_t bucket) { passes_[bucket].started = now(); }
+  // Asks the works that run. `work_of(bucket)` may be null for one that ended before it was started.
+  template <class WorkOf>
+  void look(const WorkOf& work_of, std::size_t started) {
+    while (ended_ < started && (!work_of(ended_) || work_of(ended_)->is_done()))
+      passes_[ended_++].ended = now();
+  }
+  void computed() { computed_ = now(); }  // the last gradient is there
+  void waited(std::size_t bucket);        // for that one, after the ones before it
+  void end_backward();
+
+  CommunicationReport report() const;
+
+ private:
+  struct Pass {
+    Time started, ended, waited;
+  };
+  CommunicationReport sums_;
+  std::vector<Pass> passes_;  // by bucket, of the pass that runs
+  std::size_t ended_ = 0;
+  Time forward_, computed_;
+  bool in_step_ = false;
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,173 @@
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+
+#include <tandem/nn/batch_norm.h>
+
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+// One line for every tensor that the ranks must have in common.
+std::string describe(const nn::Module& model) {
+  std::ostringstream text;
+  for (const auto& [name, tensor] : model.parameters()) {
+    text << "parameter " << name << ' ' << tensor.dtype() << ' ' << tensor.shape()
+         << (tensor.requires_grad() ? "" : " without gradient") << '\n';
+  }
+  for (const auto& [name, tensor] : model.buffers()) {
+    text << "buffer " << name << ' ' << tensor.dtype() << ' ' << tensor.shape() << '\n';
+  }
+  return text.str();
+}
+
+// Every rank sees all descriptions and so throws the same error.
+void check_equal_models(const nn::Module& model, ProcessGroup& group) {
+  const auto descriptions = group.all_gather_strings(describe(model), "comparison of the models");
+  for (int r = 1; r < group.size(); ++r) {
+    if (descriptions[r] == descriptions[0]) continue;
+    std::istringstream expected(descriptions[0]), found(descriptions[r]);
+    std::string a, b;
+    do {
+      if (!std::getline(expected, a)) a = "nothing more";
+      if (!std::getline(found, b)) b = "nothing more";
+    } while (a == b);
+    detail::fail("the models of rank 0 and rank ", r, " differ: rank 0 has ", a, ", rank ", r, " has ", b,
+                 ". Every rank must build the same model");
+  }
+}
+
+std::size_t batch_norm_buffers(const nn::Module& module) {
+  if (dynamic_cast<const nn::BatchNorm2d*>(&module) != nullptr) return module.buffers().size();
+  std::size_t count = 0;
+  for (const auto& [name, child] : module.children()) count += batch_norm_buffers(*child);
+  return count;
+}
+
+}  // namespace
+
+DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
+                                                 BucketSizes sizes, Unused unused)
+    : model_(model),
+      group_(std::move(group)),
+      buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()) {
+  if (group_->size() > 1) {
+    check_equal_models(model_, *group_);
+    share_parameters(0);
+    share_buffers(0);
+  }
+  reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, sizes, unused);
+}
+
+// PyTorch copies rank 0's buffers to all ranks before every training forward. What a batch norm computes in
+// training does not depend on its running statistics, and rank 0's are fed by rank 0's batches alone in
+// either case: copying them when training has ended and somebody is about to read them gives the same numbers
+// everywhere, without a message per step. Any other buffer might be read in training, and is copied before
+// every training forward as PyTorch does, except inside no_sync, where nothing is sent. While ranks join, the
+// rank that feeds the buffers may change with every step, and so they are copied every time.
+void DistributedDataParallel::begin_forward() {
+  const bool training = model_.is_training();
+  if (training && grad_enabled()) {
+    reducer_->begin_forward();
+    if (join_ && join_->options().throw_on_early_termination) {
+      join_->meet(JoinRounds::Step::forward);
+      fail_for_absent(*join_);
+    }
+  }
+  const bool read_in_training = (buffers_read_in_training_ || join_) && reducer_->is_synchronising();
+  if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
+  buffers_changed_ = buffers_changed_ || training;
+}
+
+Tensor DistributedDataParallel::operator()(const Tensor& input) {
+  return forward([&] { return model_(input); });
+}
+
+void DistributedDataParallel::eval() {
+  model_.eval();
+  if (buffers_changed_) sync_buffers();
+}
+
+void DistributedDataParallel::sync_buffers() {
+  int root = 0;
+  if (join_ && !join_->options().throw_on_early_termination && !model_.buffers().empty()) {
+    join_->meet(JoinRounds::Step::buffers);
+    root = join_->lead();
+  }
+  share_buffers(root);
+}
+
+void DistributedDataParallel::share_parameters(int root) {
+  std::vector<std::shared_ptr<Work>> works;
+  for (const auto& [name, tensor] : model_.parameters())
+    works.push_back(group_->broadcast(tensor.value(), root, name));
+  for (const auto& work : works) work->wait();
+}
+
+void DistributedDataParallel::share_buffers(int root) {
+  buffers_changed_ = false;
+  const auto buffers = model_.buffers();
+  if (group_->size() == 1 || buffers.empty()) return;
+  // One message for all of them, each at a multiple of 64 bytes.
+  const auto padded = [](const Array& a) { return static_cast<std::int64_t>((a.bytes() + 63) / 64 * 64); };
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : buffers) bytes += padded(tensor.value());
+  const auto message = Array::empty({bytes}, DType::u8, buffers[0].tensor.device());
+  std::vector<Array> views;
+  std::int64_t offset = 0;
+  for (const auto& [name, tensor] : buffers) {
+    const Array& value = tensor.value();
+    auto storage = storage_slice(message.storage(), static_cast<std::size_t>(offset), value.bytes());
+    views.emplace_back(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0,
+                       value.dtype());
+    views.back().copy_from(value);
+    offset += padded(value);
+  }
+  group_->broadcast(message, root, "buffers")->wait();
+  if (group_->rank() == root) return;
+  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw. On a GPU
+  // the old memory: a recorded step writes there.
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Tensor buffer = buffers[i].tensor;
+    if (buffer.device().is_cpu()) buffer.set_value(views[i]);
+    else Array(buffer.value()).copy_from(views[i]);
+  }
+}
+
+// --- Uneven inputs ---
+
+void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
+  if (rounds.active() == 0 || rounds.active() == group_->size()) return;
+  detail::fail(
+      "rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+      " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
+      "same number of batches to train on all data");
+}
+
+void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {
+  JoinRounds rounds(group_, options);
+  struct Joining {
+    Joining(DistributedDataParallel& ddp, JoinRounds& rounds) : ddp(ddp) {
+      ddp.join_ = &rounds;
+      if (!rounds.options().throw_on_early_termination) ddp.reducer_->set_join(&rounds);
+    }
+    ~Joining() {
+      ddp.join_ = nullptr;
+      ddp.reducer_->set_join(nullptr);
+    }
+    DistributedDataParallel& ddp;
+  } joining(*this, rounds);
+
+  body();
+  for (;;) {
+    rounds.meet(JoinRounds::Step::none);
+    if (rounds.active() == 0) break;
+    if (options.throw_on_early_termination) fail_for_absent(rounds);
+    if (rounds.step() == JoinRounds::Step::buffers) share_buffers(rounds.lead());
+    else reducer_->shadow_backward();
+  }
+  if (group_->size() == 1 || options.throw_on_early_termination) return;
+  share_parameters(rounds.lead());
+  share_buffers(rounds.lead());
+}
+
+}  // namespace tandem::distributed

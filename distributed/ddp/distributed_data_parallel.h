@@ -1,0 +1,102 @@
+// DistributedDataParallel: the same model on every rank, each rank's gradients averaged with the others'.
+#pragma once
+
+#include <tandem/distributed/ddp/communication_hooks.h>
+#include <tandem/distributed/ddp/communication_report.h>
+#include <tandem/distributed/ddp/join.h>
+#include <tandem/distributed/ddp/reducer.h>
+#include <tandem/distributed/groups/process_group.h>
+#include <tandem/nn/module.h>
+
+#include <functional>
+#include <memory>
+
+namespace tandem::distributed {
+
+// While one lives, backward passes only add to this rank's gradients.
+class NoSync {
+ public:
+  NoSync(Reducer& reducer, bool on) : reducer_(reducer), before_(reducer.is_synchronising()) {
+    if (on) reducer_.set_synchronising(false);
+  }
+  ~NoSync() { reducer_.set_synchronising(before_); }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  Reducer& reducer_;
+  const bool before_;
+};
+
+// Observes a model, does not wrap it: the model's names and its state dict stay as they are.
+//
+//   Net model;
+//   DistributedDataParallel ddp(model, group);      // every rank now holds rank 0's parameters and buffers
+//   loss(ddp(images), labels).backward();           // every rank now holds the mean gradients
+//
+// The model must outlive it. With a group of one it changes nothing.
+// Construction is collective: it compares the models of all ranks (Error on every rank: the first difference
+// and whose it is), then copies rank 0's values to all. Buffers (a batch norm's running statistics) are rank
+// 0's on every rank wherever their values count; see sync_buffers().
+// Every backward pass that comes to a parameter is a step that all ranks take together, however many forward
+// passes went before it and however often they used a parameter.
+class DistributedDataParallel {
+ public:
+  DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group, BucketSizes sizes = {},
+                          Unused unused = Unused::error);
+
+  // The model's forward. After training, the first one in evaluation mode shares the buffers (sync_buffers).
+  Tensor operator()(const Tensor& input);
+  // The same of a model that takes or returns something else: ddp.forward([&] { return model.segment(images); }).
+  template <class F>
+  auto forward(const F& call) {
+    begin_forward();
+    return call();
+  }
+
+  // A recorded step (core/array/graphed_step.h) changes buffers without coming through operator(): they count as changed from here.
+  void train() {
+    model_.train();
+    buffers_changed_ = true;
+  }
+  // Evaluation mode, with rank 0's buffers on every rank. Collective.
+  void eval();
+  // Copies rank 0's buffers to all ranks. Collective. Needed only by those who call the model directly.
+  void sync_buffers();
+
+  // To accumulate gradients over several backward passes: all but the last run inside, and are not collective; the last
+  // one averages the sums. What counts is where backward runs.
+  //
+  //   for (int i = 0; i < parts; ++i) {
+  //     const auto local = ddp.no_sync(i + 1 < parts);
+  //     (loss(ddp(images[i]), labels[i]) / parts).backward();
+  //   }
+  [[nodiscard]] NoSync no_sync(bool on = true) { return NoSync(*reducer_, on); }
+
+  // Runs `body`, a training loop that may have fewer steps on some ranks than on others: a rank that has done its own goes on
+  // to take part in the steps of the others, with gradients of zero, until all have ended; then all get the
+  // model of the last one. Inside, no other collective may run (`group` belongs to this), except backward passes and
+  // buffers. Gradients that a rank has accumulated under no_sync when its data ends are lost. Collective.
+  void join(const std::function<void()>& body, const JoinOptions& options = {});
+
+  // How buckets are averaged from now on; the same on all ranks. Default: all_reduce_hook().
+  void set_communication_hook(CommunicationHook hook) { reducer_->set_hook(std::move(hook)); }
+
+  // What communication took so far, and how much of it was hidden. This rank's view.
+  CommunicationReport report() const { return reducer_->report(); }
+
+ private:
+  void begin_forward();
+  void share_parameters(int root);
+  void share_buffers(int root);
+  void fail_for_absent(const JoinRounds& rounds) const;
+
+  nn::Module& model_;
+  std::shared_ptr<ProcessGroup> group_;
+  bool buffers_read_in_training_;
+  bool buffers_changed_ = false;
+  JoinRounds* join_ = nullptr;  // inside join()
+  std::unique_ptr<Reducer> reducer_;
+};
+
+}  // namespace tandem::distributed

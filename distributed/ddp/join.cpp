@@ -1,0 +1,49 @@
+#include <tandem/distributed/ddp/join.h>
+
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+const char* name_of(JoinRounds::Step step) {
+  switch (step) {
+    case JoinRounds::Step::forward: return "forward";
+    case JoinRounds::Step::buffers: return "sharing the buffers";
+    case JoinRounds::Step::backward: return "backward";
+    default: return "nothing";
+  }
+}
+
+}  // namespace
+
+JoinRounds::JoinRounds(std::shared_ptr<ProcessGroup> group, const JoinOptions& options)
+    : group_(std::move(group)), options_(options), steps_(Array::empty({group_->size()}, DType::i64)) {}
+
+void JoinRounds::announce(Step step) {
+  steps_.fill(0);
+  steps_.data<std::int64_t>()[group_->rank()] = static_cast<std::int64_t>(step);
+  work_ = group_->all_reduce(steps_, ReduceOp::sum, "round of join");
+}
+
+void JoinRounds::finish() {
+  if (!work_) return;
+  std::exchange(work_, nullptr)->wait();
+  step_ = Step::none;
+  active_ = 0;
+  absent_ = -1;
+  for (int r = 0; r < group_->size(); ++r) {
+    const auto step = static_cast<Step>(steps_.data<std::int64_t>()[r]);
+    if (step == Step::none) {
+      if (absent_ < 0) absent_ = r;
+      continue;
+    }
+    TANDEM_CHECK(active_ == 0 || step == step_, "the ranks are out of step: rank ", lead_, " is at ",
+                 name_of(step_), ", rank ", r, " at ", name_of(step),
+                 ". Every rank that has data must do the same");
+    step_ = step;
+    lead_ = r;
+    ++active_;
+  }
+}
+
+}  // namespace tandem::distributed

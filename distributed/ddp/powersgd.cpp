@@ -1,0 +1,257 @@
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/powersgd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+// What a gradient keeps from one step to the next.
+struct Memory {
+  Array q;      // (columns, rank)
+  Array error;  // (rows, columns): what the last product left out
+};
+
+struct Matrix {
+  Array gradient;  // (rows, columns), a view of the bucket
+  Array input;     // the gradient with the error of the last step: what the product is to come close to
+  Array p, q;      // (rows, rank), (columns, rank): views of the messages
+  Memory* memory;
+  bool keeps_error;
+};
+
+// Several arrays in one message; `part` gives the views in turn.
+class Message {
+ public:
+  Message(std::int64_t elements, DType dtype, Device device)
+      : whole_(Array::empty({elements}, dtype, device)) {}
+  Array part(const Shape& shape) {
+    const std::int64_t begin = std::exchange(used_, used_ + shape.product());
+    return whole_.slice(0, begin, used_).reshape(shape);
+  }
+  std::shared_ptr<Work> average(ProcessGroup& group, std::string name) const {
+    return whole_.numel() == 0 ? nullptr : group.all_reduce(whole_, ReduceOp::mean, std::move(name));
+  }
+
+ private:
+  Array whole_;
+  std::int64_t used_ = 0;
+};
+
+// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column goes through it
+// twice: what is left of one that depends on those before is mostly rounding errors, and not yet orthogonal to them.
+// A matrix on a GPU comes to the host for it: it is small, and its columns wait for each other in any case.
+void orthonormalise(Array m) {
+  const std::int64_t rows = m.dim(0), columns = m.dim(1);
+  const Array here = m.to(Device{});
+  float* values = here.data<float>();
+  const auto dot = [&](std::int64_t a, std::int64_t b) {
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sum += static_cast<double>(values[r * columns + a]) * values[r * columns + b];
+    }
+    return sum;
+  };
+  const auto project_and_normalise = [&](std::int64_t c) {
+    for (std::int64_t before = 0; before < c; ++before) {
+      const auto factor = static_cast<float>(dot(before, c));
+      for (std::int64_t r = 0; r < rows; ++r)
+        values[r * columns + c] -= factor * values[r * columns + before];
+    }
+    const double length = std::sqrt(dot(c, c));
+    if (length == 0) return;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      values[r * columns + c] = static_cast<float>(values[r * columns + c] / length);
+    }
+  };
+  for (std::int64_t c = 0; c < columns; ++c) {
+    project_and_normalise(c);
+    project_and_normalise(c);
+  }
+  if (!m.device().is_cpu()) m.copy_from(here);
+}
+
+// The gradients of one bucket on their way.
+class Round : public Work {
+ public:
+  Round(const GradBucket& bucket, ProcessGroup& group)
+      : group_(group), name_("gradient bucket " + std::to_string(bucket.index)) {}
+
+  bool is_done() const override {
+    return (!plain_work_ || plain_work_->is_done()) && (!p_work_ || (q_work_ && q_work_->is_done()));
+  }
+
+  // First half: what is not compressed, and P.
+  void start(std::vector<Matrix> matrices, std::vector<Array> plain, std::int64_t rank_limit) {
+    matrices_ = std::move(matrices);
+    plain_ = std::move(plain);
+    if (!plain_.empty()) {
+      std::int64_t elements = 0;
+      for (const Array& gradient : plain_) elements += gradient.numel();
+      Message message(elements, plain_[0].dtype(), plain_[0].device());
+      for (const Array& gradient : plain_) {
+        parts_.push_back(message.part(gradient.shape()));
+        parts_.back().copy_from(gradient);
+      }
+      plain_work_ = message.average(group_, name_ + ", uncompressed");
+    }
+    if (matrices_.empty()) return;
+    std::int64_t p_elements = 0, q_elements = 0;
+    const auto rank = [&](const Matrix& m) {
+      return std::min({rank_limit, m.gradient.dim(0), m.gradient.dim(1)});
+    };
+    for (const Matrix& m : matrices_) {
+      p_elements += m.gradient.dim(0) * rank(m);
+      q_elements += m.gradient.dim(1) * rank(m);
+    }
+    const Device device = matrices_[0].gradient.device();
+    Message p_message(p_elements, DType::f32, device);
+    q_message_ = std::make_unique<Message>(q_elements, DType::f32, device);
+    for (Matrix& m : matrices_) {
+      m.p = p_message.part({m.gradient.dim(0), rank(m)});
+      m.q = q_message_->part({m.gradient.dim(1), rank(m)});
+      m.p.copy_from(ops::matmul(m.input, m.memory->q));
+    }
+    p_work_ = p_message.average(group_, name_ + ", P of PowerSGD");
+  }
+
+  // Second half: P is there, now Q.
+  void go_on() {
+    if (!p_work_ || q_work_) return;
+    p_work_->wait();
+    for (Matrix& m : matrices_) {
+      orthonormalise(m.p);
+      m.q.copy_from(ops::matmul(m.input.transpose(0, 1), m.p));
+    }
+    q_work_ = q_message_->average(group_, name_ + ", Q of PowerSGD");
+  }
+
+  void wait() override {
+    if (finished_) return;
+    go_on();
+    if (plain_work_) plain_work_->wait();
+    for (std::size_t i = 0; i < plain_.size(); ++i) plain_[i].copy_from(parts_[i]);
+    if (q_work_) q_work_->wait();
+    for (Matrix& m : matrices_) {
+      m.gradient.copy_from(ops::matmul(m.p, m.q.transpose(0, 1)));
+      if (m.keeps_error) m.memory->error = ops::zip(functors::Sub{}, m.input, m.gradient);
+      m.memory->q = m.q;
+    }
+    finished_ = true;
+  }
+  // For each of the messages.
+  void wait(std::chrono::milliseconds timeout) override {
+    if (p_work_) p_work_->wait(timeout);
+    go_on();
+    if (plain_work_) plain_work_->wait(timeout);
+    if (q_work_) q_work_->wait(timeout);
+    wait();
+  }
+  std::exception_ptr exception() const override {
+    for (const auto& work : {plain_work_, p_work_, q_work_}) {
+      if (work && work->exception()) return work->exception();
+    }
+    return nullptr;
+  }
+
+ private:
+  ProcessGroup& group_;
+  const std::string name_;
+  std::vector<Matrix> matrices_;
+  std::vector<Array> plain_, parts_;
+  std::unique_ptr<Message> q_message_;
+  std::shared_ptr<Work> plain_work_, p_work_, q_work_;
+  bool finished_ = false;
+};
+
+class PowerSgd {
+ public:
+  explicit PowerSgd(const PowerSgdOptions& options) : options_(options), generator_(options.seed) {}
+
+  std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) {
+    if (bucket.index == 0) {
+      previous_ = nullptr;
+      ++step_;
+    }
+    if (step_ <= options_.start_step) return all_reduce_hook()(bucket, group);
+    std::vector<Matrix> matrices;
+    std::vector<Array> plain;
+    for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
+      const Array& gradient = bucket.gradients[i];
+      if (is_worth_it(gradient)) matrices.push_back(matrix(gradient, memories_[bucket.parameters[i].name]));
+      else plain.push_back(gradient);
+    }
+    auto round = std::make_shared<Round>(bucket, group);
+    round->start(std::move(matrices), std::move(plain), options_.rank);
+    // While this bucket's P travels, the one before goes on to its Q: at the same place on all ranks, however the
+    // messages may be timed.
+    if (previous_) previous_->go_on();
+    previous_ = round;
+    return round;
+  }
+
+ private:
+  bool is_worth_it(const Array& gradient) const {
+    if (gradient.dtype() != DType::f32 || gradient.rank() < 2 || gradient.numel() == 0) return false;
+    const std::int64_t rows = gradient.dim(0), columns = gradient.numel() / rows;
+    const auto sent = static_cast<double>((rows + columns) * std::min({options_.rank, rows, columns}));
+    return sent * options_.min_compression_rate < static_cast<double>(gradient.numel());
+  }
+
+  Matrix matrix(const Array& gradient, Memory& memory) {
+    const std::int64_t rows = gradient.dim(0), columns = gradient.numel() / rows;
+    Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
+    m.input =
+        memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
+    if (!memory.q.defined())
+      memory.q =
+          ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
+    else if (!options_.warm_start) memory.q.fill(0);
+    orthonormalise(memory.q);
+    replace_zero_columns(memory.q);
+    return m;
+  }
+
+  // From a column of zeros the power method would never come to anything else.
+  void replace_zero_columns(Array q) {
+    const Array here = q.to(Device{});
+    float* values = here.data<float>();
+    const std::int64_t rows = q.dim(0), columns = q.dim(1);
+    bool replaced = false;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      bool is_zero = true;
+      for (std::int64_t r = 0; r < rows; ++r) is_zero = is_zero && values[r * columns + c] == 0;
+      if (!is_zero) continue;
+      for (std::int64_t r = 0; r < rows; ++r) values[r * columns + c] = generator_.uniform(-1.0f, 1.0f);
+      replaced = true;
+    }
+    if (!replaced) return;
+    if (!q.device().is_cpu()) q.copy_from(here);
+    orthonormalise(q);
+  }
+
+  const PowerSgdOptions options_;
+  Generator generator_;
+  std::int64_t step_ = 0;
+  std::map<std::string, Memory> memories_;  // by parameter
+  std::shared_ptr<Round> previous_;         // the bucket before
+};
+
+}  // namespace
+
+CommunicationHook powersgd_hook(const PowerSgdOptions& options) {
+  TANDEM_CHECK(
+      options.rank >= 1 && options.start_step >= 0 && options.min_compression_rate > 0,
+      "PowerSGD: rank must be at least 1, start_step at least 0 and min_compression_rate above 0, got ",
+      options.rank, ", ", options.start_step, " and ", options.min_compression_rate);
+  return [state = std::make_shared<PowerSgd>(options)](const GradBucket& bucket, ProcessGroup& group) {
+    return (*state)(bucket, group);
+  };
+}
+
+}  // namespace tandem::distributed

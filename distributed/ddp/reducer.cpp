@@ -1,0 +1,289 @@
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+#include <tandem/distributed/ddp/reducer.h>
+
+#include <map>
+
+namespace tandem::distributed {
+
+Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
+                 Unused unused)
+    : parameters_(std::move(parameters)),
+      group_(std::move(group)),
+      sizes_(sizes),
+      unused_(unused),
+      bucket_of_(parameters_.size()),
+      used_(parameters_.size()),
+      state_(parameters_.size()) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& tensor = parameters_[i].tensor;
+    if (!tensor.requires_grad()) {
+      frozen_.push_back(i);
+      continue;
+    }
+    reduced_.push_back(i);
+    hook_handles_.push_back(tensor.on_grad_ready([this, i] { gradient_ready(i); }));
+  }
+  make_buckets(assign_buckets(parameters_, reverse_registration_order(parameters_), sizes_));
+}
+
+Reducer::~Reducer() {
+  for (auto& handle : hook_handles_) handle.remove();
+}
+
+// --- Buckets ---
+
+void Reducer::make_buckets(BucketLayout layout) {
+  // Old memory goes back bucket by bucket, as the gradients in it move.
+  buckets_.clear();
+  layout_ = std::move(layout);
+  std::vector<CommunicationReport::Bucket> reported;
+  for (const auto& indices : layout_) {
+    buckets_.push_back(make_bucket(indices, buckets_.size() + 1 == layout_.size()));
+    const GradBucket& content = buckets_.back().content;
+    auto& bucket = reported.emplace_back();
+    bucket.bytes = content.buffer.bytes();
+    for (const auto& parameter : content.parameters) bucket.parameters.push_back(parameter.name);
+  }
+  clock_.reset(std::move(reported));
+}
+
+Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bool is_last) {
+  const DType dtype = parameters_[indices[0]].tensor.dtype();
+  const auto [offsets, bytes] = lay_out(parameters_, indices);
+  const auto elements = static_cast<std::int64_t>(bytes / size_of(dtype));
+
+  Bucket bucket;
+  const Device device = parameters_[indices[0]].tensor.device();
+  const bool carries_flag = is_last && device.is_cpu();
+  bucket.message = group_->allocate({elements + (carries_flag ? 1 : 0)}, dtype, device);
+  bucket.name = "gradient bucket " + std::to_string(buckets_.size());
+  bucket.content = {buckets_.size(), is_last, bucket.message.slice(0, 0, elements), {}, {}};
+  if (is_last) flag_ = carries_flag ? bucket.message.slice(0, elements, elements + 1) : ops::zeros({1});
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    Tensor parameter = parameters_[indices[k]].tensor;
+    const Array& value = parameter.value();
+    // A storage of its own, so that autograd counts the writes of each gradient apart.
+    auto storage = storage_slice(bucket.message.storage(), offsets[k], value.bytes());
+    const Array gradient(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0, dtype);
+    parameter.set_grad_buffer(gradient);
+    bucket.content.gradients.push_back(gradient);
+    bucket.content.parameters.push_back(parameters_[indices[k]]);
+    bucket_of_[indices[k]] = buckets_.size();
+  }
+  return bucket;
+}
+
+// All ranks take the order of one, so all come to the same layout.
+void Reducer::rebuild_buckets() {
+  rebuilt_ = true;
+  if (group_->size() == 1) return;
+  // What this rank did not reach it can only put last.
+  for (const auto& bucket : layout_) {
+    for (const std::size_t i : bucket) {
+      if (state_[i] != State::reached) order_.push_back(i);
+    }
+  }
+  const std::vector<std::int64_t> mine(order_.begin(), order_.end());
+  const auto order = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
+  group_->broadcast(order, join_ ? join_->lead() : 0, "order of the gradients")->wait();
+  const auto* agreed = order.data<std::int64_t>();
+  auto layout = assign_buckets(parameters_, std::vector<std::size_t>(agreed, agreed + order_.size()), sizes_);
+  if (layout != layout_) make_buckets(std::move(layout));
+}
+
+// --- One backward pass ---
+
+void Reducer::begin_pass() {
+  started_ = 0;
+  state_.assign(state_.size(), State::owed);
+  order_.clear();
+  untouched_.clear();
+  for (auto& bucket : buckets_) {
+    bucket.missing = bucket.content.parameters.size();
+    bucket.work = nullptr;
+  }
+  flag_.fill(0);
+  clock_.begin_backward();
+}
+
+void Reducer::begin_backward() {
+  for (const std::size_t i : frozen_) {
+    TANDEM_CHECK(
+        !parameters_[i].tensor.requires_grad(), "rank ", group_->rank(), ": parameter ", parameters_[i].name,
+        " requires a gradient now, but did not when DistributedDataParallel was made, so the ranks do not "
+        "share it: make DistributedDataParallel after set_requires_grad(true)");
+  }
+  begin_pass();
+  if (join_) join_->announce(JoinRounds::Step::backward);
+  // A backward pass that fails drops its callbacks and this token with them; the next one then starts afresh.
+  auto token = std::make_shared<char>();
+  backward_ = token;
+  after_backward([this, token = std::move(token)] { end_backward(); });
+  // Known from the start, so that their buckets need not wait for the end.
+  if (unused_ != Unused::error) {
+    for (const std::size_t i : reduced_) {
+      if (!backward_reaches(parameters_[i].tensor)) contribute_nothing(i);
+    }
+    start_full_buckets();
+  }
+}
+
+void Reducer::gradient_ready(std::size_t parameter) {
+  if (!synchronising_) {
+    used_[parameter] = 1;
+    return;
+  }
+  if (backward_.expired()) begin_backward();
+  Tensor tensor = parameters_[parameter].tensor;
+  // Used, but nothing came back through it: its gradient is zero, and the other ranks expect one.
+  if (!tensor.grad().defined()) tensor.set_grad(ops::zeros(tensor.shape(), tensor.dtype(), tensor.device()));
+  used_[parameter] = 1;
+  order_.push_back(parameter);
+  state_[parameter] = State::reached;
+  --buckets_[bucket_of_[parameter]].missing;
+  start_full_buckets();
+  clock_.look([this](std::size_t bucket) { return buckets_[bucket].work.get(); }, started_);
+}
+
+// What was there before this pass still counts: gradients add up until zero_grad().
+void Reducer::contribute_nothing(std::size_t parameter) {
+  Tensor tensor = parameters_[parameter].tensor;
+  const Array before = tensor.grad();
+  if (!used_[parameter] && unused_ == Unused::skip) {
+    untouched_.emplace_back(parameter, before.defined() ? before.clone() : Array());
+  }
+  if (!before.defined()) tensor.set_grad(ops::zeros(tensor.shape(), tensor.dtype(), tensor.device()));
+  state_[parameter] = State::absent;
+  --buckets_[bucket_of_[parameter]].missing;
+}
+
+template <class F>
+void Reducer::call_hook(const Bucket& bucket, F call) const {
+  try {
+    call();
+  } catch (const PeerError&) {
+    throw;  // not the hook's fault
+  } catch (const std::exception& error) {
+    const auto& parameters = bucket.content.parameters;
+    detail::fail("rank ", group_->rank(), ": the communication hook failed on ", bucket.name, " (",
+                 parameters.front().name, parameters.size() > 1 ? " to " + parameters.back().name : "",
+                 "): ", error.what());
+  }
+}
+
+void Reducer::start_full_buckets() {
+  while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
+    Bucket& bucket = buckets_[started_];
+    clock_.started(started_++);
+    if (hook_) {
+      call_hook(bucket, [&] { bucket.work = hook_(bucket.content, *group_); });
+    } else {
+      bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
+    }
+  }
+}
+
+void Reducer::end_backward() {
+  backward_.reset();
+  bool is_complete = true;
+  for (const std::size_t i : reduced_) {
+    if (state_[i] != State::owed) continue;
+    contribute_nothing(i);
+    is_complete = false;
+  }
+  // In time: with something missing, the last bucket has not been started.
+  if (!is_complete) flag_.fill(1);
+  start_full_buckets();
+  finish_pass();
+}
+
+void Reducer::finish_pass() {
+  clock_.computed();
+  Array used;
+  std::shared_ptr<Work> verdict;
+  if (unused_ == Unused::skip) {
+    const std::vector<std::uint8_t> mine(used_.begin(), used_.end());
+    used = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
+    verdict = group_->all_reduce(used, ReduceOp::max, "used parameters");
+  } else if (unused_ == Unused::error && (hook_ || !buckets_.back().message.device().is_cpu())) {
+    // Who knows what a hook makes of the flag, and reading it from a GPU would wait for the whole pass: it goes alone.
+    verdict = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
+  }
+  wait_for_buckets();
+  if (verdict) verdict->wait();
+  if (join_) {
+    join_->finish();
+    if (!join_->options().divide_by_initial_world_size && join_->active() < group_->size()) {
+      const double factor = static_cast<double>(group_->size()) / join_->active();
+      for (auto& bucket : buckets_) ops::scale_(bucket.content.buffer, factor);
+    }
+  }
+  used_.assign(used_.size(), 0);
+  if (unused_ == Unused::error && flag_.item() != 0) fail_for_unused();
+  for (const auto& [parameter, gradient] : untouched_) {
+    if (used.data<std::uint8_t>()[parameter]) continue;
+    Tensor tensor = parameters_[parameter].tensor;
+    tensor.set_grad(gradient);
+  }
+  if (!rebuilt_) rebuild_buckets();
+}
+
+void Reducer::wait_for_buckets() {
+  const ProfileRange range("wait for gradients");
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket& bucket = buckets_[b];
+    if (hook_ && bucket.work) {
+      call_hook(bucket, [&] { bucket.work->wait(); });
+    } else if (bucket.work) {
+      bucket.work->wait();
+    }
+    clock_.waited(b);
+  }
+  clock_.end_backward();
+}
+
+// Every rank comes here, has its say and reads what the others say, so all throw the same and stay in step.
+void Reducer::fail_for_unused() {
+  constexpr std::size_t most = 20;  // names
+  std::string mine;
+  std::size_t count = 0;
+  for (const std::size_t i : reduced_) {
+    if (state_[i] != State::absent) continue;
+    if (++count <= most) mine += (count > 1 ? ", " : "") + parameters_[i].name;
+  }
+  if (count > most) mine += " and " + std::to_string(count - most) + " more";
+  if (count > 0) {
+    mine = std::to_string(count) + " of " + std::to_string(reduced_.size()) +
+           " parameters got no gradient in this backward pass: " + mine;
+  }
+  const auto all = group_->all_gather_strings(mine, "unused parameters");
+  std::map<std::string, std::string> ranks;  // by what they say
+  for (int r = 0; r < group_->size(); ++r) {
+    if (!all[r].empty()) ranks[all[r]] += (ranks[all[r]].empty() ? "" : ", ") + std::to_string(r);
+  }
+  std::string text;
+  for (const auto& [what, who] : ranks) text += (text.empty() ? "rank " : "; rank ") + who + ": " + what;
+  detail::fail(
+      text,
+      ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
+      "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
+      "set_requires_grad(false) on them before DistributedDataParallel is made");
+}
+
+void Reducer::shadow_backward() {
+  begin_pass();
+  for (auto& bucket : buckets_) {
+    bucket.content.buffer.fill(0);
+    bucket.missing = 0;
+  }
+  used_.assign(used_.size(), 0);
+  start_full_buckets();
+  finish_pass();
+  for (const std::size_t i : reduced_) {
+    Tensor tensor = parameters_[i].tensor;
+    tensor.zero_grad();
+  }
+}
+
+}  // namespace tandem::distributed

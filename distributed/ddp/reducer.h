@@ -1,0 +1,114 @@
+// Reducer: averages gradients over the ranks of a group while the backward pass is still running.
+#pragma once
+
+#include <tandem/distributed/ddp/bucket_layout.h>
+#include <tandem/distributed/ddp/communication_hooks.h>
+#include <tandem/distributed/ddp/communication_report.h>
+#include <tandem/distributed/ddp/join.h>
+#include <tandem/distributed/groups/process_group.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::distributed {
+
+// What becomes of a parameter that a backward pass does not reach.
+enum class Unused {
+  error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
+  zero,   // it counts as a gradient of zero
+  skip,   // the same if any other rank reached it; if none did, its .grad stays as it was
+};
+
+// Owns the memory of the gradients: each is a view of its bucket, so communication needs no copy. When the
+// last gradient of a bucket is final, the mean over ranks starts, on the group's own thread, and backward
+// goes on. Buckets start strictly in order, because the ranks must agree on the order while their gradients
+// may become ready in different ones. At the end of backward all have arrived.
+//
+// The first pass uses the reverse of the order of registration; at its end the buckets are made anew, in the
+// order in which rank 0's gradients were ready. Gradients move with their values, their addresses change.
+//
+// An exception that leaves a backward pass before its end (except the one about unused parameters, which all
+// ranks throw alike) leaves the group out of step with the other ranks.
+// Used by the thread that runs backward. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
+class Reducer {
+ public:
+  Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
+          Unused unused = Unused::error);
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  void set_hook(CommunicationHook hook) { hook_ = std::move(hook); }
+  // While off, gradients only add up on this rank; the next pass with it on averages the sums.
+  void set_synchronising(bool on) { synchronising_ = on; }
+  bool is_synchronising() const { return synchronising_; }
+
+  // Announces each pass there; null: none. See DistributedDataParallel::join.
+  void set_join(JoinRounds* join) { join_ = join; }
+  // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
+  void shadow_backward();
+
+  void begin_forward() { clock_.begin_forward(); }  // for the report
+  CommunicationReport report() const { return clock_.report(); }
+
+ private:
+  struct Bucket {
+    GradBucket content;
+    Array message;            // content.buffer; in the last bucket followed by the flag
+    std::string name;         // "gradient bucket 0"
+    std::size_t missing = 0;  // gradients that this backward pass still owes
+    std::shared_ptr<Work> work;
+  };
+
+  void make_buckets(BucketLayout layout);
+  Bucket make_bucket(const std::vector<std::size_t>& parameters, bool is_last);
+  void begin_pass();
+  void begin_backward();
+  void gradient_ready(std::size_t parameter);
+  void contribute_nothing(std::size_t parameter);
+  void start_full_buckets();
+  void end_backward();
+  void finish_pass();
+  void wait_for_buckets();
+  [[noreturn]] void fail_for_unused();
+  void rebuild_buckets();
+  template <class F>
+  void call_hook(const Bucket& bucket, F call) const;
+
+  const std::vector<NamedTensor> parameters_;
+  const std::shared_ptr<ProcessGroup> group_;
+  const BucketSizes sizes_;
+  const Unused unused_;
+  std::vector<std::size_t> reduced_,
+      frozen_;  // parameters that required a gradient at construction, or did not
+  std::vector<HookHandle> hook_handles_;
+
+  BucketLayout layout_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // by parameter
+  // One element behind the last bucket's gradients, for the error about unused parameters: 0, or 1 from a rank
+  // that has some. As it travels with the gradients it costs no message, and every rank learns of it. With gradients on
+  // a GPU it stays in host memory and is a message of its own.
+  Array flag_;
+  bool rebuilt_ = false;
+
+  CommunicationHook hook_;
+  bool synchronising_ = true;
+  JoinRounds* join_ = nullptr;
+  CommunicationClock clock_;
+
+  std::vector<char> used_;  // by parameter: reached since the last synchronised pass
+  // The pass that runs:
+  enum class State : char { owed, reached, absent };
+  std::vector<State> state_;        // by parameter
+  std::vector<std::size_t> order_;  // parameters as they were reached
+  std::size_t started_ = 0;         // buckets
+  std::vector<std::pair<std::size_t, Array>>
+      untouched_;                 // not reached here, and the gradient before (or none)
+  std::weak_ptr<void> backward_;  // lives as long as the backward pass whose gradients are counted
+};
+
+}  // namespace tandem::distributed

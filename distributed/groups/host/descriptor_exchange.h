@@ -1,0 +1,23 @@
+// Descriptor exchange: each rank of one host gives an open file to every other.
+#pragma once
+
+#include <tandem/distributed/store/store.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <vector>
+
+namespace tandem::distributed {
+
+struct PeerLink {
+  FileDescriptor
+      socket;  // a stream to the peer that nobody writes to: it becomes readable when the peer is gone
+  FileDescriptor file;  // the peer's
+};
+
+// Collective; links by rank, that of `rank` itself empty. `file` is passed over Unix sockets whose names the
+// ranks tell each other through `store`; nothing appears in the file system. Error naming the rank that does
+// not come before the deadline.
+std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
+                                           Deadline deadline);
+
+}  // namespace tandem::distributed

@@ -1,0 +1,84 @@
+// HostBackend: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
+#pragma once
+
+#include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/process_group.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tandem::distributed {
+
+// A peer's connection ended, or its process did.
+struct PeerGone : Error {
+  PeerGone(int rank, const std::string& text) : Error(text), rank(rank) {}
+  int rank;
+};
+
+// Peers that did not come in time.
+struct PeersLate : Error {
+  explicit PeersLate(std::vector<int> ranks) : Error("timeout"), ranks(std::move(ranks)) {}
+  std::vector<int> ranks;
+};
+
+// A peer has started another operation than this rank.
+struct PeerDiffers : Error {
+  PeerDiffers(int rank, std::string theirs) : Error(theirs), rank(rank), theirs(std::move(theirs)) {}
+  int rank;
+  std::string theirs;
+};
+
+// One run of an operation.
+struct Call {
+  std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
+  std::string signature;
+  std::chrono::steady_clock::time_point deadline;
+  // Whether the thread has nothing else to do: the one that waits for the result may watch for its peers
+  // without sleeping; the communication thread must leave the core to the computation.
+  bool may_spin;
+};
+
+// A message between two ranks, under way.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  virtual bool is_done() = 0;
+  virtual void wait(std::chrono::steady_clock::time_point deadline) = 0;
+};
+
+// Calls come from one thread at a time, except send and receive, which may come while run() runs, and
+// break_off().
+class HostBackend {
+ public:
+  virtual ~HostBackend() = default;
+  virtual const char* name() const = 0;
+
+  // Runs a collective to its end. Its arrays are contiguous. Throws one of the errors above, or another.
+  virtual void run(const Operation& operation, const Call& call) = 0;
+
+  // A message; `data` is copied, so that two ranks that first send and then receive don't wait for each other.
+  virtual std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) = 0;
+  // `data` stays alive until the transfer is destroyed.
+  virtual std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) = 0;
+
+  // Makes whatever runs now fail soon. Any thread.
+  virtual void break_off() noexcept = 0;
+
+  // Zeros, where run() reaches them without a copy.
+  virtual Array allocate(const Shape& shape, DType dtype);
+};
+
+struct GroupOptions;
+
+std::unique_ptr<HostBackend> gloo_backend(std::shared_ptr<Store> store, const Members& members,
+                                          const GroupOptions& options);
+// Why this process can't have the segments of a group of `size` ranks, in one line; empty: it can.
+std::string shared_memory_problem(int size);
+std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members,
+                                                   const GroupOptions& options);
+// Error when the build has no MPI, or when no launcher of MPI's started this process.
+std::unique_ptr<HostBackend> mpi_backend(Store& store, const Members& members, const GroupOptions& options);
+
+}  // namespace tandem::distributed

@@ -1,0 +1,65 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/system/network_interface.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tandem::distributed {
+
+std::string Member::name() const {
+  return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")";
+}
+
+Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share,
+             Store::Timeout timeout) {
+  using Clock = std::chrono::steady_clock;
+  const auto key = [](int r) { return "member/" + std::to_string(r); };
+  std::ostringstream mine;
+  mine << job_rank << '\n'
+       << host_name() << '\n'
+       << getpid() << '\n'
+       << loopback_identity() << '\n'
+       << cannot_share;
+  store.set(key(rank), mine.str());
+
+  Members members;
+  const auto deadline = Clock::now() + timeout;
+  for (int r = 0; r < size; ++r) {
+    const auto left = std::chrono::duration_cast<Store::Timeout>(deadline - Clock::now());
+    try {
+      store.wait({key(r)}, std::max(left, Store::Timeout(1)));
+    } catch (const Error& error) {
+      detail::fail("rank ", rank, " of ", size, " waited ", static_cast<double>(timeout.count()) / 1000,
+                   " s for rank ", r,
+                   " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
+                   error.what(), ")");
+    }
+    std::istringstream text(store.get(key(r)));
+    Member member;
+    std::string number;
+    std::getline(text, number);
+    member.rank = std::stoi(number);
+    std::getline(text, member.host);
+    std::getline(text, member.pid);
+    std::getline(text, member.loopback);
+    std::getline(text, member.cannot_share);
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+bool share_a_host(const Members& members) {
+  return std::all_of(members.begin(), members.end(),
+                     [&](const Member& m) { return m.loopback == members.front().loopback; });
+}
+
+std::string names_of(const Members& members, const std::vector<int>& ranks) {
+  std::string text;
+  for (const int r : ranks) text += (text.empty() ? "" : ", ") + members[r].name();
+  return text;
+}
+
+}  // namespace tandem::distributed

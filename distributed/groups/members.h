@@ -1,0 +1,34 @@
+// Members: who the ranks of a group are, so that errors can name them.
+#pragma once
+
+#include <tandem/distributed/store/store.h>
+
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+struct Member {
+  int rank = 0;  // in the whole job
+  std::string host;
+  std::string pid;
+  std::string loopback;        // loopback_identity(): equal for ranks that can share memory
+  std::string cannot_share{};  // why it can't even so, in one line; empty: it can
+
+  std::string name() const;  // "rank 1 (host, pid 4711)"
+};
+
+using Members = std::vector<Member>;  // by rank in the group
+
+// Tells the store who this rank is, and reads who the others are. Collective. Error naming the first rank that
+// does not come within `timeout`. `job_rank` is this process's rank in the whole job, which differs from
+// `rank` in a group of some of its ranks.
+Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share,
+             Store::Timeout timeout);
+
+bool share_a_host(const Members& members);
+
+// "rank 0 (a, pid 1), rank 2 (b, pid 5)"
+std::string names_of(const Members& members, const std::vector<int>& ranks);
+
+}  // namespace tandem::distributed

@@ -1,0 +1,129 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/nccl/nccl_communicator.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+const char* advice(ncclResult_t result) {
+  switch (result) {
+    case ncclUnhandledCudaError: return ". NCCL_DEBUG=WARN shows the CUDA call";
+    case ncclSystemError:
+      return ". NCCL_DEBUG=WARN shows the system call; NCCL_SOCKET_IFNAME chooses the network interface, and "
+             "containers need "
+             "room in /dev/shm";
+    case ncclInvalidUsage:
+      return ". Two processes with one GPU need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; NCCL_DEBUG=WARN "
+             "says more";
+    case ncclRemoteError: return ", a peer or the way to it is gone";
+    default: return ". NCCL_DEBUG=WARN says more";
+  }
+}
+
+std::string text_of(ncclComm_t communicator, ncclResult_t result) {
+  std::string text = std::string("NCCL: ") + ncclGetErrorString(result);
+  const char* last = ncclGetLastError(communicator);
+  if (last && *last) text += std::string(" (") + last + ")";
+  return text + advice(result);
+}
+
+bool is_error(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+}  // namespace
+
+ncclUniqueId make_nccl_id() {
+  ncclUniqueId id;
+  const auto result = ncclGetUniqueId(&id);
+  TANDEM_CHECK(!is_error(result), "ncclGetUniqueId: ", text_of(nullptr, result));
+  return id;
+}
+
+NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
+                                   const std::function<void()>& keep_waiting) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const auto result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
+  try {
+    TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
+    await("connecting the GPUs", keep_waiting);
+  } catch (...) {
+    abort();  // a constructor that throws runs no destructor
+    throw;
+  }
+}
+
+void NcclCommunicator::run(const char* what, const std::function<ncclResult_t(ncclComm_t)>& enqueue,
+                           const std::function<void()>& keep_waiting) {
+  {
+    const std::lock_guard lock(mutex_);
+    TANDEM_CHECK(communicator_, what, ": the communicator was aborted");
+    const auto result = enqueue(communicator_);
+    TANDEM_CHECK(!is_error(result), what, ": ", text_of(communicator_, result));
+  }
+  await(what, keep_waiting);
+}
+
+// Mostly NCCL is done within microseconds; connecting takes it long.
+void NcclCommunicator::await(const char* what, const std::function<void()>& keep_waiting) {
+  constexpr int brief_looks = 200;
+  for (int looks = 0;; ++looks) {
+    {
+      const std::lock_guard lock(mutex_);
+      TANDEM_CHECK(communicator_, what, ": the communicator was aborted");
+      ncclResult_t state = ncclSuccess;
+      const auto result = ncclCommGetAsyncError(communicator_, &state);
+      if (is_error(result)) state = result;
+      TANDEM_CHECK(!is_error(state), what, ": ", text_of(communicator_, state));
+      if (state == ncclSuccess) return;
+    }
+    keep_waiting();
+    if (looks < brief_looks) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+std::string NcclCommunicator::error() {
+  const std::lock_guard lock(mutex_);
+  if (!communicator_) return "";
+  ncclResult_t state = ncclSuccess;
+  const auto result = ncclCommGetAsyncError(communicator_, &state);
+  if (is_error(result)) state = result;
+  return is_error(state) ? text_of(communicator_, state) : "";
+}
+
+void* NcclCommunicator::remember([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
+  void* handle = nullptr;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+  const std::lock_guard lock(mutex_);
+  // Without it everything works too, so a refusal is no error.
+  if (communicator_ && is_error(ncclCommRegister(communicator_, data, bytes, &handle))) handle = nullptr;
+#endif
+  return handle;
+}
+
+void NcclCommunicator::forget([[maybe_unused]] void* handle) noexcept {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+  const std::lock_guard lock(mutex_);
+  if (communicator_ && handle) ncclCommDeregister(communicator_, handle);
+#endif
+}
+
+void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!communicator_ || is_error(ncclCommFinalize(communicator_))) return;
+  }
+  await("leaving", keep_waiting);
+  const std::lock_guard lock(mutex_);
+  if (communicator_) ncclCommDestroy(std::exchange(communicator_, nullptr));
+}
+
+void NcclCommunicator::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (communicator_) ncclCommAbort(std::exchange(communicator_, nullptr));
+}
+
+}  // namespace tandem::distributed

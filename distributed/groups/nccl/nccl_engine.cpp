@@ -1,0 +1,233 @@
+#include <tandem/core/device/backend.h>
+#include <tandem/distributed/groups/nccl/nccl_engine.h>
+#include <tandem/distributed/groups/nccl/nccl_operations.h>
+
+#include <exception>
+#include <sstream>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds leaving_time{10000};  // for NCCL to end in order
+
+std::size_t bytes_of(const Operation& operation) {
+  std::size_t bytes = 0;
+  for (const auto& input : operation.inputs) bytes += input.bytes();
+  for (const auto& output : operation.outputs) bytes += output.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+std::string ended_key(int rank) { return "ended/" + std::to_string(rank); }
+
+std::string seconds_text(milliseconds time) {
+  std::ostringstream text;
+  text << static_cast<double>(time.count()) / 1000 << " s";
+  return text.str();
+}
+
+bool is_recorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TANDEM_CUDA(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+class NcclEngine::NcclWork : public Work {
+ public:
+  NcclWork(std::shared_ptr<NcclEngine> engine, std::shared_ptr<Task> task)
+      : engine_(std::move(engine)), task_(std::move(task)) {}
+
+  bool is_done() const override {
+    const std::lock_guard lock(engine_->mutex_);
+    return task_->done || task_->recorded || task_->finished.state() != cudaErrorNotReady;
+  }
+  std::exception_ptr exception() const override {
+    const std::lock_guard lock(engine_->mutex_);
+    return task_->error;
+  }
+  void wait() override {
+    Operation given, flat;  // let go of outside the lock
+    backend(engine_->device_);
+    const std::lock_guard lock(engine_->mutex_);
+    if (task_->error) std::rethrow_exception(task_->error);
+    if (!task_->done) TANDEM_CUDA(cudaStreamWaitEvent(cuda::current_stream(), task_->finished));
+    task_->awaited = true;
+    // Whatever gets this memory next is computed in this stream too, after the event.
+    given = std::exchange(task_->given, {});
+    flat = std::exchange(task_->flat, {});
+  }
+  void wait(milliseconds timeout) override {
+    const auto until = Clock::now() + timeout;
+    while (!is_done() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    TANDEM_CHECK(is_done(), task_->what, " is not done after ", seconds_text(timeout));
+    wait();
+  }
+
+ private:
+  std::shared_ptr<NcclEngine> engine_;
+  std::shared_ptr<Task> task_;
+};
+
+NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members,
+                       Device device, const ncclUniqueId& id)
+    : host_(std::move(host)),
+      store_(std::move(store)),
+      members_(std::move(members)),
+      device_(device),
+      rank_(host_->rank()),
+      next_((rank_ + 1) % host_->size()),
+      timeout_(host_->timeout()) {
+  int least = 0, greatest = 0;
+  TANDEM_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  TANDEM_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
+  watchdog_ = std::make_unique<Watchdog>(store_, rank_, members_,
+                                         [this](const std::string& failure) { fail(failure); });
+  Task task;
+  task.what = "connecting the GPUs with NCCL";
+  task.sequence = ++started_;
+  const auto ticket = watchdog_->begin(task.sequence, task.what, task.what);
+  try {
+    communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, patience_for(task));
+  } catch (const std::exception& error) {
+    fail(watchdog_->report(error.what()));
+    watchdog_.reset();
+    cudaStreamDestroy(stream_);
+    throw PeerError(failure_);
+  }
+  watchdog_->end(ticket);
+}
+
+void NcclEngine::start_thread() {
+  thread_ = std::thread([this] { watch(); });
+}
+
+std::string NcclEngine::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void NcclEngine::throw_if_failed() {
+  const auto known = failure();
+  if (!known.empty()) throw PeerError(known);
+}
+
+std::shared_ptr<Work> NcclEngine::start(Operation operation) {
+  for (const auto* arrays : {&operation.inputs, &operation.outputs}) {
+    for (const auto& array : *arrays) {
+      TANDEM_CHECK(array.device() == device_, operation.what(), ": an array is on ", array.device(),
+                   ", but this rank's group is on ", device_,
+                   ": all arrays of one operation belong on the GPU of the group");
+    }
+  }
+  backend(device_);
+  auto task = std::make_shared<Task>();
+  task->what = operation.what();
+  task->given = std::move(operation);
+  for (const auto& output : task->given.outputs) output.storage()->written_by(task->given.kind_name());
+  auto work = std::make_shared<NcclWork>(shared_from_this(), task);
+  // Nothing to move is nothing to wait for, on every rank: it does not count as an operation.
+  task->done = bytes_of(task->given) == 0;
+  if (task->done) return work;
+
+  try {
+    const auto known = failure();
+    if (!known.empty()) throw PeerError(task->what + " can't run, the process group is broken: " + known);
+    enqueue(*task);
+  } catch (const PeerError&) {
+    task->error = std::current_exception();
+    task->done = true;
+    return work;
+  }
+  const std::lock_guard lock(mutex_);
+  recorded_ = recorded_ || task->recorded;
+  if (!failure_.empty()) {  // the watching thread no longer looks
+    task->error = std::make_exception_ptr(PeerError(failure_));
+    task->done = true;
+  }
+  if (task->recorded || task->done) return work;
+  if (pending_.empty()) front_since_ = Clock::now();
+  pending_.push_back(std::move(task));
+  wake_.notify_one();
+  return work;
+}
+
+// From here on everything happens in order on the GPU: what is in the compute stream, the operation, and after the wait
+// what comes next there.
+void NcclEngine::enqueue(Task& task) {
+  const cudaStream_t compute = cuda::current_stream();
+  task.recorded = is_recorded(compute);
+  task.flat = contiguous_operation(task.given);
+  TANDEM_CUDA(cudaEventRecord(ready_, compute));
+  TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
+  task.sequence = ++started_;
+  task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
+  try {
+    communicator_->run(
+        task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.flat, communicator, stream_); },
+        patience_for(task));
+  } catch (const std::exception& error) {
+    // Where a peer or the watching thread was first, theirs is the reason.
+    throw_if_failed();
+    fail(watchdog_->report(error.what()));
+    throw PeerError(failure());
+  }
+  {
+    const cuda::StreamGuard communication(stream_);
+    for (std::size_t i = 0; i < task.given.outputs.size(); ++i) {
+      Array output = task.given.outputs[i];
+      if (task.flat.outputs[i].raw() != output.raw()) output.copy_from(task.flat.outputs[i]);
+    }
+  }
+  TANDEM_CUDA(cudaEventRecord(task.finished, stream_));
+  if (task.recorded) watchdog_->end(task.ticket);
+}
+
+void NcclEngine::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (const auto& task : pending_) {
+      if (!task->awaited && failure_.empty())
+        failure_ = "the process group was destroyed while " + task->what + " was running";
+    }
+  }
+  wake_.notify_all();
+  thread_.join();
+  try {
+    if (failure().empty() && std::uncaught_exceptions() == 0) store_->set(ended_key(rank_), "");
+    const auto deadline = Clock::now() + leaving_time;
+    communicator_->close([&] {
+      throw_if_failed();
+      if (Clock::now() > deadline) throw Error("NCCL does not end");
+    });
+  } catch (const std::exception&) {
+    communicator_->abort();
+  }
+  watchdog_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = "the process group was destroyed";
+  }
+  cudaStreamDestroy(stream_);
+}
+
+// --- Memory ---
+
+Array NcclEngine::allocate(const Shape& shape, DType dtype) {
+  auto array = Array::empty(shape, dtype, device_);
+  array.fill(0);
+  void* handle = communicator_->remember(array.raw(), array.bytes());
+  if (!handle) return array;
+  // NCCL must forget it before the allocator hands it to somebody else or back to the driver.
+  auto release = [memory = array.storage(), engine = weak_from_this(), handle] {
+    if (const auto alive = engine.lock()) alive->communicator_->forget(handle);
+  };
+  auto storage = std::make_shared<Storage>(array.raw(), array.bytes(), device_, std::move(release));
+  return Array(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
+}
+
+}  // namespace tandem::distributed

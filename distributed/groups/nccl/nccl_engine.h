@@ -1,0 +1,129 @@
+// NcclEngine: a group's operations on one GPU, from start() until the GPU has done them.
+#pragma once
+
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/nccl/nccl_communicator.h>
+#include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/groups/watchdog.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tandem::distributed {
+
+// An event on the GPU that marks a point in a stream.
+class CudaEvent {
+ public:
+  CudaEvent() { TANDEM_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  ~CudaEvent() { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  operator cudaEvent_t() const { return event_; }
+
+  // cudaSuccess once it has passed, cudaErrorNotReady before, or what has gone wrong.
+  cudaError_t state() const {
+    const auto result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady) cudaGetLastError();  // not an error, and not for the next check to find
+    return result;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Whether a CUDA graph is being recorded in `stream`.
+bool is_recorded(cudaStream_t stream);
+std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
+// Of the engine's store: there once the rank has left with everything done.
+std::string ended_key(int rank);
+
+// One thread at a time may call start(). A thread of the engine's own watches the operations that run: it lets go of their
+// arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
+// group's, on all ranks.
+class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
+ public:
+  // `store` is this engine's own part of the host group's, which is told of a failure too.
+  NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
+             const ncclUniqueId& id);
+  void start_thread();
+
+  // `operation` is on arrays of the device, and neither a barrier nor a message.
+  std::shared_ptr<Work> start(Operation operation);
+  // Ends what is under way: in order when somebody has waited for all of it, else at once.
+  void close();
+
+  // Zeros that NCCL knows. They may outlive the engine.
+  Array allocate(const Shape& shape, DType dtype);
+
+  std::string failure();
+  const Members& members() const { return members_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Task {
+    Operation given;
+    Operation flat;
+    std::string what;
+    std::uint64_t sequence = 0;
+    std::uint64_t ticket = 0;
+    CudaEvent finished;
+    bool recorded = false;  // in a CUDA graph: it runs with that
+    bool awaited = false;   // by a stream
+    bool done = false;
+    std::exception_ptr error;
+  };
+  class NcclWork;
+  struct Finished {
+    std::uint64_t ticket;
+    Operation given, flat;
+  };
+
+  void enqueue(Task& task);
+  void watch();
+  std::vector<Finished> take_finished();
+  std::string find_failure();
+  bool has_left(int rank);
+  std::string find_departed();
+  bool is_busy();
+  std::string explain_late(const Task& task);
+  void fail(const std::string& failure);
+  void throw_if_failed();
+  std::function<void()> patience_for(const Task& task);
+
+  const std::shared_ptr<ProcessGroup> host_;
+  const std::shared_ptr<Store> store_;
+  const Members members_;
+  const Device device_;
+  const int rank_, next_;
+  const std::chrono::milliseconds timeout_;
+  cudaStream_t stream_ = nullptr;
+  CudaEvent ready_;  // what the compute stream has done when an operation begins
+  std::uint64_t started_ = 0;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<NcclCommunicator> communicator_;
+
+  std::mutex mutex_;  // guards what follows, and the tasks
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Task>> pending_;  // started, and not seen to be done
+  Clock::time_point front_since_;              // since when the first of them is that
+  std::string failure_;                        // the first one; empty: none
+  bool recorded_ = false;                      // some CUDA graph holds operations of this group
+  bool closing_ = false;
+  // Of the watching thread: since when the next rank is known to have left, and the GPU has not stood still.
+  Clock::time_point last_look_;
+  bool neighbour_left_ = false;
+  Clock::time_point left_since_;
+
+  std::thread thread_;
+};
+
+}  // namespace tandem::distributed

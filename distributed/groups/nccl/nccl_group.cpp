@@ -1,0 +1,95 @@
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/distributed/groups/nccl/nccl_engine.h>
+#include <tandem/distributed/groups/nccl/nccl_group.h>
+#include <tandem/distributed/system/network_interface.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using Kind = Operation::Kind;
+
+// Two ranks with one GPU make NCCL hang or fail with words that name neither. All ranks find the same.
+void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
+  char bus_id[32] = "";
+  TANDEM_CUDA(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device.index));
+  const auto gpus = host.all_gather_strings(machine_identity() + '\n' + bus_id, "which GPU each rank has");
+  const char* allowed = std::getenv("TANDEM_ALLOW_SHARED_GPU");
+  if (allowed && std::strcmp(allowed, "1") == 0) return;
+  std::map<std::string, std::size_t> owner;
+  for (std::size_t r = 0; r < gpus.size(); ++r) {
+    const auto [first, is_new] = owner.emplace(gpus[r], r);
+    TANDEM_CHECK(is_new, members[first->second].name(), " and ", members[r].name(), " have the same GPU, ",
+                 gpus[r].substr(gpus[r].find('\n') + 1),
+                 ": start at most as many processes per host as it has GPUs, and give each its own "
+                 "(LOCAL_RANK, or a CUDA_VISIBLE_DEVICES that differs from process to process)");
+  }
+}
+
+class NcclGroup : public ProcessGroup {
+ public:
+  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank)
+      : host_(std::move(host)), device_(device) {
+    tandem::backend(device_);  // makes it this thread's
+    auto store = prefix_store("nccl", host_->store());
+    auto members = meet(*store, rank(), size(), job_rank, "", timeout());
+    check_own_gpu(*host_, members, device_);
+    ncclUniqueId id;
+    const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};
+    const auto agreed =
+        host_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
+    std::memcpy(id.internal, agreed.data(), sizeof id.internal);
+    engine_ = std::make_shared<NcclEngine>(host_, std::move(store), std::move(members), device_, id);
+    engine_->start_thread();
+  }
+  ~NcclGroup() override { engine_->close(); }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  const char* backend() const override { return "nccl"; }
+  std::shared_ptr<Store> store() const override { return host_->store(); }
+  std::chrono::milliseconds timeout() const override { return host_->timeout(); }
+
+  Array allocate(const Shape& shape, DType dtype, Device device) override {
+    return device == device_ ? engine_->allocate(shape, dtype) : host_->allocate(shape, dtype, device);
+  }
+
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
+    auto part = host_->subgroup(ranks);
+    if (!part) return nullptr;
+    return nccl_group(std::move(part), device_, engine_->members()[static_cast<std::size_t>(rank())].rank);
+  }
+
+  std::shared_ptr<Work> start(Operation operation) override {
+    const Array* one = !operation.outputs.empty()  ? &operation.outputs.front()
+                       : !operation.inputs.empty() ? &operation.inputs.front()
+                                                   : nullptr;
+    const bool message = operation.kind == Kind::send || operation.kind == Kind::receive;
+    if (one && !one->device().is_cpu() && !message) return engine_->start(std::move(operation));
+    // What follows a failure on the GPU, such as a checkpoint, must not go on with what it has left there.
+    const auto failure = engine_->failure();
+    if (!failure.empty()) {
+      throw PeerError(operation.what() + " can't run, the process group is broken: " + failure);
+    }
+    return host_->start(std::move(operation));
+  }
+
+ private:
+  const std::shared_ptr<ProcessGroup> host_;
+  const Device device_;
+  std::shared_ptr<NcclEngine> engine_;
+};
+
+}  // namespace
+
+std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) {
+  TANDEM_CHECK(!device.is_cpu(), "a group over NCCL needs a GPU, got the device ", device);
+  return std::make_shared<NcclGroup>(std::move(host), device, job_rank);
+}
+
+}  // namespace tandem::distributed

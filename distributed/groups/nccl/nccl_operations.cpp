@@ -1,0 +1,145 @@
+#include <tandem/distributed/groups/nccl/nccl_operations.h>
+
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using Kind = Operation::Kind;
+
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return ncclFloat32;
+    case DType::f64: return ncclFloat64;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f16: return ncclFloat16;
+    case DType::i64: return ncclInt64;
+    case DType::i32: return ncclInt32;
+    case DType::u8:
+    case DType::boolean: return ncclUint8;
+  }
+  detail::fail("NCCL has no type for ", dtype);
+}
+
+// Of truth values, a sum is whether any is true and a product whether all are.
+ncclRedOp_t reduction_of(ReduceOp op, DType dtype) {
+  const bool truth = dtype == DType::boolean;
+  switch (op) {
+    case ReduceOp::sum: return truth ? ncclMax : ncclSum;
+    case ReduceOp::product: return truth ? ncclMin : ncclProd;
+    case ReduceOp::mean: return ncclAvg;
+    case ReduceOp::min: return ncclMin;
+    case ReduceOp::max: return ncclMax;
+  }
+  return ncclSum;
+}
+
+bool are_adjacent(const std::vector<Array>& arrays) {
+  for (std::size_t i = 1; i < arrays.size(); ++i) {
+    if (arrays[i].raw() != static_cast<char*>(arrays[i - 1].raw()) + arrays[i - 1].bytes()) return false;
+  }
+  return true;
+}
+
+// As `arrays`, one behind the other in new memory.
+std::vector<Array> adjacent_like(const std::vector<Array>& arrays) {
+  const Array& one = arrays.front();
+  const auto n = one.numel(), count = static_cast<std::int64_t>(arrays.size());
+  const Array joined = Array::empty({count * n}, one.dtype(), one.device());
+  std::vector<Array> parts;
+  for (std::int64_t i = 0; i < count; ++i)
+    parts.push_back(joined.slice(0, i * n, (i + 1) * n).reshape(one.shape()));
+  return parts;
+}
+
+// Several calls as one operation; the first error, if there is one.
+class Together {
+ public:
+  Together() { add(ncclGroupStart()); }
+  void add(ncclResult_t result) {
+    if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
+  }
+  // A group that was begun must be ended, whatever happened in it.
+  ncclResult_t end() {
+    add(ncclGroupEnd());
+    return result_;
+  }
+
+ private:
+  ncclResult_t result_ = ncclSuccess;
+};
+
+}  // namespace
+
+Operation contiguous_operation(const Operation& given) {
+  Operation flat = given;
+  for (auto& input : flat.inputs) input = input.contiguous();
+  const bool reads_outputs = flat.inputs.empty();
+  for (auto& output : flat.outputs) {
+    if (output.is_contiguous()) continue;
+    output =
+        reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype(), output.device());
+  }
+  // NCCL takes all ranks' parts as one array. Whether this rank's are one already is not for the others to know, so it
+  // must not decide which call is made.
+  if (given.kind == Kind::all_gather && !are_adjacent(flat.outputs))
+    flat.outputs = adjacent_like(flat.outputs);
+  if (given.kind == Kind::reduce_scatter && !are_adjacent(flat.inputs)) {
+    auto parts = adjacent_like(flat.inputs);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_from(flat.inputs[i]);
+    flat.inputs = std::move(parts);
+  }
+  return flat;
+}
+
+ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStream_t stream) {
+  const auto& in = operation.inputs;
+  const auto& out = operation.outputs;
+  const Array& one = out.empty() ? in.front() : out.front();
+  const auto n = static_cast<std::size_t>(one.numel());
+  const auto type = type_of(one.dtype());
+  const auto reduction = reduction_of(operation.reduce_op, one.dtype());
+  const int root = operation.root;
+  const auto send = [&](const Array& array, int to) {
+    return ncclSend(array.raw(), n, type, to, communicator, stream);
+  };
+  const auto receive = [&](const Array& array, int from) {
+    return ncclRecv(array.raw(), n, type, from, communicator, stream);
+  };
+  switch (operation.kind) {
+    case Kind::broadcast: return ncclBroadcast(one.raw(), one.raw(), n, type, root, communicator, stream);
+    case Kind::all_reduce:
+      return ncclAllReduce(one.raw(), one.raw(), n, type, reduction, communicator, stream);
+    case Kind::reduce:
+      return ncclReduce(one.raw(), one.raw(), n, type, reduction, root, communicator, stream);
+    case Kind::all_gather: return ncclAllGather(in[0].raw(), one.raw(), n, type, communicator, stream);
+    case Kind::reduce_scatter:
+      return ncclReduceScatter(in[0].raw(), one.raw(), n, type, reduction, communicator, stream);
+    case Kind::gather: {
+      Together calls;
+      calls.add(send(in[0], root));
+      for (std::size_t r = 0; r < out.size(); ++r) calls.add(receive(out[r], static_cast<int>(r)));
+      return calls.end();
+    }
+    case Kind::scatter: {
+      Together calls;
+      for (std::size_t r = 0; r < in.size(); ++r) calls.add(send(in[r], static_cast<int>(r)));
+      calls.add(receive(one, root));
+      return calls.end();
+    }
+    case Kind::all_to_all: {
+      Together calls;
+      for (std::size_t r = 0; r < in.size(); ++r) {
+        calls.add(send(in[r], static_cast<int>(r)));
+        calls.add(receive(out[r], static_cast<int>(r)));
+      }
+      return calls.end();
+    }
+    case Kind::barrier:
+    case Kind::send:
+    case Kind::receive: break;
+  }
+  detail::fail(operation.what(), " is not for NCCL");
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,178 @@
+// What an NcclEngine's thread does while operations run, and how it finds out who is to blame when they don't end.
+#include <tandem/core/cuda/undefined_contents.h>
+#include <tandem/distributed/groups/nccl/nccl_engine.h>
+
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds watch_period{2};   // while something runs
+constexpr milliseconds idle_period{500};  // while nothing does
+constexpr milliseconds look_period{250};  // between two looks at the store
+constexpr milliseconds patience{1000};    // with an operation whose peer has left: others may just be slow
+
+// Without a store nobody knows; then the timeout is what remains.
+bool is_set(Store& store, const std::string& key) {
+  try {
+    return store.check({key});
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void NcclEngine::watch() {
+  // Errors of these two show in find_failure().
+  cudaSetDevice(device_.index);
+  // Looking at events must not disturb a thread that records a CUDA graph.
+  auto mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  std::unique_lock lock(mutex_);
+  while (!(closing_ && pending_.empty()) && failure_.empty()) {
+    wake_.wait_for(lock, pending_.empty() ? idle_period : watch_period);
+    auto finished = take_finished();
+    lock.unlock();
+    for (const auto& task : finished) watchdog_->end(task.ticket);
+    finished.clear();
+    std::string failure;
+    try {
+      failure = find_failure();
+    } catch (const std::exception& error) {
+      failure = members_[rank_].name() + ": " + error.what();
+    }
+    if (!failure.empty()) fail(watchdog_->report(failure));
+    lock.lock();
+  }
+  if (failure_.empty()) return;
+  // What runs now ends with undefined numbers: say so before somebody reads them.
+  const auto error = std::make_exception_ptr(PeerError(failure_));
+  if (!closing_ && (!pending_.empty() || recorded_)) cuda::mark_undefined(device_.index, error);
+  for (const auto& task : pending_) {
+    task->error = error;
+    task->done = true;
+  }
+  lock.unlock();
+  communicator_->abort();
+  lock.lock();
+  pending_.clear();  // NCCL no longer touches their arrays
+}
+
+// A Work that nobody waits for may live long; its arrays need not. They are let go of outside the lock.
+std::vector<NcclEngine::Finished> NcclEngine::take_finished() {
+  std::vector<Finished> finished;
+  while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
+    Task& task = *pending_.front();
+    task.done = true;
+    finished.push_back({task.ticket, std::exchange(task.given, {}), std::exchange(task.flat, {})});
+    pending_.pop_front();
+    front_since_ = Clock::now();
+  }
+  return finished;
+}
+
+// What is wrong; empty: nothing.
+std::string NcclEngine::find_failure() {
+  std::shared_ptr<Task> front;
+  Clock::time_point since;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return "";
+    if (!pending_.empty()) front = pending_.front();
+    since = front_since_;
+  }
+  const auto now = Clock::now();
+  const std::string what = front ? front->what : "the recorded step";
+  if (front) {
+    const auto status = front->finished.state();
+    if (status != cudaSuccess && status != cudaErrorNotReady)
+      return members_[rank_].name() + ": " + what + ": CUDA: " + cudaGetErrorString(status);
+  }
+  if (const auto error = communicator_->error(); !error.empty()) {
+    const auto departed = find_departed();
+    return what + " failed: " + error + (departed.empty() ? "" : "; " + departed);
+  }
+  if (front && now - since > timeout_) return explain_late(*front);
+
+  if (now - last_look_ < look_period) return "";
+  last_look_ = now;
+  // Every rank keeps an eye on the next one. Of a recorded step nobody knows when it ends: there it counts only when the
+  // next rank has not left in order.
+  const bool stuck = (front && now - since > look_period) || (!front && recorded_ && is_busy());
+  if (!stuck || members_.size() == 1) {
+    neighbour_left_ = false;
+    return "";
+  }
+  if (!has_left(next_) || (!front && is_set(*store_, ended_key(next_)))) return "";
+  if (!std::exchange(neighbour_left_, true)) left_since_ = now;
+  if (now - left_since_ < patience || (front && since > left_since_)) return "";
+  const auto departed = find_departed();
+  return departed.empty() ? "" : departed + " while others wait in " + what;
+}
+
+bool NcclEngine::has_left(int rank) { return rank != rank_ && is_set(*host_->store(), left_key(rank)); }
+
+// "rank 1 (host, pid 4711) has left"; empty: none has.
+std::string NcclEngine::find_departed() {
+  std::vector<int> ranks;
+  for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+    if (has_left(r)) ranks.push_back(r);
+  }
+  if (ranks.empty()) return "";
+  return names_of(members_, ranks) + (ranks.size() == 1 ? " has left" : " have left");
+}
+
+// Whether the GPU still works on what was started in the compute stream, where recorded steps run.
+bool NcclEngine::is_busy() {
+  const cudaStream_t compute = cuda::current_stream();
+  if (is_recorded(compute) || cudaStreamQuery(compute) != cudaErrorNotReady) return false;
+  cudaGetLastError();
+  return true;
+}
+
+std::string NcclEngine::explain_late(const Task& task) {
+  auto ranks = watchdog_->behind(task.sequence);
+  std::string text = " within " + seconds_text(timeout_);
+  if (ranks.empty()) {
+    for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+      if (r != rank_) ranks.push_back(r);
+    }
+    text = task.what + " did not end" + text;
+  } else {
+    text = names_of(members_, ranks) + " did not come" + text + " to " + task.what;
+  }
+  const auto where = watchdog_->whereabouts(ranks);
+  return where.empty() ? text : text + ": " + where;
+}
+
+// Any thread. The watching one does the rest.
+void NcclEngine::fail(const std::string& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    failure_ = failure;
+  }
+  wake_.notify_all();
+  try {
+    host_->store()->compare_set(failure_key, "", failure);  // nothing goes on over the host either
+  } catch (const std::exception&) {
+    // Without a store the others see this rank leave.
+  }
+}
+
+// How long NCCL may take on the host: while it connects the ranks it needs them.
+std::function<void()> NcclEngine::patience_for(const Task& task) {
+  return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
+    throw_if_failed();
+    const auto now = Clock::now();
+    if (now > deadline) throw PeerError(explain_late(task));
+    if (now < look) return;
+    look = now + look_period;
+    if (has_left(next_)) throw PeerError(find_departed() + " while others wait in " + task.what);
+  };
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,239 @@
+#include <tandem/distributed/groups/process_group.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+using Kind = Operation::Kind;
+
+const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::product: return "product";
+  }
+  return "reduction";
+}
+
+void check_reduction(const Array& array, ReduceOp op) {
+  TANDEM_CHECK(op != ReduceOp::mean || is_floating(array.dtype()),
+               "a mean over ranks needs a floating dtype, got ", array.dtype());
+}
+
+Array bytes_of(const std::string& text, std::int64_t length) {
+  auto array = Array::empty({length}, DType::u8);
+  std::memset(array.raw(), 0, array.bytes());
+  std::memcpy(array.raw(), text.data(), text.size());
+  return array;
+}
+
+}  // namespace
+
+const char* Operation::kind_name() const {
+  switch (kind) {
+    case Kind::broadcast: return "broadcast";
+    case Kind::all_reduce: return "all_reduce";
+    case Kind::reduce: return "reduce";
+    case Kind::all_gather: return "all_gather";
+    case Kind::reduce_scatter: return "reduce_scatter";
+    case Kind::gather: return "gather";
+    case Kind::scatter: return "scatter";
+    case Kind::all_to_all: return "all_to_all";
+    case Kind::barrier: return "barrier";
+    case Kind::send: return "send";
+    case Kind::receive: return "receive";
+  }
+  return "operation";
+}
+
+std::string Operation::what() const {
+  const std::string text = kind_name();
+  return name.empty() || name == text ? text : text + " '" + name + "'";
+}
+
+std::string Operation::signature() const {
+  std::ostringstream text;
+  text << kind_name();
+  if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
+    text << '(' << name_of(reduce_op) << ')';
+  if (kind == Kind::barrier) return text.str();
+  const Array& array = outputs.empty() ? inputs.front() : outputs.front();
+  text << " of " << array.dtype() << ' ' << array.shape();
+  if (kind == Kind::broadcast || kind == Kind::scatter) text << " from rank " << root;
+  if (kind == Kind::reduce || kind == Kind::gather) text << " to rank " << root;
+  return text.str();
+}
+
+std::shared_ptr<Work> ProcessGroup::broadcast(Array array, int root, std::string name) {
+  check_rank("root", root);
+  return start(
+      {.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
+}
+
+std::shared_ptr<Work> ProcessGroup::all_reduce(Array array, ReduceOp op, std::string name) {
+  check_reduction(array, op);
+  return start(
+      {.kind = Kind::all_reduce, .name = std::move(name), .outputs = {std::move(array)}, .reduce_op = op});
+}
+
+std::shared_ptr<Work> ProcessGroup::reduce(Array array, int root, ReduceOp op, std::string name) {
+  check_rank("root", root);
+  check_reduction(array, op);
+  return start({.kind = Kind::reduce,
+                .name = std::move(name),
+                .outputs = {std::move(array)},
+                .root = root,
+                .reduce_op = op});
+}
+
+std::shared_ptr<Work> ProcessGroup::all_gather(std::vector<Array> outputs, Array input, std::string name) {
+  check_equal("all_gather", outputs, input);
+  return start({.kind = Kind::all_gather,
+                .name = std::move(name),
+                .inputs = {std::move(input)},
+                .outputs = std::move(outputs)});
+}
+
+std::shared_ptr<Work> ProcessGroup::reduce_scatter(Array output, std::vector<Array> inputs, ReduceOp op,
+                                                   std::string name) {
+  check_equal("reduce_scatter", inputs, output);
+  check_reduction(output, op);
+  return start({.kind = Kind::reduce_scatter,
+                .name = std::move(name),
+                .inputs = std::move(inputs),
+                .outputs = {std::move(output)},
+                .reduce_op = op});
+}
+
+std::shared_ptr<Work> ProcessGroup::gather(std::vector<Array> outputs, Array input, int root,
+                                           std::string name) {
+  check_rank("root", root);
+  if (rank() == root) {
+    check_equal("gather", outputs, input);
+  } else {
+    TANDEM_CHECK(outputs.empty(), "gather: only the root, rank ", root, ", receives anything; rank ", rank(),
+                 " must give no outputs");
+  }
+  return start({.kind = Kind::gather,
+                .name = std::move(name),
+                .inputs = {std::move(input)},
+                .outputs = std::move(outputs),
+                .root = root});
+}
+
+std::shared_ptr<Work> ProcessGroup::scatter(Array output, std::vector<Array> inputs, int root,
+                                            std::string name) {
+  check_rank("root", root);
+  if (rank() == root) {
+    check_equal("scatter", inputs, output);
+  } else {
+    TANDEM_CHECK(inputs.empty(), "scatter: only the root, rank ", root, ", sends anything; rank ", rank(),
+                 " must give no inputs");
+  }
+  return start({.kind = Kind::scatter,
+                .name = std::move(name),
+                .inputs = std::move(inputs),
+                .outputs = {std::move(output)},
+                .root = root});
+}
+
+std::shared_ptr<Work> ProcessGroup::all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
+                                               std::string name) {
+  TANDEM_CHECK(!inputs.empty(), "all_to_all over ", size(), " ranks was given no inputs");
+  check_equal("all_to_all", inputs, inputs.front());
+  check_equal("all_to_all", outputs, inputs.front());
+  return start({.kind = Kind::all_to_all,
+                .name = std::move(name),
+                .inputs = std::move(inputs),
+                .outputs = std::move(outputs)});
+}
+
+std::shared_ptr<Work> ProcessGroup::barrier(std::string name) {
+  return start({.kind = Kind::barrier, .name = std::move(name)});
+}
+
+std::shared_ptr<Work> ProcessGroup::send(Array array, int to, std::string name) {
+  check_rank("receiving", to);
+  TANDEM_CHECK(to != rank(), "rank ", to, " can't send to itself");
+  return start({.kind = Kind::send, .name = std::move(name), .inputs = {std::move(array)}, .root = to});
+}
+
+std::shared_ptr<Work> ProcessGroup::receive(Array array, int from, std::string name) {
+  check_rank("sending", from);
+  TANDEM_CHECK(from != rank(), "rank ", from, " can't receive from itself");
+  return start({.kind = Kind::receive, .name = std::move(name), .outputs = {std::move(array)}, .root = from});
+}
+
+std::string ProcessGroup::broadcast_string(const std::string& text, int root, const std::string& name) {
+  const auto length = Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(text.size())}, {1});
+  broadcast(length, root, name)->wait();
+  const std::int64_t bytes = *length.data<std::int64_t>();
+  const auto array = rank() == root ? bytes_of(text, bytes) : Array::empty({bytes}, DType::u8);
+  broadcast(array, root, name)->wait();
+  return {static_cast<const char*>(array.raw()), static_cast<std::size_t>(bytes)};
+}
+
+std::vector<std::string> ProcessGroup::gather_strings(const std::string& mine, int root,
+                                                      const std::string& name) {
+  const auto length = Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, {1});
+  const auto outputs_like = [&](const Array& input) {
+    std::vector<Array> outputs;
+    for (int r = 0; r < size() && rank() == root; ++r)
+      outputs.push_back(Array::empty(input.shape(), input.dtype()));
+    return outputs;
+  };
+  const auto lengths = outputs_like(length);
+  gather(lengths, length, root, name)->wait();
+  const auto longest = length.clone();
+  all_reduce(longest, ReduceOp::max, name)->wait();
+  const auto padded = bytes_of(mine, *longest.data<std::int64_t>());
+  const auto texts = outputs_like(padded);
+  gather(texts, padded, root, name)->wait();
+
+  std::vector<std::string> result;
+  for (std::size_t r = 0; r < texts.size(); ++r) {
+    result.emplace_back(static_cast<const char*>(texts[r].raw()),
+                        static_cast<std::size_t>(*lengths[r].data<std::int64_t>()));
+  }
+  return result;
+}
+
+std::vector<std::string> ProcessGroup::all_gather_strings(const std::string& mine, const std::string& name) {
+  const auto gather_all = [&](const Array& input) {
+    std::vector<Array> outputs;
+    for (int r = 0; r < size(); ++r) outputs.push_back(Array::empty(input.shape(), input.dtype()));
+    all_gather(outputs, input, name)->wait();
+    return outputs;
+  };
+  std::vector<std::int64_t> lengths;
+  const auto length = Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, {1});
+  for (const auto& a : gather_all(length)) lengths.push_back(*a.data<std::int64_t>());
+  const auto texts = gather_all(bytes_of(mine, *std::max_element(lengths.begin(), lengths.end())));
+
+  std::vector<std::string> result;
+  for (int r = 0; r < size(); ++r) {
+    result.emplace_back(static_cast<const char*>(texts[r].raw()), static_cast<std::size_t>(lengths[r]));
+  }
+  return result;
+}
+
+void ProcessGroup::check_rank(const char* role, int rank) const {
+  TANDEM_CHECK(rank >= 0 && rank < size(), role, " rank ", rank, " is not in this group of ", size());
+}
+
+void ProcessGroup::check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const {
+  TANDEM_CHECK(static_cast<int>(list.size()) == size(), kind, " over ", size(), " ranks was given ",
+               list.size(), " arrays, it needs one for each rank");
+  for (const auto& array : list) {
+    TANDEM_CHECK(array.shape() == one.shape() && array.dtype() == one.dtype(), kind,
+                 " needs arrays of one shape and dtype, got ", array.dtype(), " ", array.shape(), " and ",
+                 one.dtype(), " ", one.shape());
+  }
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,144 @@
+// ProcessGroup: the ranks of a job, and the operations they do together.
+#pragma once
+
+#include <tandem/core/array/array.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+class Store;
+
+enum class ReduceOp { sum, mean, min, max, product };
+
+// This rank has nothing wrong; another one has: it failed, went away or does not come.
+struct PeerError : Error {
+  using Error::Error;
+};
+
+// An operation that has been started. Any thread may ask it. Of arrays on a GPU that a group reaches without the host (NCCL),
+// wait() is about the GPU: what this thread starts there afterwards runs after the operation, and the host goes on at once.
+// Then is_done() and wait(timeout) look at the GPU from the host, and an operation that fails after wait() has returned says so
+// when something is read from the GPU, or at the next operation.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual bool is_done() const = 0;
+  // Waits until the operation is done; throws what went wrong (a PeerError that names the operation and the
+  // peer, or another Error). The group's timeout bounds every operation, so wait() always returns.
+  virtual void wait() = 0;
+  // The same for at most `timeout`: an Error after that, and the operation goes on.
+  virtual void wait(std::chrono::milliseconds timeout) = 0;
+  // What went wrong; null while the operation runs and when it succeeded.
+  virtual std::exception_ptr exception() const = 0;
+};
+
+// What the ranks do together, once. Arrays by kind, in place where only `outputs` is named:
+//   broadcast, all_reduce, reduce    outputs: 1
+//   all_gather                       inputs: 1, outputs: one a rank
+//   reduce_scatter                   inputs: one a rank, outputs: 1
+//   gather                           inputs: 1, outputs: one a rank on the root, else none
+//   scatter                          inputs: one a rank on the root, else none; outputs: 1
+//   all_to_all                       inputs and outputs: one a rank
+//   send, receive                    inputs: 1; outputs: 1
+struct Operation {
+  enum class Kind {
+    broadcast,
+    all_reduce,
+    reduce,
+    all_gather,
+    reduce_scatter,
+    gather,
+    scatter,
+    all_to_all,
+    barrier,
+    send,
+    receive
+  };
+  Kind kind;
+  std::string name;  // for errors: "gradient bucket 2"
+  std::vector<Array> inputs{};
+  std::vector<Array> outputs{};
+  int root = 0;  // of broadcast, reduce, gather and scatter; the other rank of send and receive
+  ReduceOp reduce_op = ReduceOp::sum;
+
+  const char* kind_name() const;
+  // "all_reduce 'gradient bucket 2'"
+  std::string what() const;
+  // What all ranks must have in common: "all_reduce(sum) of f32 (29034)".
+  std::string signature() const;
+};
+
+// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype: a
+// rank that doesn't is named in an Error on all of them. Each returns as soon as it is started; the arrays
+// must stay untouched until the Work is done. Any dtype, any strides. `name` appears in errors. Once an
+// operation has failed the group is broken: all later ones fail at once with that first cause. One thread at a
+// time may start operations on a group.
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* backend() const = 0;  // "gloo", "shm", "mpi", "nccl", "local"
+
+  // `array` of rank `root` overwrites that of all others.
+  std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
+  // Every rank ends with the reduction of all ranks' arrays, identical to the bit. mean is for floating
+  // dtypes: each rank's array times 1/size, then the sum.
+  std::shared_ptr<Work> all_reduce(Array array, ReduceOp op = ReduceOp::sum, std::string name = {});
+  // The same, on `root` only; elsewhere `array` is left as it was.
+  std::shared_ptr<Work> reduce(Array array, int root, ReduceOp op = ReduceOp::sum, std::string name = {});
+  // `outputs[r]` ends as rank r's `input`.
+  std::shared_ptr<Work> all_gather(std::vector<Array> outputs, Array input, std::string name = {});
+  // `output` of rank r ends as the reduction of all ranks' `inputs[r]`.
+  std::shared_ptr<Work> reduce_scatter(Array output, std::vector<Array> inputs, ReduceOp op = ReduceOp::sum,
+                                       std::string name = {});
+  // On `root`, `outputs[r]` ends as rank r's `input`; the others give no outputs.
+  std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
+  // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
+  std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
+  // `outputs[r]` ends as `inputs[s]` of rank r, where s is the rank that asks. All of one shape.
+  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
+                                   std::string name = {});
+  // Done on each rank when all ranks have started it.
+  std::shared_ptr<Work> barrier(std::string name = {});
+
+  // One rank to another; the two must name each other. Between two ranks the messages of one direction arrive
+  // in the order in which they were sent, whatever collectives run meanwhile. `array` of a send may be
+  // changed as soon as send() has returned.
+  std::shared_ptr<Work> send(Array array, int to, std::string name = {});
+  std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
+
+  // Small texts (names, settings as JSON, errors), not tensors; of any length on each rank. They block.
+  std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
+  std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
+  std::vector<std::string> gather_strings(const std::string& mine, int root, const std::string& name = {});
+
+  // A group of `ranks` of this one, in that order. Collective over all ranks of this group, which must give
+  // the same list; null on those that are not in it.
+  virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
+
+  // Zeros on `device`, in memory from which this group's operations need no copy: for gradients and other arrays
+  // that are reduced again and again. They may outlive the group.
+  virtual Array allocate(const Shape& shape, DType dtype, Device device = {}) = 0;
+
+  // The longest wait for a peer in an operation.
+  virtual std::chrono::milliseconds timeout() const = 0;
+
+  // Where the ranks met; null in a group of one that no launcher started.
+  virtual std::shared_ptr<Store> store() const = 0;
+
+  // What the functions above come to, once they have checked their arguments; for groups that pass on to another.
+  virtual std::shared_ptr<Work> start(Operation operation) = 0;
+
+ private:
+  void check_rank(const char* role, int rank) const;
+  void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
+};
+
+}  // namespace tandem::distributed

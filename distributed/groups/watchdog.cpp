@@ -1,0 +1,195 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/watchdog.h>
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr std::chrono::milliseconds period{500};
+constexpr std::chrono::milliseconds patience{500};  // with an operation, before the others are looked at
+constexpr double silent_seconds = 2;                // without a sign of life: worth saying
+
+}  // namespace
+
+std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
+std::string left_key(int rank) { return "left/" + std::to_string(rank); }
+
+Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members,
+                   std::function<void(const std::string&)> on_failure)
+    : store_(std::move(store)),
+      rank_(rank),
+      members_(std::move(members)),
+      on_failure_(std::move(on_failure)),
+      observed_(members_.size()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_one();
+  thread_.join();
+}
+
+std::uint64_t Watchdog::begin(std::uint64_t sequence, std::string what, std::string signature) {
+  const std::lock_guard lock(mutex_);
+  waiting_.emplace(++tickets_, Waiting{sequence, std::move(what), std::move(signature), Clock::now()});
+  return tickets_;
+}
+
+void Watchdog::end(std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(ticket);
+  if (found->second.sequence != 0) done_ = found->second.sequence;
+  waiting_.erase(found);
+}
+
+std::string Watchdog::report(const std::string& failure) {
+  try {
+    return store_->compare_set(failure_key, "", failure);
+  } catch (const Error&) {
+    return failure;
+  }
+}
+
+void Watchdog::run() {
+  try {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      if (store_->check({watch_key})) {
+        const std::string watched = store_->get(watch_key);
+        if (watched != watched_) publish();
+        watched_ = watched;
+      }
+      std::string failure;
+      if (store_->check({failure_key})) failure = store_->get(failure_key);
+      lock.lock();
+      const bool waits = !waiting_.empty() && Clock::now() - waiting_.begin()->second.since > patience;
+      lock.unlock();
+      {
+        const std::lock_guard observed_lock(observed_mutex_);
+        if (!waits) asking_since_.reset();
+        else if (!asking_since_) asking_since_ = Clock::now();
+      }
+      if (failure.empty() && waits) {
+        store_->add(watch_key, 1);
+        for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+          if (r != rank_) observe(r);
+        }
+        failure = find_difference();
+        if (!failure.empty()) failure = report(failure);
+      }
+      if (!failure.empty()) return on_failure_(failure);
+      lock.lock();
+      stop_.wait_for(lock, period, [this] { return stopping_; });
+    }
+  } catch (const std::exception&) {
+    // The store is gone. Waits are bounded without the watchdog too; they just end with less to say.
+  }
+}
+
+// One line each: beat, collectives done, sequence, what, signature.
+void Watchdog::publish() {
+  std::ostringstream text;
+  {
+    const std::lock_guard lock(mutex_);
+    text << ++beat_ << '\n' << done_ << '\n';
+    if (waiting_.empty()) {
+      text << "0\n\n\n";
+    } else {
+      const Waiting& oldest = waiting_.begin()->second;
+      text << oldest.sequence << '\n' << oldest.what << '\n' << oldest.signature << '\n';
+    }
+  }
+  store_->set(progress_key(rank_), text.str());
+}
+
+void Watchdog::observe(int rank) {
+  Progress progress;
+  if (store_->check({progress_key(rank)})) {
+    std::istringstream text(store_->get(progress_key(rank)));
+    text >> progress.beat >> progress.done >> progress.sequence;
+    text.ignore();
+    std::getline(text, progress.what);
+    std::getline(text, progress.signature);
+  }
+  const std::lock_guard lock(observed_mutex_);
+  if (progress.beat == observed_[rank].beat) progress.changed = observed_[rank].changed;
+  observed_[rank] = std::move(progress);
+}
+
+// A rank that runs the same collective by number but another by kind, shape or dtype.
+std::string Watchdog::find_difference() {
+  const std::scoped_lock lock(mutex_, observed_mutex_);
+  for (const auto& [ticket, mine] : waiting_) {
+    for (std::size_t r = 0; r < members_.size(); ++r) {
+      const Progress& other = observed_[r];
+      if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature)
+        continue;
+      return fmt::format(
+          "the ranks do not run the same operations: number {} of the group is {} ({}) on {} and {} ({}) on "
+          "{}",
+          mine.sequence, mine.what, mine.signature, members_[rank_].name(), other.what, other.signature,
+          members_[r].name());
+    }
+  }
+  return "";
+}
+
+double Watchdog::seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+std::vector<int> Watchdog::behind(std::uint64_t sequence) {
+  std::vector<int> ranks;
+  for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+    if (r == rank_) continue;
+    try {
+      observe(r);
+    } catch (const std::exception&) {
+      return {};
+    }
+    const std::lock_guard lock(observed_mutex_);
+    const Progress& other = observed_[r];
+    const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
+    const bool came = other.sequence >= sequence || other.done >= sequence;
+    const bool silent =
+        other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
+    if (silent || (other.beat > 0 && !came)) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int r : ranks) {
+    try {
+      observe(r);
+    } catch (const std::exception&) {
+      return "";
+    }
+    const std::lock_guard lock(observed_mutex_);
+    const Progress& other = observed_[r];
+    const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
+    if (other.beat == 0 && asked < silent_seconds) continue;
+    if (!text.empty()) text += "; ";
+    text += members_[r].name();
+    if (other.beat == 0) {
+      text += fmt::format(" has given no sign of life for {:.0f} s", asked);
+      continue;
+    }
+    text += other.what.empty() ? fmt::format(" is in no operation of the group, {} done", other.done)
+                               : fmt::format(" is in {}, {} done", other.what, other.done);
+    const double silent = seconds_since(other.changed);
+    text += silent > silent_seconds ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
+  }
+  return text;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,267 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/job/slurm.h>
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+// The variables as one launcher's processes see them. An empty variable counts as not set.
+class Variables {
+ public:
+  explicit Variables(const std::function<const char*(const char*)>& variable) : variable_(variable) {}
+
+  std::string text(const char* name) const {
+    const char* value = variable_(name);
+    return value ? value : "";
+  }
+  bool is_set(const char* name) const { return !text(name).empty(); }
+
+  // The number in [low, high] that `name` holds.
+  int number(const char* name, int low, int high) const {
+    const auto value = text(name);
+    TANDEM_CHECK(!value.empty(), name,
+                 " is not set, though other variables of the same launcher are: start the program with "
+                 "tandemrun, torchrun, "
+                 "mpirun or srun, or on its own with none of them set");
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool is_number = error == std::errc() && end == value.data() + value.size();
+    TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value,
+                 "\", expected a number ", high == std::numeric_limits<int>::max() ? "of at least " : "from ",
+                 low, high == std::numeric_limits<int>::max() ? "" : " to " + std::to_string(high),
+                 ": start the program with tandemrun or torchrun, or unset it");
+    return number;
+  }
+  int number(const char* name, int low, int high, int otherwise) const {
+    return is_set(name) ? number(name, low, high) : otherwise;
+  }
+  bool truth(const char* name) const {
+    const auto value = text(name);
+    TANDEM_CHECK(value.empty() || value == "True" || value == "False", name, " is \"", value,
+                 "\", expected True or False");
+    return value == "True";
+  }
+  std::string first_of(std::initializer_list<const char*> names) const {
+    for (const char* name : names) {
+      if (is_set(name)) return text(name);
+    }
+    return "";
+  }
+
+ private:
+  const std::function<const char*(const char*)>& variable_;
+};
+
+constexpr int any = std::numeric_limits<int>::max();
+
+Environment read_torchrun(const Variables& variables) {
+  for (const char* name : {"RANK", "WORLD_SIZE"}) {
+    TANDEM_CHECK(variables.is_set(name), name, " is not set, but ", name[0] == 'R' ? "WORLD_SIZE" : "RANK",
+                 " is: a launcher sets both (tandemrun, torchrun); for a process on its own unset both");
+  }
+  Environment result;
+  result.launcher = "torchrun";
+  result.world_size = variables.number("WORLD_SIZE", 1, any);
+  result.rank = variables.number("RANK", 0, result.world_size - 1);
+  const bool knows_size = variables.is_set("LOCAL_WORLD_SIZE");
+  result.local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, result.world_size, 1);
+  result.local_rank = variables.number("LOCAL_RANK", 0, knows_size ? result.local_world_size - 1 : any, 0);
+  result.knows_host = result.world_size == 1 || (knows_size && variables.is_set("LOCAL_RANK"));
+  result.group_world_size = variables.number("GROUP_WORLD_SIZE", 1, result.world_size, 1);
+  result.group_rank = variables.number("GROUP_RANK", 0, any, 0);
+  result.run_id = variables.text("TORCHELASTIC_RUN_ID");
+  result.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, any, 0);
+  result.uses_agent_store = variables.truth("TORCHELASTIC_USE_AGENT_STORE");
+  return result;
+}
+
+struct MpiVariables {
+  const char* launcher;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+constexpr MpiVariables mpi_launchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+};
+
+// srun sets the number of tasks of its step; the shells of salloc and sbatch have the job's variables, but are no step of
+// their own, or one of these two numbers.
+bool is_in_slurm_step(const Variables& variables) {
+  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
+  const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
+  return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell;
+}
+
+// Where this process is among the hosts of its Slurm step.
+void read_slurm_hosts(const Variables& variables, Environment& result) {
+  if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
+    result.knows_host = result.world_size == 1;
+    return;
+  }
+  const auto tasks = expand_tasks_per_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
+  TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
+               "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
+               "\", which does not make ", result.world_size, " tasks");
+  result.group_world_size = static_cast<int>(tasks.size());
+  result.group_rank = variables.number("SLURM_NODEID", 0, result.group_world_size - 1, 0);
+  result.local_world_size = tasks[static_cast<std::size_t>(result.group_rank)];
+  result.local_rank = variables.number("SLURM_LOCALID", 0, result.local_world_size - 1);
+}
+
+bool is_one_host(const Environment& environment) {
+  return environment.knows_host && environment.local_world_size == environment.world_size;
+}
+
+Environment read_slurm(const Variables& variables) {
+  Environment result;
+  result.launcher = "Slurm";
+  result.world_size = variables.number("SLURM_STEP_NUM_TASKS", 1, any);
+  result.rank = variables.number("SLURM_PROCID", 0, result.world_size - 1);
+  read_slurm_hosts(variables, result);
+  const auto job = variables.first_of({"SLURM_JOB_ID", "SLURM_JOBID"});
+  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
+  result.run_id = job + "." + step;
+  result.restart_count = variables.number("SLURM_RESTART_COUNT", 0, any, 0);
+  const auto nodes = variables.first_of({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  if (is_one_host(result)) {
+    result.master_addr = "127.0.0.1";
+  } else if (!nodes.empty()) {
+    result.master_addr = expand_nodelist(nodes).front();
+  }
+  const auto number = [](const std::string& id) { return std::strtoull(id.c_str(), nullptr, 10); };
+  result.master_port = port_for(number(job), number(step));
+  return result;
+}
+
+Environment read_mpi(const Variables& variables, const MpiVariables& names) {
+  Environment result;
+  result.launcher = names.launcher;
+  result.world_size = variables.number(names.size, 1, any);
+  result.rank = variables.number(names.rank, 0, result.world_size - 1);
+  if (variables.is_set(names.local_rank) && variables.is_set(names.local_size)) {
+    result.local_world_size = variables.number(names.local_size, 1, result.world_size);
+    result.local_rank = variables.number(names.local_rank, 0, result.local_world_size - 1);
+    result.knows_host = result.local_world_size == result.world_size;  // else not which host this is
+  } else if (is_in_slurm_step(variables)) {                            // srun --mpi=pmi2
+    read_slurm_hosts(variables, result);
+  } else {
+    result.knows_host = result.world_size == 1;
+  }
+  result.master_port = 29500;
+  if (is_one_host(result)) {
+    result.master_addr = "127.0.0.1";
+    // The same for all ranks of this mpirun and for few others.
+    const auto job = variables.first_of({"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"});
+    const auto number = job.empty() ? static_cast<std::size_t>(getppid()) : std::hash<std::string>()(job);
+    result.master_port = port_for(number, 0);
+  }
+  return result;
+}
+
+// A process on its own, started by hand perhaps in a shell that holds more.
+Environment read_no_launcher(const Variables& variables) {
+  Environment result;
+  const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+  if (!tasks.empty() && tasks != "1") {
+    result.note = "Slurm gave this shell " + tasks +
+                  " tasks, but this process was not started by srun, so it runs alone: start it with srun "
+                  "(or tandemrun, or "
+                  "mpirun) to use them";
+  }
+  return result;
+}
+
+Environment read_launcher(const Variables& variables) {
+  if (variables.is_set("RANK")) return read_torchrun(variables);
+  for (const auto& names : mpi_launchers) {
+    if (variables.is_set(names.rank) || variables.is_set(names.size)) return read_mpi(variables, names);
+  }
+  if (is_in_slurm_step(variables)) return read_slurm(variables);
+  if (variables.is_set("WORLD_SIZE")) return read_torchrun(variables);
+  return read_no_launcher(variables);
+}
+
+}  // namespace
+
+Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master) {
+  const Variables variables(variable);
+  auto result = read_launcher(variables);
+  // Scripts that srun or mpirun starts often export it, too.
+  const int size = variables.number("WORLD_SIZE", 1, any, result.world_size);
+  TANDEM_CHECK(size == result.world_size, "WORLD_SIZE is ", size, ", but ", result.launcher, " started ",
+               result.world_size, " processes: start as many, or unset WORLD_SIZE");
+  if (variables.is_set("MASTER_ADDR")) result.master_addr = variables.text("MASTER_ADDR");
+  if (variables.is_set("MASTER_PORT")) result.master_port = variables.number("MASTER_PORT", 1, 65535);
+  result.store_token = variables.text("TANDEM_STORE_TOKEN");
+  if (result.world_size == 1 || !needs_master) return result;
+  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size,
+               " processes that ", result.launcher,
+               " started may be on several hosts: set it to the name of rank 0's host",
+               result.launcher == "torchrun" || result.launcher == "Slurm"
+                   ? ""
+                   : ", for example with mpirun -x MASTER_ADDR=HOST (Open MPI) or mpiexec -genv MASTER_ADDR "
+                     "HOST (MPICH)");
+  TANDEM_CHECK(result.master_port > 0, "MASTER_PORT is not set, but WORLD_SIZE is ", result.world_size,
+               ": the processes of a job find each other at MASTER_ADDR:MASTER_PORT");
+  return result;
+}
+
+Environment read_environment() {
+  return read_environment([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+int gpu_of(const Environment& environment, int visible) {
+  TANDEM_CHECK(visible > 0, "rank ", environment.rank,
+               " sees no GPU (CUDA_VISIBLE_DEVICES may hide them all)");
+  if (visible == 1) return 0;
+  TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ",
+               environment.local_rank, " (LOCAL_RANK) of its host, but sees only ", visible,
+               " GPUs: start at most as many processes per host");
+  return environment.local_rank;
+}
+
+void report_failure(const std::string& message, std::chrono::system_clock::time_point when) noexcept try {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!path || !*path) return;
+  const auto now = when.time_since_epoch();
+  // torchrun reads whole seconds; the nanoseconds let tandemrun tell failures apart that come within one
+  // second.
+  const nlohmann::json report = {
+      {"message",
+       {{"message", message},
+        {"extraInfo",
+         {{"py_callstack", message},  // what torchrun shows
+          {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
+          {"timestamp_ns",
+           std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
+  // The launcher may read while this is written, and a half-written report is none.
+  const auto temporary = std::string(path) + "." + std::to_string(getpid());
+  std::ofstream file(temporary);
+  file << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path) != 0) std::remove(temporary.c_str());
+} catch (...) {
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,107 @@
+#include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/local_group.h>
+#include <tandem/distributed/job/init.h>
+#ifdef TANDEM_HAS_CUDA
+#include <tandem/distributed/groups/nccl/nccl_group.h>
+#endif
+#include <tandem/distributed/job/rendezvous.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+struct Endpoint {
+  std::string host;
+  std::string port;
+};
+
+constexpr std::string_view tcp = "tcp://", file = "file://";
+
+Endpoint parse_endpoint(const std::string& method) {
+  const auto colon = method.rfind(':');
+  TANDEM_CHECK(colon > tcp.size() && colon + 1 < method.size(), "init method '", method,
+               "' is not of the form tcp://HOST:PORT");
+  std::string host = method.substr(tcp.size(), colon - tcp.size());
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const std::string port = method.substr(colon + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  TANDEM_CHECK(error == std::errc() && end == port.data() + port.size() && number >= 1 && number <= 65535,
+               "init method '", method, "' has the port ", port, ", expected a number from 1 to 65535");
+  return {host, port};
+}
+
+#ifdef TANDEM_HAS_CUDA
+void require_nccl() {}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) {
+  return nccl_group(std::move(host), device, job_rank);
+}
+#else
+[[noreturn]] void require_nccl() {
+  detail::fail(
+      "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
+      "mpi");
+}
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int) { require_nccl(); }
+#endif
+
+const char* process_variable(const char* name) { return std::getenv(name); }
+
+}  // namespace
+
+Environment environment_for(const std::string& method) {
+  check_init_method(method);
+  if (method.starts_with(file)) {
+    auto environment = read_environment(process_variable, false);
+    environment.store_path = method.substr(file.size());
+    return environment;
+  }
+  if (!method.starts_with(tcp)) return read_environment();
+  const auto endpoint = parse_endpoint(method);
+  const auto variable = [&](const char* name) -> const char* {
+    const std::string_view asked = name;
+    if (asked == "MASTER_ADDR") return endpoint.host.c_str();
+    if (asked == "MASTER_PORT") return endpoint.port.c_str();
+    return std::getenv(name);
+  };
+  auto environment = read_environment(variable);
+  // The launcher serves its own address only; at another one rank 0 does.
+  const char* address = std::getenv("MASTER_ADDR");
+  const char* port = std::getenv("MASTER_PORT");
+  if (!address || !port || endpoint.host != address || endpoint.port != port)
+    environment.uses_agent_store = false;
+  return environment;
+}
+
+void check_init_method(const std::string& method) {
+  if (method.starts_with(tcp)) {
+    parse_endpoint(method);
+  } else {
+    const bool names_file = method.starts_with(file) && method.size() > file.size();
+    TANDEM_CHECK(method == "env://" || names_file, "init method '", method,
+                 "' is none of env://, tcp://HOST:PORT and file://PATH");
+  }
+}
+
+std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
+  auto environment = environment_for(options.init_method);
+  const bool on_gpus = options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+  if (on_gpus) require_nccl();
+  if (environment.world_size == 1) return local_group();
+  auto store = connect_store(environment, options.timeout);
+  const auto connect = [&](const std::string& backend) {
+    return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout,
+                                         options.interface, backend});
+  };
+  if (!on_gpus) return connect(options.backend);
+  const Device device = options.device.is_cpu()
+                            ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda)))
+                            : options.device;
+  return with_nccl(connect("auto"), device, environment.rank);
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,221 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/rendezvous.h>
+#include <tandem/distributed/store/file_store.h>
+#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/random_text.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+struct ServedStore {
+  TcpStoreServer server;
+  TcpStore client;
+};
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host.starts_with("127.") || host == "::1";
+}
+
+// Serves the store where the other ranks look for it.
+std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
+  const bool is_one_host = environment.knows_host && environment.local_world_size == environment.world_size;
+  const auto& host = environment.master_addr;
+  const TcpStoreServer::Options server{is_one_host || is_loopback(host) ? host : "", environment.master_port,
+                                       environment.store_token};
+  const std::shared_ptr<ServedStore> served(new ServedStore{TcpStoreServer(server), TcpStore(client)});
+  return {served, &served->client};
+}
+
+std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Timeout timeout) {
+  TANDEM_CHECK(
+      !environment.master_addr.empty() && environment.master_port > 0,
+      "this process has no MASTER_ADDR and MASTER_PORT, so there is no store to connect to: start it with "
+      "tandemrun or torchrun");
+  const TcpStore::Options client{environment.master_addr, environment.master_port, timeout,
+                                 environment.store_token};
+  if (environment.rank > 0) return std::make_shared<TcpStore>(client);
+  if (!environment.uses_agent_store) return serve_store(environment, client);
+  // A program may have given its own processes another address, and left them the launcher's other variables. A launcher's
+  // store is there before its processes are: where none is, this rank has to serve.
+  auto hasty = client;
+  hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(1));
+  try {
+    const TcpStore probe(hasty);
+  } catch (const Error&) {
+    try {
+      return serve_store(environment, client);
+    } catch (const Error&) {  // not this host's address, or a store that is only slow
+    }
+  }
+  return std::make_shared<TcpStore>(client);
+}
+
+std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Timeout timeout) {
+  std::filesystem::path path = environment.store_path;
+  if (std::filesystem::is_directory(path)) {
+    auto name = environment.run_id.empty() ? "store" : environment.run_id;
+    std::replace(name.begin(), name.end(), '/', '_');
+    path /= "tandem_" + name;
+  }
+  return std::make_shared<FileStore>(FileStore::Options{path.string(), timeout, environment.rank == 0});
+}
+
+std::string list(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
+}
+
+// One attempt of a job to meet. Keys, below the run's name:
+//   generations                    how many attempts there have been
+//   guests/RANK                    words that RANK's processes, of all attempts, have written: "WORD:WORLD_SIZE "
+//   answer/WORD                    the attempt's number, or "!" and why not
+//   attempt/NUMBER/claims/RANK     how many say they are RANK
+//   attempt/NUMBER/host/RANK       the rank is here, on that host
+//   attempt/NUMBER/hosts           all are here: their hosts, one a line
+class Meeting {
+ public:
+  Meeting(const Environment& environment, std::shared_ptr<Store> store, Store::Timeout timeout)
+      : rank_(environment.rank),
+        size_(environment.world_size),
+        store_(std::move(store)),
+        timeout_(timeout),
+        deadline_(steady_clock::now() + timeout) {}
+
+  // The store of this attempt alone; `hosts` gets every rank's host.
+  std::shared_ptr<Store> meet(std::vector<std::string>& hosts) {
+    const auto number = rank_ == 0 ? std::to_string(store_->add("generations", 1)) : ask_for_number();
+    attempt_ = prefix_store("attempt/" + number, store_);
+    TANDEM_CHECK(attempt_->add(claim(rank_), 1) == 1, "two processes say that they are rank ", rank_,
+                 " of this job (RANK): each needs its own");
+    attempt_->set(host(rank_), loopback_identity());
+    if (rank_ == 0) receive_guests(number);
+    std::istringstream lines(wait_for_all());
+    for (std::string line; std::getline(lines, line);) hosts.push_back(line);
+    return prefix_store("keys", attempt_);
+  }
+
+ private:
+  static std::string claim(int rank) { return "claims/" + std::to_string(rank); }
+  static std::string host(int rank) { return "host/" + std::to_string(rank); }
+  static std::string guests(int rank) { return "guests/" + std::to_string(rank); }
+
+  std::string ask_for_number() {
+    const auto word = random_text(4);
+    store_->append(guests(rank_), word + ":" + std::to_string(size_) + " ");
+    std::string number;
+    try {
+      number = store_->get("answer/" + word);
+    } catch (const Error& error) {
+      detail::fail("rank ", rank_, ": rank 0 has not come: ", error.what());
+    }
+    store_->delete_key("answer/" + word);
+    TANDEM_CHECK(!number.starts_with("!"), "rank ", rank_, ": ", number.substr(1));
+    return number;
+  }
+
+  // Rank 0: answers whoever writes into the guest book, until all are here.
+  void receive_guests(const std::string& number) {
+    std::vector<int> missing;
+    for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);
+    std::set<std::string> answered;
+    for (auto pause = milliseconds(1); !missing.empty(); pause = std::min(pause * 2, milliseconds(20))) {
+      // Those that are here, too: another process may say the same rank.
+      for (int rank = 1; rank < size_; ++rank) {
+        if (!store_->check({guests(rank)})) continue;
+        std::istringstream book(store_->get(guests(rank)));
+        for (std::string entry; book >> entry;) {
+          if (!answered.insert(entry).second) continue;
+          const auto colon = entry.find(':');
+          const bool agrees = entry.substr(colon + 1) == std::to_string(size_);
+          store_->set("answer/" + entry.substr(0, colon),
+                      agrees
+                          ? number
+                          : "!it was told that the job has " + entry.substr(colon + 1) +
+                                " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
+          pause = milliseconds(1);
+        }
+      }
+      std::erase_if(missing, [&](int rank) { return attempt_->check({host(rank)}); });
+      if (missing.empty()) break;
+      check_time(missing);
+      std::this_thread::sleep_for(pause);
+    }
+    for (int rank = 1; rank < size_; ++rank) store_->delete_key(guests(rank));
+    std::string hosts;
+    for (int rank = 0; rank < size_; ++rank) hosts += attempt_->get(host(rank)) + "\n";
+    attempt_->set("hosts", hosts);
+  }
+
+  std::string wait_for_all() {
+    try {
+      return attempt_->get("hosts");
+    } catch (const Error&) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!attempt_->check({host(rank)})) missing.push_back(rank);
+      }
+      if (!missing.empty()) check_time(missing);
+      throw;
+    }
+  }
+
+  void check_time(const std::vector<int>& missing) const {
+    TANDEM_CHECK(steady_clock::now() < deadline_, list(missing), " of ", size_, " ",
+                 missing.size() == 1 ? "has" : "have", " not come within ",
+                 std::chrono::duration<double>(timeout_).count(),
+                 " s: see whether they were started, with the same run id and address, and reach this host");
+  }
+
+  const int rank_;
+  const int size_;
+  const std::shared_ptr<Store> store_;
+  const Store::Timeout timeout_;
+  const steady_clock::time_point deadline_;
+  std::shared_ptr<Store> attempt_;
+};
+
+// Ranks of one host are neighbours in the order of their ranks, and hosts in the order of their first ranks.
+void find_neighbours(Environment& environment, const std::vector<std::string>& hosts) {
+  std::vector<std::string> groups;
+  const auto& mine = hosts.at(static_cast<std::size_t>(environment.rank));
+  const auto here = hosts.begin() + environment.rank;
+  for (const auto& host : hosts) {
+    if (std::find(groups.begin(), groups.end(), host) == groups.end()) groups.push_back(host);
+  }
+  environment.local_rank = static_cast<int>(std::count(hosts.begin(), here, mine));
+  environment.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), mine));
+  environment.group_rank = static_cast<int>(std::find(groups.begin(), groups.end(), mine) - groups.begin());
+  environment.group_world_size = static_cast<int>(groups.size());
+  environment.knows_host = true;
+}
+
+}  // namespace
+
+std::shared_ptr<Store> connect_store(Environment& environment, Store::Timeout timeout) {
+  auto store = environment.store_path.empty() ? open_tcp_store(environment, timeout)
+                                              : open_file_store(environment, timeout);
+  store = prefix_store("tandem/" + environment.run_id, std::move(store));
+  std::vector<std::string> hosts;
+  store = Meeting(environment, std::move(store), timeout).meet(hosts);
+  if (!environment.knows_host) find_neighbours(environment, hosts);
+  return store;
+}
+
+}  // namespace tandem::distributed

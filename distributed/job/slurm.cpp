@@ -1,0 +1,108 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/slurm.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+// More than Slurm has; a list of a few bytes may stand for all of them.
+constexpr std::size_t max_nodes = std::size_t{1} << 16;
+constexpr std::size_t max_name = 255;
+
+// The number in [0, 2^30] at the front of `text`, which is taken off; with the count of its digits.
+std::pair<int, std::size_t> take_number(std::string_view& text, std::string_view whole) {
+  int number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto digits = static_cast<std::size_t>(end - text.data());
+  TANDEM_CHECK(failure == std::errc() && number >= 0 && number <= 1 << 30, "Slurm's list \"", whole,
+               "\": expected a number at \"", text, "\"");
+  text.remove_prefix(digits);
+  return {number, digits};
+}
+
+bool take(std::string_view& text, char c) {
+  const bool is_there = text.starts_with(c);
+  if (is_there) text.remove_prefix(1);
+  return is_there;
+}
+
+std::string padded(int number, std::size_t digits) {
+  const auto text = std::to_string(number);
+  return std::string(digits - std::min(digits, text.size()), '0') + text;
+}
+
+// What a bracket stands for, "01-03,07" up to its "]".
+std::vector<std::string> take_bracket(std::string_view& text, std::string_view whole) {
+  std::vector<std::string> numbers;
+  do {
+    const auto [first, digits] = take_number(text, whole);
+    const int last = take(text, '-') ? take_number(text, whole).first : first;
+    TANDEM_CHECK(digits <= max_name && last >= first &&
+                     static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
+                 "Slurm's list \"", whole, "\": ", first, "-", last, " is no range of nodes");
+    for (int n = first; n <= last; ++n) numbers.push_back(padded(n, digits));
+  } while (take(text, ','));
+  TANDEM_CHECK(take(text, ']'), "Slurm's list \"", whole, "\": a \"]\" is missing");
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_nodelist(std::string_view list) {
+  std::vector<std::string> hosts;
+  auto rest = list;
+  do {
+    std::vector<std::string> names = {""};  // of this element, as far as it has been read
+    while (!rest.empty() && rest.front() != ',') {
+      if (take(rest, '[')) {
+        std::vector<std::string> longer;
+        const auto numbers = take_bracket(rest, list);
+        TANDEM_CHECK(names.size() * numbers.size() <= max_nodes, "Slurm's list \"", list,
+                     "\": too many nodes");
+        for (const auto& name : names) {
+          for (const auto& number : numbers) longer.push_back(name + number);
+        }
+        names = std::move(longer);
+      } else {
+        TANDEM_CHECK(rest.front() != ']', "Slurm's list \"", list, "\": a \"[\" is missing");
+        for (auto& name : names) name += rest.front();
+        rest.remove_prefix(1);
+      }
+      TANDEM_CHECK(names.back().size() <= max_name, "Slurm's list \"", list, "\": a name of more than ",
+                   max_name, " characters");
+    }
+    TANDEM_CHECK(!names.front().empty(), "Slurm's list \"", list, "\": a name is missing");
+    TANDEM_CHECK(names.size() <= max_nodes - hosts.size(), "Slurm's list \"", list, "\": too many nodes");
+    hosts.insert(hosts.end(), names.begin(), names.end());
+  } while (take(rest, ','));
+  return hosts;
+}
+
+std::vector<int> expand_tasks_per_node(std::string_view list) {
+  std::vector<int> tasks;
+  auto rest = list;
+  do {
+    const int count = take_number(rest, list).first;
+    int nodes = 1;
+    if (take(rest, '(')) {
+      const bool has_x = take(rest, 'x');
+      nodes = take_number(rest, list).first;
+      TANDEM_CHECK(has_x && take(rest, ')'), "Slurm's list \"", list, "\": expected a form like \"4(x2),3\"");
+    }
+    TANDEM_CHECK(static_cast<std::size_t>(nodes) <= max_nodes - tasks.size(), "Slurm's list \"", list,
+                 "\": too many nodes");
+    tasks.insert(tasks.end(), static_cast<std::size_t>(nodes), count);
+  } while (take(rest, ','));
+  TANDEM_CHECK(rest.empty(), "Slurm's list \"", list, "\": expected a form like \"4(x2),3\"");
+  return tasks;
+}
+
+int port_for(std::uint64_t job, std::uint64_t step) {
+  constexpr std::uint64_t first = 61440, last = 65535;
+  return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
+}
+
+}  // namespace tandem::distributed

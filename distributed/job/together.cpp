@@ -1,0 +1,131 @@
+#include <tandem/distributed/groups/watchdog.h>
+#include <tandem/distributed/job/together.h>
+#include <tandem/distributed/store/store.h>
+#include <tandem/distributed/system/network_interface.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr char failed = '!';                    // what the outcome of a rank that failed begins with
+constexpr std::chrono::milliseconds look{250};  // between two looks at whether a rank still lives
+
+// Each rank's text, by rank. Through the store, where waiting can outlast the timeout of an operation.
+class Exchange {
+ public:
+  Exchange(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
+    round_ = std::to_string(store_.add("together/" + std::to_string(group.rank()), 1));
+    store_.set(key(group.rank()), mine);
+  }
+
+  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the `others` what
+  // they are about to read.
+  void leave(int others) {
+    const std::string seen = "together/" + round_ + "/seen";
+    const auto until = Clock::now() + std::chrono::seconds(2);
+    std::int64_t ranks = store_.add(seen, 1);
+    while (group_.rank() == 0 && ranks <= others && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      ranks = store_.add(seen, 0);
+    }
+  }
+
+  std::string text_of(int rank) {
+    auto last_sign = Clock::now();
+    std::string life;
+    for (;;) {
+      try {
+        store_.wait({key(rank)}, look);
+        return store_.get(key(rank));
+      } catch (const Error&) {
+        if (store_.check({key(rank)})) continue;
+      }
+      store_.add(watch_key, 1);
+      if (store_.check({left_key(rank)}) && !store_.check({key(rank)}))
+        throw PeerError("rank " + std::to_string(rank) + " has left, while others wait for what it does");
+      if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
+      if (store_.check({progress_key(rank)})) {
+        const std::string now = store_.get(progress_key(rank));
+        if (now != life) last_sign = Clock::now();
+        life = now;
+      }
+      if (Clock::now() - last_sign > group_.timeout()) {
+        throw PeerError(
+            "rank " + std::to_string(rank) + " has given no sign of life for " +
+            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(group_.timeout()).count()) +
+            " s, while others wait for what it does");
+      }
+    }
+  }
+
+ private:
+  std::string key(int rank) const { return "together/" + round_ + "/" + std::to_string(rank); }
+
+  ProcessGroup& group_;
+  Store& store_;
+  std::string round_;
+};
+
+std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
+  if (group.size() == 1) return {mine};
+  Exchange texts(group, mine);
+  std::vector<std::string> all;
+  try {
+    for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r));
+  } catch (const PeerError&) {
+    texts.leave(group.size() - 2);  // one is gone
+    throw;
+  }
+  if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; }))
+    texts.leave(group.size() - 1);
+  return all;
+}
+
+}  // namespace
+
+void run_together(ProcessGroup& group, const std::function<void()>& f) {
+  std::optional<EarlierFailure> mine;
+  try {
+    f();
+  } catch (const PeerError&) {
+    throw;  // the others know
+  } catch (const std::exception& error) {
+    mine.emplace(error.what());
+  } catch (...) {
+    mine.emplace(unknown_exception);
+  }
+  const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "");
+  for (int r = 0; r < group.size(); ++r) {
+    if (outcomes[r].empty()) continue;
+    if (r == group.rank()) throw *mine;
+    throw PeerFailure("rank " + std::to_string(r) + " failed: " + outcomes[r].substr(1));
+  }
+}
+
+void run_first(ProcessGroup& group, const std::function<void()>& f) {
+  run_together(group, [&] {
+    if (group.rank() == 0) f();
+  });
+  run_together(group, [&] {
+    if (group.rank() != 0) f();
+  });
+}
+
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
+                          const std::string& host) {
+  const auto hosts = share(group, "/" + host);
+  const auto first =
+      static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
+  const bool acts = static_cast<std::size_t>(group.rank()) == first;
+  const auto mine = run_together(group, [&] { return acts ? f() : std::string(); });
+  return share(group, "/" + mine).at(first).substr(1);
+}
+
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f) {
+  return once_per_host(group, f, loopback_identity());
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,331 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/job_plan.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+using nlohmann::json;
+using State = NodeStatus::State;
+using Verdict = JobPlan::Verdict;
+
+std::string name_of(const NodeStatus& node) {
+  std::string text = "the node on host " + node.host + " (launcher pid " + std::to_string(node.pid);
+  if (node.node_rank >= 0) text += ", --node-rank " + std::to_string(node.node_rank);
+  return text + ")";
+}
+
+std::string seconds_text(std::chrono::milliseconds duration) {
+  std::ostringstream text;
+  text << std::chrono::duration<double>(duration).count() << " s";
+  return text.str();
+}
+
+json to_json(const std::vector<WorkerFailure>& failures) {
+  // A report that somebody fills with a whole log must still fit into the store.
+  constexpr std::size_t longest = 16384;
+  json result = json::array();
+  for (const auto& f : failures) {
+    result.push_back({{"rank", f.rank},
+                      {"host", f.host},
+                      {"pid", f.pid},
+                      {"has_exited", f.end.has_exited},
+                      {"status", f.end.status},
+                      {"was_stopping", f.end.was_stopping},
+                      {"message", f.message.substr(0, longest)},
+                      {"time_ns", std::chrono::nanoseconds(f.time.time_since_epoch()).count()},
+                      {"last_lines", f.last_lines},
+                      {"hint", f.hint}});
+  }
+  return result;
+}
+
+std::vector<WorkerFailure> failures_from(const json& list) {
+  std::vector<WorkerFailure> result;
+  for (const auto& item : list) {
+    WorkerFailure f;
+    f.rank = item.at("rank");
+    f.host = item.at("host");
+    f.pid = item.at("pid");
+    f.end.has_exited = item.at("has_exited");
+    f.end.status = item.at("status");
+    f.end.was_stopping = item.at("was_stopping");
+    f.message = item.at("message");
+    f.time = std::chrono::system_clock::time_point(
+        std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
+    f.end.seen = f.time;
+    f.last_lines = item.at("last_lines");
+    f.hint = item.at("hint");
+    result.push_back(std::move(f));
+  }
+  return result;
+}
+
+std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+template <class Read>
+auto decode(const std::string& text, const char* what, Read&& read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& error) {
+    detail::fail("launcher: the store holds a ", what, " that is none of this version's: ", error.what());
+  }
+}
+
+}  // namespace
+
+int JobPlan::world_size() const {
+  int size = 0;
+  for (const auto& member : members) size += member.processes;
+  return size;
+}
+
+int JobPlan::node_of(int id) const {
+  const auto found = std::find_if(members.begin(), members.end(), [id](const auto& m) { return m.id == id; });
+  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+}
+
+std::string encode(const NodeStatus& s) {
+  return text_of({{"id", s.id},
+                  {"node_rank", s.node_rank},
+                  {"host", s.host},
+                  {"pid", s.pid},
+                  {"processes", s.processes},
+                  {"role", s.role},
+                  {"max_nodes", s.max_nodes},
+                  {"serves_store", s.serves_store},
+                  {"state", static_cast<int>(s.state)},
+                  {"generation", s.generation},
+                  {"has_failed", s.has_failed},
+                  {"failures", to_json(s.failures)},
+                  {"ended_well", s.ended_well},
+                  {"stopped_by", s.stopped_by}});
+}
+
+NodeStatus decode_status(const std::string& text) {
+  return decode(text, "node's status", [](const json& value) {
+    NodeStatus s;
+    s.id = value.at("id");
+    s.node_rank = value.at("node_rank");
+    s.host = value.at("host");
+    s.pid = value.at("pid");
+    s.processes = value.at("processes");
+    s.role = value.at("role");
+    s.max_nodes = value.at("max_nodes");
+    s.serves_store = value.at("serves_store");
+    s.state = static_cast<State>(value.at("state").get<int>());
+    s.generation = value.at("generation");
+    s.has_failed = value.at("has_failed");
+    s.failures = failures_from(value.at("failures"));
+    s.ended_well = value.at("ended_well").get<std::vector<int>>();
+    s.stopped_by = value.at("stopped_by");
+    return s;
+  });
+}
+
+std::string encode(const JobPlan& p) {
+  json members = json::array();
+  for (const auto& m : p.members)
+    members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
+  return text_of({{"verdict", static_cast<int>(p.verdict)},
+                  {"generation", p.generation},
+                  {"restarts", p.restarts},
+                  {"members", members},
+                  {"failures", to_json(p.failures)},
+                  {"ended_early", p.ended_early},
+                  {"reason", p.reason},
+                  {"exit_code", p.exit_code}});
+}
+
+JobPlan decode_plan(const std::string& text) {
+  return decode(text, "plan", [](const json& value) {
+    JobPlan p;
+    p.verdict = static_cast<Verdict>(value.at("verdict").get<int>());
+    p.generation = value.at("generation");
+    p.restarts = value.at("restarts");
+    for (const auto& m : value.at("members"))
+      p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
+    p.failures = failures_from(value.at("failures"));
+    p.ended_early = value.at("ended_early").get<std::vector<int>>();
+    p.reason = value.at("reason");
+    p.exit_code = value.at("exit_code");
+    return p;
+  });
+}
+
+Coordinator::Coordinator(const LaunchOptions& options, Time now) : options_(options), gathering_since_(now) {}
+
+bool Coordinator::is_there(const NodeStatus& node) const {
+  return node.state != State::left && node.silence <= options_.silence_allowed;
+}
+
+const NodeStatus& Coordinator::node(int id) const {
+  return *std::find_if(nodes_.begin(), nodes_.end(), [id](const auto& n) { return n.id == id; });
+}
+
+const JobPlan& Coordinator::decide(const std::vector<NodeStatus>& nodes, Time now) {
+  nodes_ = nodes;
+  if (plan_.verdict == Verdict::gather) gather(now);
+  if (plan_.verdict == Verdict::run) watch();
+  if (plan_.verdict == Verdict::stop) conclude(now);
+  return plan_;
+}
+
+void Coordinator::fail(const std::string& reason, int exit_code) {
+  plan_.verdict = Verdict::failed;
+  plan_.reason = reason;
+  plan_.exit_code = exit_code;
+}
+
+void Coordinator::gather(Time now) {
+  std::vector<NodeStatus> here;
+  for (const auto& node : nodes_) {
+    if (node.serves_store && node.state == State::left)
+      return fail(name_of(node) + " served the store and has left",
+                  node.stopped_by ? 128 + node.stopped_by : 1);
+    if (!is_there(node) || node.state != State::waiting) continue;
+    if (node.max_nodes != options_.max_nodes)
+      return fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) +
+                      ", others with " + std::to_string(options_.max_nodes),
+                  1);
+    here.push_back(node);
+  }
+  if (options_.node_rank) {
+    std::stable_sort(here.begin(), here.end(),
+                     [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
+    // A launcher that died and came back is not to be taken for two.
+    constexpr auto fresh = std::chrono::seconds(2);
+    for (std::size_t i = 1; i < here.size(); ++i) {
+      if (here[i - 1].node_rank != here[i].node_rank) continue;
+      if (here[i - 1].silence > fresh || here[i].silence > fresh) return;
+      return fail(
+          name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own",
+          1);
+    }
+  } else {
+    // The node that serves the store comes first: rank 0 is where its output is looked for.
+    std::stable_sort(here.begin(), here.end(),
+                     [](const auto& a, const auto& b) { return a.serves_store > b.serves_store; });
+  }
+  const auto count = static_cast<int>(here.size());
+  if (count >= options_.min_nodes) {
+    if (!last_call_ends_) last_call_ends_ = now + options_.last_call;
+    const bool are_all_back = members_before_ > 0 && here.size() >= members_before_ &&
+                              std::none_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+                                return is_there(n) && n.state != State::waiting;
+                              });
+    if (count >= options_.max_nodes || are_all_back || now >= *last_call_ends_) start(std::move(here));
+    return;
+  }
+  last_call_ends_.reset();
+  if (now < gathering_since_ + options_.join_timeout) return;
+  std::string hosts;
+  for (const auto& node : here) hosts += (hosts.empty() ? ": " : ", ") + node.host;
+  fail("waited " + seconds_text(options_.join_timeout) + ", but only " + std::to_string(count) + " of " +
+           std::to_string(options_.min_nodes) + " nodes came" + hosts +
+           (plan_.reason.empty() ? "" : " (before that, " + plan_.reason + ")"),
+       1);
+}
+
+void Coordinator::start(std::vector<NodeStatus> members) {
+  // Those that come too late wait for a place.
+  if (members.size() > static_cast<std::size_t>(options_.max_nodes))
+    members.resize(static_cast<std::size_t>(options_.max_nodes));
+  plan_.verdict = Verdict::run;
+  plan_.members.clear();
+  plan_.failures.clear();
+  plan_.ended_early.clear();
+  plan_.reason.clear();
+  int rank = 0;
+  for (const auto& node : members) {
+    JobPlan::Member member{node.id, rank, node.processes, 0, 0};
+    for (const auto& other : members) {
+      if (other.role != node.role) continue;
+      if (other.id == node.id) member.first_role_rank = member.role_size;
+      member.role_size += other.processes;
+    }
+    plan_.members.push_back(member);
+    rank += node.processes;
+  }
+  members_before_ = members.size();
+  makes_room_ = false;
+  trouble_.clear();
+  trouble_code_ = 1;
+}
+
+void Coordinator::note_trouble() {
+  for (const auto& member : plan_.members) {
+    const auto& status = node(member.id);
+    if (status.state == State::left) {
+      trouble_ = name_of(status) +
+                 (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
+      if (status.stopped_by) trouble_code_ = 128 + status.stopped_by;
+    } else if (!is_there(status)) {
+      trouble_ =
+          name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
+    }
+  }
+}
+
+void Coordinator::watch() {
+  note_trouble();
+  bool have_all_ended = true, has_rank_failed = false;
+  for (const auto& member : plan_.members) {
+    const auto& status = node(member.id);
+    if (status.generation != plan_.generation) {
+      have_all_ended = false;
+      continue;
+    }
+    have_all_ended = have_all_ended && status.state == State::ended;
+    has_rank_failed = has_rank_failed || status.has_failed;
+  }
+  if (has_rank_failed || !trouble_.empty()) {
+    plan_.verdict = Verdict::stop;
+  } else if (have_all_ended) {
+    plan_.verdict = Verdict::done;
+  } else if (!options_.node_rank && plan_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
+    for (const auto& node : nodes_) {
+      if (!is_there(node) || node.state != State::waiting || plan_.node_of(node.id) >= 0) continue;
+      plan_.verdict = Verdict::stop;
+      makes_room_ = true;
+      newcomer_ = name_of(node) + " has joined";
+    }
+  }
+}
+
+void Coordinator::conclude(Time now) {
+  bool can_go_on = true;
+  std::vector<WorkerFailure> failures;
+  std::vector<int> ended_early;
+  for (const auto& member : plan_.members) {
+    const auto& status = node(member.id);
+    const bool has_ended = status.state == State::ended && status.generation == plan_.generation;
+    if (is_there(status) && !has_ended) return;
+    can_go_on = can_go_on && !(status.serves_store && status.state == State::left);
+    if (status.generation != plan_.generation) continue;
+    failures.insert(failures.end(), status.failures.begin(), status.failures.end());
+    ended_early.insert(ended_early.end(), status.ended_well.begin(), status.ended_well.end());
+  }
+  note_trouble();
+  sort_by_cause(failures);
+  plan_.failures = std::move(failures);
+  plan_.ended_early = std::move(ended_early);
+  if (makes_room_ && plan_.failures.empty() && trouble_.empty()) {
+    plan_.reason = newcomer_;
+  } else {
+    plan_.reason = trouble_;
+    if (plan_.restarts >= options_.max_restarts || !can_go_on)
+      return fail(trouble_, trouble_.empty() ? plan_.failures.front().exit_code() : trouble_code_);
+    ++plan_.restarts;
+  }
+  plan_.verdict = Verdict::gather;
+  ++plan_.generation;
+  gathering_since_ = now;
+  last_call_ends_.reset();
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,336 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/job_plan.h>
+#include <tandem/distributed/launch/launcher.h>
+#include <tandem/distributed/launch/log_folder.h>
+#include <tandem/distributed/launch/node_rendezvous.h>
+#include <tandem/distributed/launch/worker_failure.h>
+#include <tandem/distributed/launch/worker_group.h>
+#include <tandem/distributed/launch/worker_output.h>
+#include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::steady_clock;
+using State = NodeStatus::State;
+using Verdict = JobPlan::Verdict;
+
+LaunchOptions with_run_id(LaunchOptions options) {
+  if (options.run_id.empty()) options.run_id = options.max_nodes == 1 ? random_text(2) : "none";
+  return options;
+}
+
+// On several hosts the token must be one that all launchers know: a secret from their environment, or at least the
+// run's name, which keeps strangers and other jobs out.
+std::string job_token(const LaunchOptions& options) {
+  if (options.open_store) return "";
+  if (options.max_nodes == 1) return random_text(4);
+  const char* secret = std::getenv("TANDEM_STORE_TOKEN");
+  return secret && *secret ? secret : "run " + options.run_id;
+}
+
+NodeStatus first_status(const LaunchOptions& options) {
+  NodeStatus status;
+  status.node_rank = options.node_rank.value_or(-1);
+  status.host = host_name();
+  status.pid = getpid();
+  status.processes = options.processes;
+  status.role = options.role;
+  status.max_nodes = options.max_nodes;
+  return status;
+}
+
+// This host's part in the job: it reports how its ranks are, and does what the plan says.
+class Node {
+ public:
+  Node(const LaunchOptions& options, const std::vector<std::string>& program);
+  int run();
+
+ private:
+  void poll_once();
+  void follow(const JobPlan& plan);
+  void start(const JobPlan& plan);
+  void finish_group();
+  void leave();
+  void explain_restart(const JobPlan& plan);
+  int conclude(const JobPlan& plan);
+  void act_on(int signal);
+  void warn_once();
+  std::map<std::string, std::string> variables(const JobPlan& plan, int node) const;
+  void say(const std::string& line) { err_.add("tandemrun: " + line + "\n"); }
+  double seconds() const { return std::chrono::duration<double>(steady_clock::now() - start_).count(); }
+
+  const LaunchOptions options_;
+  const std::vector<std::string>& program_;
+  const std::string token_;
+  const int cores_ = available_cores();
+  const steady_clock::time_point start_ = steady_clock::now();
+  LogFolder logs_;
+  OutputQueue out_{STDOUT_FILENO};
+  OutputQueue err_{STDERR_FILENO};
+  SignalPipe signals_;
+  NodeStatus status_;
+  std::unique_ptr<NodeRendezvous> rendezvous_;
+  std::unique_ptr<WorkerGroup> group_;
+
+  std::optional<JobPlan> end_;  // the plan that ended the job
+  int stopped_by_ = 0;          // the signal that ended the launcher, if one did
+  bool has_warned_ = false;
+  int explained_ = 0;  // restarts that have been
+};
+
+Node::Node(const LaunchOptions& options, const std::vector<std::string>& program)
+    : options_(with_run_id(options)),
+      program_(program),
+      token_(job_token(options_)),
+      logs_(options_.log_dir, options_.run_id, options_.redirects.is_any() || options_.tee.is_any()),
+      status_(first_status(options_)) {
+  find_program(program.front());  // before others wait for it
+  rendezvous_ = make_node_rendezvous(options_, token_, status_);
+  if (options_.max_nodes > 1)
+    say("host " + status_.host + " meets the other nodes at " +
+        endpoint_name(options_.master_addr, options_.master_port));
+}
+
+std::map<std::string, std::string> Node::variables(const JobPlan& plan, int node) const {
+  const auto& member = plan.members[static_cast<std::size_t>(node)];
+  std::map<std::string, std::string> ours = {
+      {"GROUP_RANK", std::to_string(node)},
+      {"GROUP_WORLD_SIZE", std::to_string(plan.members.size())},
+      {"WORLD_SIZE", std::to_string(plan.world_size())},
+      {"LOCAL_WORLD_SIZE", std::to_string(options_.processes)},
+      {"ROLE_NAME", options_.role},
+      {"ROLE_WORLD_SIZE", std::to_string(member.role_size)},
+      {"MASTER_ADDR", options_.master_addr},
+      {"MASTER_PORT", std::to_string(rendezvous_->port())},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(plan.generation)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", options_.run_id},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"TANDEM_STORE_TOKEN", token_},
+  };
+  if (!std::getenv("OMP_NUM_THREADS")) {
+    ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
+  }
+  return ours;
+}
+
+int Node::run() {
+  try {
+    while (!end_ && !(stopped_by_ && !group_)) {
+      follow(rendezvous_->plan());
+      if (!end_) poll_once();
+    }
+  } catch (const Error&) {
+    leave();
+    throw;
+  }
+  int code = 128 + stopped_by_;
+  if (!stopped_by_) {
+    code = conclude(*end_);
+  } else if (status_.has_failed && !status_.failures.empty()) {  // before the signal came
+    err_.add(explain(status_.failures, status_.ended_well, seconds()));
+    code = status_.failures.front().exit_code();
+  } else {
+    say("stopped by " + signal_name(stopped_by_));
+  }
+  status_.stopped_by = stopped_by_;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  out_.flush(deadline);
+  err_.flush(deadline);
+  leave();
+  return code;
+}
+
+void Node::leave() {
+  status_.state = State::left;
+  rendezvous_->report(status_);
+  const auto deadline = steady_clock::now() + options_.silence_allowed + std::chrono::seconds(5);
+  while (!rendezvous_->is_released() && steady_clock::now() < deadline) {
+    pollfd signal{signals_.fd(), POLLIN, 0};
+    ::poll(&signal, 1, static_cast<int>(std::min<std::int64_t>(options_.monitor_interval.count(), 100)));
+    const auto signals = signals_.take();
+    if (std::any_of(signals.begin(), signals.end(), [](int number) { return number != SIGCHLD; })) return;
+  }
+}
+
+void Node::follow(const JobPlan& plan) {
+  const bool is_current = status_.generation == plan.generation;
+  switch (plan.verdict) {
+    case Verdict::run:
+      if (!group_ && !stopped_by_ && status_.generation < plan.generation &&
+          plan.node_of(rendezvous_->id()) >= 0)
+        start(plan);
+      return;
+    case Verdict::stop:
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_ && !is_current) {
+        status_.generation = plan.generation;  // it had not begun here
+        finish_group();
+      }
+      return;
+    case Verdict::gather:
+      explain_restart(plan);
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_ && status_.state == State::ended) {
+        status_.state = State::waiting;
+        status_.has_failed = false;
+        status_.failures.clear();
+        status_.ended_well.clear();
+        rendezvous_->report(status_);
+      }
+      return;
+    case Verdict::done:
+    case Verdict::failed:
+      if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
+      if (!group_) end_ = plan;
+      return;
+  }
+}
+
+void Node::start(const JobPlan& plan) {
+  const int node = plan.node_of(rendezvous_->id());
+  const auto& member = plan.members[static_cast<std::size_t>(node)];
+  status_.state = State::running;
+  status_.generation = plan.generation;
+  WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node),
+                                     member.first_role_rank};
+  if (options_.max_nodes > 1) {
+    const auto first = std::to_string(member.first_rank);
+    const auto last = std::to_string(member.first_rank + member.processes - 1);
+    say("node " + std::to_string(node) + " of " + std::to_string(plan.members.size()) + " starts " +
+        (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
+        std::to_string(plan.world_size()));
+  }
+  group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_,
+                                         [this] { return signals_.has_request(); });
+  rendezvous_->report(status_);
+}
+
+void Node::finish_group() {
+  status_.state = State::ended;
+  if (group_) {
+    status_.failures = group_->failures();
+    status_.ended_well = group_->ended_well();
+    // A rank that succeeded in vain, or was stopped for another's failure, is no failure of this node.
+    status_.has_failed = group_->has_failed();
+  }
+  group_.reset();
+  rendezvous_->report(status_);
+}
+
+void Node::poll_once() {
+  std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}, {rendezvous_->fd(), POLLIN, 0}};
+  std::vector<OutputQueue*> writers;
+  for (auto* console : {&out_, &err_}) {
+    if (!console->has_waiting()) continue;
+    watched.push_back({console->fd(), POLLOUT, 0});
+    writers.push_back(console);
+  }
+  const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
+  for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
+
+  auto next = steady_clock::now() + std::chrono::seconds(1);
+  if (group_) next = std::min(next, group_->next());
+  if (::poll(watched.data(), watched.size(), poll_timeout(next)) < 0) {
+    TANDEM_CHECK(errno == EINTR, "launcher: cannot wait: ", std::strerror(errno));
+    return;
+  }
+  auto event = watched.begin() + 2;
+  for (auto* writer : writers) {
+    if ((event++)->revents) writer->write_some();
+  }
+  for (auto* reader : readers) {
+    if ((event++)->revents) reader->read_some();
+  }
+  for (const int signal : signals_.take()) {
+    if (signal != SIGCHLD) act_on(signal);
+    else if (group_) group_->notice_ends();
+  }
+  if (group_) {
+    group_->act_on_time();
+    if (group_->has_failed() && group_->is_stopping() && !status_.has_failed) {
+      status_.has_failed = true;
+      rendezvous_->report(status_);
+    }
+    if (!group_->is_running()) finish_group();
+  }
+  warn_once();
+}
+
+void Node::act_on(int signal) {
+  if (stopped_by_) {
+    if (group_ && !group_->has_killed()) group_->kill_running();  // asked twice
+    return;
+  }
+  stopped_by_ = signal;
+  if (group_) group_->stop(signal);
+}
+
+void Node::warn_once() {
+  if (has_warned_ || rendezvous_->refused_clients() == 0) return;
+  has_warned_ = true;
+  say("a process without the job's token was turned away from the store; ranks that are not Tandem's "
+      "(Python's) "
+      "need --open-store");
+}
+
+void Node::explain_restart(const JobPlan& plan) {
+  if (plan.generation <= explained_) return;
+  explained_ = plan.generation;
+  if (!plan.reason.empty()) say(plan.reason);
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
+  say("all ranks start again" + (plan.restarts == 0 ? ""
+                                                    : ": restart " + std::to_string(plan.restarts) + " of " +
+                                                          std::to_string(options_.max_restarts)));
+}
+
+int Node::conclude(const JobPlan& plan) {
+  if (plan.verdict == Verdict::done) {
+    const bool had_part = status_.generation >= 0;
+    if (!had_part) {
+      say("the job ran and ended without this node: all of its " + std::to_string(plan.members.size()) +
+          " places were taken. Was this launcher started twice, or with the --node-rank of another?");
+    }
+    // A spare that was never needed is no failure.
+    return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
+  }
+  if (!plan.reason.empty()) say(plan.reason);
+  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
+  return plan.exit_code;
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options, const std::vector<std::string>& program) {
+  TANDEM_CHECK(!program.empty(), "launcher: no program to run");
+  TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes,
+               " processes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes,
+               "launcher: ", options.min_nodes, " to ", options.max_nodes,
+               " nodes asked for, at least 1 is needed");
+  // Were one of these closed, the next file opened would take its place and be written to.
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+  }
+  Node node(options, program);
+  return node.run();
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,275 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/node_rendezvous.h>
+#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::steady_clock;
+using State = NodeStatus::State;
+using Verdict = JobPlan::Verdict;
+
+class OneNode final : public NodeRendezvous {
+ public:
+  OneNode(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
+      : server_({options.master_addr, options.master_port, token}),
+        coordinator_(options, steady_clock::now()) {
+    report(status);
+  }
+
+  int port() const override { return server_.port(); }
+  int fd() const override { return -1; }
+  JobPlan plan() override { return plan_; }
+  void report(const NodeStatus& status) final { plan_ = coordinator_.decide({status}, steady_clock::now()); }
+  int id() const override { return 0; }
+  bool is_released() override { return true; }
+  int refused_clients() const override { return server_.refused_clients(); }
+
+ private:
+  TcpStoreServer server_;
+  Coordinator coordinator_;
+  JobPlan plan_;
+};
+
+// Whether `host` is an address of this machine: only then can a socket be bound to it.
+bool is_local(const std::string& host) {
+  try {
+    listen_on(host, 0);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// All nodes write their status under their id and read the plan; the node that serves the store also reads every status
+// and writes the plan.
+class ManyNodes final : public NodeRendezvous {
+ public:
+  ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
+      : options_(options), token_(token), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), status_(status) {
+    TANDEM_CHECK(wake_.is_open(), "launcher: cannot make an event: ", errno_text());
+    serve_if_ours();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~ManyNodes() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  int port() const override { return options_.master_port; }
+  int fd() const override { return wake_.get(); }
+  int refused_clients() const override { return server_ ? server_->refused_clients() : 0; }
+
+  int id() const override {
+    const std::lock_guard lock(mutex_);
+    return id_;
+  }
+
+  JobPlan plan() override {
+    std::uint64_t count;
+    [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
+    const std::lock_guard lock(mutex_);
+    return plan_;
+  }
+
+  void report(const NodeStatus& status) override {
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = status;
+      is_news_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  bool is_released() override {
+    const std::lock_guard lock(mutex_);
+    return is_released_ || id_ < 0;  // nobody knows a node that never joined
+  }
+
+ private:
+  void serve_if_ours();
+  void run();
+  void connect();
+  void exchange(const NodeStatus& status);
+  bool decide();
+  void publish(const JobPlan& plan);
+  bool is_over() const {
+    const std::lock_guard lock(mutex_);
+    return is_over_;
+  }
+
+  const LaunchOptions& options_;
+  const std::string token_;
+  const FileDescriptor wake_;
+  std::unique_ptr<TcpStoreServer> server_;
+
+  // Of the thread.
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::int64_t beats_ = 0;
+  std::string plan_text_;
+  struct Heard {
+    std::string text;
+    steady_clock::time_point when;
+  };
+  std::map<int, Heard> heard_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  NodeStatus status_;
+  bool is_news_ = false;  // status_ is still to be sent
+  JobPlan plan_;
+  int id_ = -1;
+  bool is_released_ = false;
+  bool is_over_ = false;
+
+  std::thread thread_;
+};
+
+void ManyNodes::serve_if_ours() {
+  const bool is_ours = options_.serves_store ? *options_.serves_store
+                       : options_.node_rank  ? *options_.node_rank == 0
+                                             : is_local(options_.master_addr);
+  if (!is_ours) return;
+  try {
+    server_ = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{"", options_.master_port, token_});
+  } catch (const Error&) {
+    // Two launchers on one host: the first one serves. If it is something else that listens there, connecting says so.
+    if (options_.node_rank || options_.serves_store) throw;
+  }
+}
+
+void ManyNodes::run() {
+  try {
+    connect();
+    auto next = steady_clock::now();
+    for (;;) {
+      NodeStatus status;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait_until(lock, next, [this] { return is_over_ || is_news_; });
+        if (is_over_) return;
+        is_news_ = false;
+        status = status_;
+      }
+      next = steady_clock::now() + options_.monitor_interval;
+      exchange(status);
+    }
+  } catch (const std::exception& error) {
+    JobPlan plan;
+    {
+      const std::lock_guard lock(mutex_);
+      plan = plan_;
+      is_released_ = true;
+    }
+    plan.verdict = Verdict::failed;
+    plan.failures.clear();
+    plan.reason = error.what();
+    plan.exit_code = 1;
+    publish(plan);
+  }
+}
+
+void ManyNodes::connect() {
+  // The other side may start much later, and this one may be stopped until then.
+  const auto deadline = steady_clock::now() + options_.join_timeout;
+  const auto name = endpoint_name(options_.master_addr, options_.master_port);
+  for (bool is_reachable = false; !is_reachable && !is_over();) {
+    try {
+      connect_to(options_.master_addr, options_.master_port,
+                 std::min(deadline, steady_clock::now() + std::chrono::seconds(1)));
+      is_reachable = true;
+    } catch (const Error& error) {
+      TANDEM_CHECK(steady_clock::now() < deadline, "waited for the node that serves ", name,
+                   " in vain: ", error.what());
+    }
+  }
+  if (is_over()) return;
+  const auto store = std::make_shared<TcpStore>(
+      TcpStore::Options{options_.master_addr, options_.master_port, options_.silence_allowed, token_});
+  store_ = prefix_store("tandemrun/" + options_.run_id, store);
+  const auto id = static_cast<int>(store_->add("nodes", 1)) - 1;
+  const std::lock_guard lock(mutex_);
+  id_ = id;
+}
+
+void ManyNodes::exchange(const NodeStatus& status) try {
+  auto mine = status;
+  mine.id = id_;
+  mine.serves_store = server_ != nullptr;
+  // The number in front makes each one new: proof of life.
+  store_->set("node/" + std::to_string(id_), std::to_string(beats_++) + " " + encode(mine));
+  // Were it to end before the others know, they would take its end for a failure.
+  const bool is_alone = !server_ || decide();
+  if (store_->check({"plan"})) {
+    auto text = store_->get("plan");
+    if (text != plan_text_) publish(decode_plan(text));
+    plan_text_ = std::move(text);
+  }
+  if (status.state != State::left || !is_alone) return;
+  const std::lock_guard lock(mutex_);
+  is_released_ = true;
+} catch (const Error& error) {
+  detail::fail("lost the node that serves ", endpoint_name(options_.master_addr, options_.master_port),
+               ", without which the job cannot go on: ", error.what());
+}
+
+// Whether nobody but this node is left.
+bool ManyNodes::decide() {
+  const auto now = steady_clock::now();
+  if (!coordinator_) coordinator_ = std::make_unique<Coordinator>(options_, now);
+  const auto count = static_cast<int>(store_->add("nodes", 0));
+  std::vector<NodeStatus> nodes;
+  bool is_alone = true;
+  for (int id = 0; id < count; ++id) {
+    const auto key = "node/" + std::to_string(id);
+    if (!store_->check({key})) continue;  // has just come
+    auto text = store_->get(key);
+    auto& heard = heard_[id];
+    if (heard.text != text) heard = {std::move(text), now};
+    auto status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
+    status.silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard.when);
+    is_alone =
+        is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
+    nodes.push_back(std::move(status));
+  }
+  store_->set("plan", encode(coordinator_->decide(nodes, now)));
+  return is_alone;
+}
+
+void ManyNodes::publish(const JobPlan& plan) {
+  {
+    const std::lock_guard lock(mutex_);
+    plan_ = plan;
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace
+
+std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
+                                                     const NodeStatus& status) {
+  if (options.max_nodes == 1) return std::make_unique<OneNode>(options, token, status);
+  return std::make_unique<ManyNodes>(options, token, status);
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,181 @@
+#include <tandem/distributed/launch/worker_failure.h>
+#include <tandem/distributed/system/control_group.h>
+#include <tandem/distributed/system/network_interface.h>
+
+#include <nlohmann/json.hpp>
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+using nlohmann::json;
+using std::chrono::system_clock;
+
+// Reads what report_failure or torch.distributed.elastic wrote. Other contents are no report.
+bool read_report(const std::string& path, WorkerFailure& failure) {
+  std::ifstream file(path);
+  if (!file) return false;
+  const auto report = json::parse(file, nullptr, false);
+  if (!report.is_object() || !report.contains("message")) return false;
+  const auto& message = report["message"];
+  if (message.is_string()) {
+    failure.message = message.get<std::string>();
+    return true;
+  }
+  if (!message.is_object() || !message.value("message", json()).is_string()) return false;
+  failure.message = message["message"].get<std::string>();
+  const auto extra = message.value("extraInfo", json::object());
+  const auto number = [&](const char* name) {
+    const auto value = extra.is_object() ? extra.value(name, json()) : json();
+    return value.is_string()   ? std::atoll(value.get<std::string>().c_str())
+           : value.is_number() ? value.get<long long>()
+                               : 0;
+  };
+  if (const auto ns = number("timestamp_ns"); ns > 0) {
+    failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
+  } else if (const auto s = number("timestamp"); s > 0) {
+    // Whole seconds, rounded down: at most what the launcher saw.
+    failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));
+  }
+  return true;
+}
+
+std::string describe_end(const WorkerFailure& failure) {
+  const auto& end = failure.end;
+  if (end.has_exited) return "exit code " + std::to_string(end.status);
+  return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
+}
+
+// Also where there are no control groups, and in the topmost one: the whole machine's count.
+std::optional<std::int64_t> memory_kills() {
+  if (const auto kills = ControlGroups::of_this_process().memory_kills()) return kills;
+  std::ifstream file("/proc/vmstat");
+  std::string name;
+  std::int64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "oom_kill") return value;
+  }
+  return std::nullopt;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// "rank 2", "ranks 0, 2-5"
+std::string names_of(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (first == 0 ? "" : ", ") + std::to_string(ranks[first]);
+    if (last > first) text += "-" + std::to_string(ranks[last]);
+  }
+  return text;
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
+
+std::string MemoryWatch::hint() const {
+  const auto kills = memory_kills();
+  if (!kills || !kills_before_) return "probably out of memory";
+  const auto count = *kills - *kills_before_;
+  if (count <= 0)
+    return "hardly out of memory (the kernel counts no such kill), so by somebody or a batch system";
+  auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
+              (count == 1 ? " process" : " processes") + " for that";
+  if (const auto limit = ControlGroups::of_this_process().memory_limit())
+    text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
+  return text + ")";
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+int WorkerFailure::exit_code() const {
+  // It reported a failure, and was stopped before it could exit with it.
+  if (end.was_stopping && (!end.has_exited || end.status == 0)) return 1;
+  return end.has_exited ? end.status : 128 + end.status;
+}
+
+std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end,
+                                          const std::string& error_file) {
+  WorkerFailure failure;
+  failure.rank = rank;
+  failure.host = host_name();
+  failure.pid = pid;
+  failure.end = end;
+  failure.time = end.seen;
+  if (!end.has_failed()) return std::nullopt;
+  const bool has_reported = read_report(error_file, failure);
+  if (!has_reported && end.was_stopping) return std::nullopt;
+  return failure;
+}
+
+void sort_by_cause(std::vector<WorkerFailure>& failures) {
+  // A rank that a signal ended could not note the time. Its peers notice its lost connections as soon as the
+  // launcher notices its end, so its failure counts as a moment older than it looks. SIGABRT is different: an
+  // error nobody caught.
+  const auto time = [](const WorkerFailure& failure) {
+    const bool was_struck =
+        !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
+    return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
+  };
+  std::stable_sort(failures.begin(), failures.end(),
+                   [&](const auto& a, const auto& b) { return time(a) < time(b); });
+}
+
+std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early,
+                    double seconds) {
+  std::ostringstream text;
+  const auto& first = failures.front();
+  text.setf(std::ios::fixed);
+  text.precision(1);
+  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first) << " (host "
+       << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+  const auto indented = [&text](const std::string& block) {
+    std::istringstream lines(block);
+    for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";
+  };
+  if (!first.message.empty()) {
+    text << "  it reported:\n";
+    indented(first.message);
+  } else if (!first.last_lines.empty()) {
+    text << "  the last lines of its stderr:\n";
+    for (const auto& line : first.last_lines) indented(line);
+  }
+  if (!ended_early.empty())
+    text << "  " << names_of(ended_early)
+         << " ended (exit code 0) while others still worked: did the loop end early there? "
+            "(DistributedDataParallel::join covers uneven inputs)\n";
+  // Many ranks often fail of the same.
+  const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
+    return describe_end(a) == describe_end(b) && a.message == b.message;
+  };
+  std::vector<bool> is_told(failures.size());
+  for (std::size_t i = 1; i < failures.size(); ++i) {
+    if (is_told[i]) continue;
+    std::vector<int> ranks;
+    for (std::size_t j = i; j < failures.size(); ++j) {
+      if (!is_like(failures[i], failures[j])) continue;
+      ranks.push_back(failures[j].rank);
+      is_told[j] = true;
+    }
+    text << "  then " << names_of(ranks) << ": " << describe_end(failures[i]);
+    if (!first.message.empty() && is_like(first, failures[i])) text << ": the same";
+    else if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
+    text << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,246 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/worker_group.h>
+#include <tandem/distributed/system/cores.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <fstream>
+
+extern char** environ;
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::steady_clock;
+
+FileDescriptor open_file(const std::string& path, int flags) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  TANDEM_CHECK(file.is_open(), "cannot open ", path, ": ", errno_text());
+  return file;
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& ours) {
+  std::vector<std::string> result;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string text = *variable;
+    if (!ours.count(text.substr(0, text.find('=')))) result.push_back(text);
+  }
+  for (const auto& [name, value] : ours) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::vector<std::string> last_lines_of_file(const std::string& path) {
+  std::ifstream file(path);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+    if (lines.size() > WorkerStream::lines_kept) lines.pop_front();
+  }
+  return {lines.begin(), lines.end()};
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
+                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out,
+                         OutputQueue& err, const std::function<bool()>& is_interrupted)
+    : options_(options),
+      out_(out),
+      err_(err),
+      guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
+  const auto path = find_program(program.front());
+  workers_.reserve(static_cast<std::size_t>(options.processes));
+  try {
+    for (int i = 0; i < options.processes && !is_interrupted(); ++i)
+      workers_.push_back(start(program, path, assignment, logs, i));
+  } catch (...) {
+    end_all();
+    throw;
+  }
+}
+
+WorkerGroup::~WorkerGroup() { end_all(); }
+
+void WorkerGroup::end_all() {
+  // The groups' leaders have not been reaped yet, so their numbers cannot have passed to other processes.
+  kill_groups(SIGKILL, false);
+  guardian_.reset();
+  for (const auto& worker : workers_) {
+    // One that does not end after SIGKILL has been waited for.
+    const int how = has_killed_ && worker.is_running ? WNOHANG : 0;
+    while (waitpid(worker.pid, nullptr, how) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+// Decides where the worker's stdout or stderr goes: opens the end that the worker gets, and ours if there is
+// one.
+WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder,
+                                   FileDescriptor& theirs) {
+  const int bit = fd == STDOUT_FILENO ? 1 : 2;
+  const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
+  const bool tees = options_.tee.of(worker.local_rank) & bit;
+  if (!tees && (options_.redirects.of(worker.local_rank) & bit)) {
+    theirs = open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC);
+    if (fd == STDERR_FILENO) worker.stderr_log = log_path;
+    return nullptr;
+  }
+  const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
+  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // our own stream
+  int ends[2];
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
+  FileDescriptor ours(ends[0]);
+  theirs = FileDescriptor(ends[1]);
+  OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
+  auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
+  auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
+  worker.streams.push_back(
+      std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log)));
+  return worker.streams.back().get();
+}
+
+WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, const std::string& path,
+                                       const Assignment& assignment, const LogFolder& logs, int local_rank) {
+  Worker worker;
+  worker.local_rank = local_rank;
+  worker.rank = assignment.first_rank + local_rank;
+  const auto folder = logs.of(assignment.attempt, local_rank).string();
+  worker.error_file = folder + "/error.json";
+  auto variables = assignment.variables;
+  variables["RANK"] = std::to_string(worker.rank);
+  variables["LOCAL_RANK"] = std::to_string(local_rank);
+  variables["ROLE_RANK"] = std::to_string(assignment.first_role_rank + local_rank);
+  variables["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
+  WorkerCommand command;
+  command.path = path;
+  command.arguments = program;
+  command.environment = merged_environment(variables);
+  if (worker.rank != 0) command.input = open_file("/dev/null", O_RDONLY);
+  connect(worker, STDOUT_FILENO, folder, command.output);
+  worker.error_stream = connect(worker, STDERR_FILENO, folder, command.error);
+  if (options_.bind_cores) command.cores = core_share(local_rank, options_.processes);
+  worker.pid = start_worker(command, *guardian_);
+  return worker;
+}
+
+bool WorkerGroup::is_running() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.is_running; });
+}
+
+std::vector<WorkerStream*> WorkerGroup::readable() const {
+  std::vector<WorkerStream*> result;
+  for (const auto& worker : workers_) {
+    for (const auto& stream : worker.streams) {
+      // Who prints faster than the console takes it has to wait.
+      if (stream->is_open() && !(stream->console() && stream->console()->is_full()))
+        result.push_back(stream.get());
+    }
+  }
+  return result;
+}
+
+void WorkerGroup::notice_ends() {
+  for (auto& worker : workers_) {
+    if (!worker.is_running) continue;
+    siginfo_t info{};
+    // It stays a zombie until the group is over: its number is that of its process group.
+    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+      continue;
+    worker.is_running = false;
+    worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
+    if (!worker.end.has_failed() || is_stopping_) continue;
+    if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
+    if (has_failed_) continue;
+    has_failed_ = true;
+    // Ranks that fail together should all get to say so before they are told to stop.
+    stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
+  }
+}
+
+void WorkerGroup::stop(int signal) {
+  is_stopping_ = true;
+  stop_at_ = Time::max();
+  kill_at_ = std::min(kill_at_, steady_clock::now() + options_.grace);
+  kill_groups(signal, true);
+}
+
+void WorkerGroup::kill_running() {
+  // A process that the system cannot end (it hangs in a file server, say) is not worth waiting for.
+  constexpr auto patience = std::chrono::seconds(30);
+  for (const auto& worker : workers_) {
+    TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
+                 ") does not end, not even by SIGKILL; left behind");
+  }
+  is_stopping_ = true;
+  has_killed_ = true;
+  kill_at_ = steady_clock::now() + patience;
+  kill_groups(SIGKILL, true);
+}
+
+void WorkerGroup::act_on_time() {
+  const auto now = steady_clock::now();
+  if (now >= stop_at_) stop(SIGTERM);
+  if (now >= kill_at_) kill_running();
+}
+
+void WorkerGroup::kill_groups(int signal, bool only_running) {
+  for (const auto& worker : workers_) {
+    if (worker.is_running || !only_running) kill(-worker.pid, signal);
+  }
+}
+
+void WorkerGroup::drain() {
+  // What was printed is in the pipes. Only a process that left its group could still hold one open.
+  const auto deadline = steady_clock::now() + std::chrono::seconds(1);
+  for (const auto& worker : workers_) {
+    for (const auto& stream : worker.streams) {
+      while (stream->is_open()) {
+        pollfd ready{stream->fd(), POLLIN, 0};
+        const int n = ::poll(&ready, 1, poll_timeout(deadline));
+        if (n == 0) break;
+        if (n > 0) stream->read_some();
+        if (stream->console() && stream->console()->is_full())
+          (stream->console() == &out_ ? out_ : err_).flush(deadline);
+      }
+    }
+  }
+}
+
+std::vector<WorkerFailure> WorkerGroup::failures() {
+  kill_groups(SIGKILL, false);
+  drain();
+  std::vector<WorkerFailure> failures;
+  for (const auto& worker : workers_) {
+    auto failure = find_failure(worker.rank, worker.pid, worker.end, worker.error_file);
+    if (!failure) continue;
+    failure->hint = worker.hint;
+    if (worker.error_stream) {
+      const auto& lines = worker.error_stream->last_lines();
+      failure->last_lines.assign(lines.begin(), lines.end());
+    } else if (!worker.stderr_log.empty()) {
+      failure->last_lines = last_lines_of_file(worker.stderr_log);
+    }
+    failures.push_back(std::move(*failure));
+  }
+  sort_by_cause(failures);
+  return failures;
+}
+
+std::vector<int> WorkerGroup::ended_well() const {
+  std::vector<int> ranks;
+  for (const auto& worker : workers_) {
+    if (!worker.is_running && !worker.end.has_failed() && !worker.end.was_stopping)
+      ranks.push_back(worker.rank);
+  }
+  return ranks;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,84 @@
+#include <tandem/distributed/launch/worker_output.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+namespace tandem::distributed {
+
+void OutputQueue::write_some() {
+  // A pipe that is ready takes this much without blocking, and in one piece: other processes write to it as
+  // well.
+  auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
+  const auto line_end = waiting_.rfind('\n', size - 1);
+  if (line_end != std::string::npos) size = line_end + 1;
+  const auto n = ::write(fd_, waiting_.data(), size);
+  if (n > 0) {
+    waiting_.erase(0, static_cast<std::size_t>(n));
+  } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+    waiting_.clear();  // nobody reads any more
+  }
+}
+
+void OutputQueue::flush(Deadline deadline) {
+  while (has_waiting()) {
+    pollfd ready{fd_, POLLOUT, 0};
+    const int n = ::poll(&ready, 1, poll_timeout(deadline));
+    if (n == 0 || (n < 0 && errno != EINTR)) return;
+    if (n > 0) write_some();
+  }
+}
+
+WorkerStream::WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log)
+    : pipe_(std::move(pipe)), console_(console), prefix_(std::move(prefix)), log_(std::move(log)) {
+  fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
+}
+
+void WorkerStream::read_some() {
+  char buffer[1 << 16];
+  const auto n = ::read(pipe_.get(), buffer, sizeof buffer);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n <= 0) {
+    if (!unfinished_.empty()) take_line(std::exchange(unfinished_, {}));
+    pipe_.close();
+    return;
+  }
+  if (log_.is_open()) {
+    for (ssize_t done = 0; done < n;) {
+      const auto written = ::write(log_.get(), buffer + done, static_cast<std::size_t>(n - done));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        if (console_) console_->add("tandemrun: a log file cannot be written any more\n");
+        log_.close();
+        break;
+      }
+      done += written;
+    }
+  }
+  unfinished_.append(buffer, static_cast<std::size_t>(n));
+  std::size_t begin = 0;
+  for (auto end = unfinished_.find('\n'); end != std::string::npos; end = unfinished_.find('\n', begin)) {
+    take_line(unfinished_.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  unfinished_.erase(0, begin);
+  // Something that never ends its line must not fill the memory.
+  if (unfinished_.size() > sizeof buffer) take_line(std::exchange(unfinished_, {}));
+}
+
+void WorkerStream::take_line(const std::string& line) {
+  // "[rank1]: ..." is how a program begins its error message: one mark is enough.
+  const bool is_marked =
+      !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
+  if (console_) console_->add((is_marked ? "" : prefix_) + line + "\n");
+  constexpr std::size_t most_kept = 1000;
+  last_lines_.push_back(line.substr(0, most_kept));
+  if (last_lines_.size() > lines_kept) last_lines_.pop_front();
+}
+
+}  // namespace tandem::distributed

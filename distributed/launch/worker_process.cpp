@@ -1,0 +1,235 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/worker_process.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+// Blocks every signal for as long as it lives: between fork and exec the child still has the parent's
+// handlers.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  const sigset_t& previous() const { return previous_; }
+
+ private:
+  sigset_t previous_;
+};
+
+void reap(pid_t pid) {
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// Runs in the forked process, where only async-signal-safe calls are allowed: another thread may have held
+// any lock.
+[[noreturn]] void guard(int socket, const char* temporary_folder) {
+  setsid();
+  dup2(socket, 0);
+  // Whatever the launcher has open must not stay open because of the guardian.
+  close_range(1, ~0U, 0);
+  constexpr int most = 4096;
+  pid_t groups[most];
+  int count = 0;
+  for (;;) {
+    pid_t group;
+    const auto n = ::read(0, &group, sizeof group);
+    // 0 and -1 mean more than a group to kill(2).
+    if (n == sizeof group && group > 1 && count < most) groups[count++] = group;
+    if (n == 0 || (n < 0 && errno != EINTR)) break;
+  }
+  for (int i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  if (*temporary_folder) execl("/bin/rm", "rm", "-rf", "--", temporary_folder, nullptr);
+  _exit(0);
+}
+
+// As above. Reports the errno of what went wrong through `status`, which exec closes.
+[[noreturn]] void become_worker(const WorkerCommand& command, char* const* arguments,
+                                char* const* environment, pid_t launcher, int guardian, int status,
+                                const sigset_t& signals) {
+  const auto fail = [status]() {
+    const int reason = errno;
+    [[maybe_unused]] const auto n = ::write(status, &reason, sizeof reason);
+    _exit(127);
+  };
+  setsid();
+  const pid_t group = getpid();
+  ::send(guardian, &group, sizeof group, MSG_NOSIGNAL);
+  // The launcher may have died before the request took effect; its death is no longer news then.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
+  if (getppid() != launcher) _exit(127);
+  const FileDescriptor* streams[] = {&command.input, &command.output, &command.error};
+  for (int i = 0; i < 3; ++i) {
+    if (streams[i]->is_open() && dup2(streams[i]->get(), i) < 0) fail();
+  }
+  if (command.cores && sched_setaffinity(0, sizeof *command.cores, &*command.cores) != 0) fail();
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction current {};
+    // What was ignored stays ignored (nohup); handlers go before any signal can reach them.
+    if (sigaction(number, nullptr, &current) == 0 && current.sa_handler != SIG_IGN) {
+      sigaction(number, &standard, nullptr);
+    }
+  }
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  execve(command.path.c_str(), arguments, environment);
+  fail();
+  _exit(127);
+}
+
+std::atomic<int> signal_write_end{-1};
+
+void note_signal(int number) {
+  const int reason = errno;
+  const auto byte = static_cast<unsigned char>(number);
+  [[maybe_unused]] const auto n = ::write(signal_write_end, &byte, 1);
+  errno = reason;
+}
+
+}  // namespace
+
+Guardian::Guardian(const std::string& temporary_folder) {
+  int ends[2];
+  TANDEM_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0,
+               "launcher: cannot make a pair of sockets: ", errno_text());
+  socket_ = FileDescriptor(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  {
+    const SignalsBlocked blocked;  // for the guardian, for good
+    pid_ = fork();
+    if (pid_ == 0) guard(theirs.get(), temporary_folder.c_str());
+  }
+  TANDEM_CHECK(pid_ > 0, "launcher: cannot start a process: ", std::strerror(errno));
+}
+
+Guardian::~Guardian() {
+  kill(pid_, SIGKILL);
+  reap(pid_);
+}
+
+pid_t start_worker(const WorkerCommand& command, const Guardian& guardian) {
+  int ends[2];
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
+  const FileDescriptor status(ends[0]);
+  FileDescriptor status_of_child(ends[1]);
+  const auto arguments = pointers(command.arguments);
+  const auto environment = pointers(command.environment);
+  const pid_t launcher = getpid();
+  pid_t pid;
+  {
+    const SignalsBlocked blocked;
+    pid = fork();
+    if (pid == 0) {
+      become_worker(command, arguments.data(), environment.data(), launcher, guardian.socket(), ends[1],
+                    blocked.previous());
+    }
+  }
+  TANDEM_CHECK(pid > 0, "launcher: cannot start a process: ", std::strerror(errno));
+  status_of_child.close();
+  int reason = 0;
+  ssize_t n;
+  while ((n = ::read(status.get(), &reason, sizeof reason)) < 0 && errno == EINTR) {
+  }
+  if (n == sizeof reason) {
+    reap(pid);
+    detail::fail("cannot run ", command.path, ": ", std::strerror(reason),
+                 reason == ENOEXEC
+                     ? " (a script needs a first line such as #!/bin/sh, or its interpreter in front)"
+                     : "");
+  }
+  return pid;
+}
+
+std::string find_program(const std::string& name) {
+  const auto is_file = [](const std::string& path) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  };
+  if (name.find('/') != std::string::npos) {
+    struct stat status {};
+    TANDEM_CHECK(stat(name.c_str(), &status) == 0, "cannot run ", name, ": ", std::strerror(errno));
+    TANDEM_CHECK(S_ISREG(status.st_mode), "cannot run ", name, ": it is not a file");
+    TANDEM_CHECK(access(name.c_str(), X_OK) == 0, "cannot run ", name, ": ", std::strerror(errno),
+                 " (chmod +x, or put its interpreter in front)");
+    return name;
+  }
+  const char* variable = std::getenv("PATH");
+  const std::string folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const auto end = std::min(folders.find(':', begin), folders.size());
+    const auto path = (end > begin ? folders.substr(begin, end - begin) : ".") + "/" + name;
+    if (is_file(path) && access(path.c_str(), X_OK) == 0) return path;
+    begin = end + 1;
+  }
+  detail::fail("cannot run ", name, ": it is in no folder of PATH",
+               is_file(name) ? "; for the file in this folder write ./" + name : "");
+}
+
+SignalPipe::SignalPipe() {
+  TANDEM_CHECK(signal_write_end < 0, "launcher: another launch is running in this process");
+  int ends[2];
+  TANDEM_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "launcher: cannot make a pipe: ", errno_text());
+  read_end_ = FileDescriptor(ends[0]);
+  write_end_ = FileDescriptor(ends[1]);
+  signal_write_end = ends[1];
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction action {
+    }, previous{};
+    action.sa_handler = note_signal;
+    sigaction(number, nullptr, &previous);
+    // Who starts a job with nohup wants SIGHUP ignored.
+    if (number != SIGCHLD && previous.sa_handler == SIG_IGN) continue;
+    sigaction(number, &action, nullptr);
+    previous_.emplace_back(number, previous);
+  }
+}
+
+SignalPipe::~SignalPipe() {
+  for (const auto& [number, action] : previous_) sigaction(number, &action, nullptr);
+  signal_write_end = -1;
+}
+
+void SignalPipe::read() {
+  unsigned char bytes[64];
+  ssize_t n;
+  while ((n = ::read(read_end_.get(), bytes, sizeof bytes)) > 0) come_.insert(come_.end(), bytes, bytes + n);
+}
+
+std::vector<int> SignalPipe::take() {
+  read();
+  return std::exchange(come_, {});
+}
+
+bool SignalPipe::has_request() {
+  read();
+  return std::any_of(come_.begin(), come_.end(), [](int number) { return number != SIGCHLD; });
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,238 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/file_store.h>
+#include <tandem/distributed/store/tcp_store_protocol.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr char deleted_mark = '-';
+constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with a mark
+
+std::string file_key(const std::string& key) {
+  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
+               " bytes, this one ", key.size());
+  return protocol::user_prefix + key;
+}
+
+// PyTorch's own processes keep two counters of theirs beside the users' keys.
+bool is_store_key(std::string_view key) {
+  return key.starts_with(protocol::user_prefix) || key.starts_with(deleted_mark) || key == "refcount/" ||
+         key == "cleanup/";
+}
+
+void append_text(std::string& record, const std::string& text) {
+  const auto size = static_cast<std::uint32_t>(text.size());
+  record.append(reinterpret_cast<const char*>(&size), sizeof size);
+  record += text;
+}
+
+class Pause {
+ public:
+  void sleep(Deadline deadline) {
+    std::this_thread::sleep_until(std::min(deadline, steady_clock::now() + length_));
+    length_ = std::min(length_ * 2, milliseconds(20));
+  }
+
+ private:
+  milliseconds length_{1};
+};
+
+}  // namespace
+
+FileStore::FileStore(const Options& options) : options_(options) {
+  const auto deadline = steady_clock::now() + options_.timeout;
+  for (;;) {
+    open();
+    lock(LOCK_SH, deadline);
+    // Whoever removed the file meanwhile ended another job: a new file is ours.
+    struct stat mine {
+    }, there{};
+    const bool is_current = fstat(file_.get(), &mine) == 0 && stat(options_.path.c_str(), &there) == 0 &&
+                            mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (is_current) break;
+  }
+  read_on();
+  flock(file_.get(), LOCK_UN);
+}
+
+FileStore::~FileStore() {
+  if (options_.removes_file) ::unlink(options_.path.c_str());
+}
+
+void FileStore::open() {
+  file_ = FileDescriptor(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  TANDEM_CHECK(file_.is_open(), "store: cannot open the file ", options_.path, ": ", std::strerror(errno));
+  struct stat status {};
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode), "store: ", options_.path,
+               " is not a regular file");
+}
+
+void FileStore::lock(int operation, Deadline deadline) const {
+  for (Pause pause; flock(file_.get(), operation | LOCK_NB) != 0; pause.sleep(deadline)) {
+    TANDEM_CHECK(errno == EWOULDBLOCK || errno == EINTR, "store: cannot lock the file ", options_.path, ": ",
+                 std::strerror(errno), " (a file system without locks? choose another folder)");
+    TANDEM_CHECK(steady_clock::now() < deadline, "store: another process keeps the file ", options_.path,
+                 " locked: it may be stopped");
+  }
+}
+
+// Takes in what has been written since the last time. An end that is cut short is left alone: its writer has died.
+void FileStore::read_on() {
+  struct stat status {};
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ",
+               std::strerror(errno));
+  TANDEM_CHECK(status.st_size >= position_, "store: the file ", options_.path,
+               " was cut short by something else than a store");
+  std::string bytes(static_cast<std::size_t>(status.st_size - position_), '\0');
+  for (std::size_t done = 0; done < bytes.size();) {
+    const auto n = pread(file_.get(), bytes.data() + done, bytes.size() - done,
+                         position_ + static_cast<std::int64_t>(done));
+    TANDEM_CHECK(n > 0 || (n < 0 && errno == EINTR), "store: cannot read ", options_.path, ": ",
+                 n == 0 ? "it ends early" : std::strerror(errno));
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  std::string_view rest = bytes;
+  const auto take = [&](std::size_t limit) {
+    std::uint32_t size = 0;
+    if (rest.size() < sizeof size) throw protocol::Incomplete();
+    std::memcpy(&size, rest.data(), sizeof size);
+    TANDEM_CHECK(size <= limit, "store: the file ", options_.path,
+                 " holds something else than a store: name another file, or remove it");
+    if (rest.size() - sizeof size < size) throw protocol::Incomplete();
+    const auto text = rest.substr(sizeof size, size);
+    rest.remove_prefix(sizeof size + size);
+    return std::string(text);
+  };
+  try {
+    while (!rest.empty()) {
+      const auto key = take(max_key_bytes);
+      TANDEM_CHECK(is_store_key(key), "store: the file ", options_.path,
+                   " holds something else than a store: name another file, or remove it");
+      const auto value = take(protocol::max_value_bytes);
+      apply(key, value);
+      position_ = status.st_size - static_cast<std::int64_t>(rest.size());
+    }
+  } catch (const protocol::Incomplete&) {
+  }
+}
+
+void FileStore::apply(const std::string& key, const std::string& value) {
+  if (key.front() == deleted_mark) {
+    table_.erase(key.substr(1));
+  } else {
+    table_.set(key, value);
+  }
+}
+
+// REQUIRES: the exclusive lock, and the file read to its end.
+void FileStore::write(const std::string& key, const std::string& value) {
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1),
+               "\" has ", value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
+  std::string record;
+  append_text(record, key);
+  append_text(record, value);
+  bool is_written = ftruncate(file_.get(), position_) == 0;
+  for (std::size_t done = 0; is_written && done < record.size();) {
+    const auto n = pwrite(file_.get(), record.data() + done, record.size() - done,
+                          position_ + static_cast<std::int64_t>(done));
+    is_written = n >= 0 || errno == EINTR;
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  if (!is_written) {
+    const int reason = errno;
+    [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
+    table_ = {};  // it may know more already than the file: read all again
+    position_ = 0;
+    detail::fail("store: cannot write to the file ", options_.path, ": ", std::strerror(reason));
+  }
+  apply(key, value);
+  position_ += static_cast<std::int64_t>(record.size());
+}
+
+template <class Change>
+auto FileStore::locked(int operation, Deadline deadline, Change&& change) {
+  const std::lock_guard guard(mutex_);
+  lock(operation, deadline);
+  struct Unlock {
+    int file;
+    ~Unlock() { flock(file, LOCK_UN); }
+  } unlock{file_.get()};
+  read_on();
+  return change();
+}
+
+void FileStore::set(const std::string& key, const std::string& value) {
+  locked(LOCK_EX, steady_clock::now() + timeout(), [&] { write(file_key(key), value); });
+}
+
+std::string FileStore::get(const std::string& key) {
+  wait({key});
+  return locked(LOCK_SH, steady_clock::now() + timeout(), [&] { return table_.get(file_key(key)); });
+}
+
+std::int64_t FileStore::add(const std::string& key, std::int64_t delta) {
+  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+    const auto sum = table_.add(file_key(key), delta);
+    write(file_key(key), std::to_string(sum));
+    return sum;
+  });
+}
+
+void FileStore::append(const std::string& key, const std::string& value) {
+  locked(LOCK_EX, steady_clock::now() + timeout(),
+         [&] { write(file_key(key), table_.get(file_key(key)) + value); });
+}
+
+std::string FileStore::compare_set(const std::string& key, const std::string& expected,
+                                   const std::string& desired) {
+  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+    bool changed = false;
+    const auto result = table_.compare_set(file_key(key), expected, desired, changed);
+    if (changed) write(file_key(key), desired);
+    return result;
+  });
+}
+
+bool FileStore::delete_key(const std::string& key) {
+  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+    const auto name = file_key(key);
+    const bool was_there = table_.contains(name);
+    if (was_there) write(deleted_mark + name, "");
+    return was_there;
+  });
+}
+
+bool FileStore::check(const std::vector<std::string>& keys) {
+  return locked(LOCK_SH, steady_clock::now() + timeout(), [&] {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const auto& key) { return table_.contains(file_key(key)); });
+  });
+}
+
+void FileStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  for (Pause pause; !check(keys); pause.sleep(deadline)) {
+    if (steady_clock::now() < deadline) continue;
+    std::string missing;
+    for (const auto& key : keys) {
+      if (!check({key})) missing += (missing.empty() ? "\"" : ", \"") + key + "\"";
+    }
+    TANDEM_CHECK(missing.empty(), "store in the file ", options_.path, ": waited ",
+                 std::chrono::duration<double>(timeout).count(), " s, nobody set ", missing);
+  }
+}
+
+}  // namespace tandem::distributed

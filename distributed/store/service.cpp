@@ -1,0 +1,223 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/service.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using protocol::Message;
+using protocol::Query;
+
+constexpr std::size_t max_reply_bytes = std::size_t{64} << 20;
+// Of the keys that all clients wait for or leave in their wills; the former are kept twice, with some housekeeping.
+constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
+constexpr std::size_t wait_overhead = 192;
+constexpr std::size_t max_will = 64;  // keys of one client
+
+}  // namespace
+
+// Every argument is read before anything is changed: Incomplete leaves no trace.
+void StoreService::answer(ClientId client, protocol::Reader& reader) {
+  const auto reply = [&](const Message& message) { reply_(client, message); };
+  const auto reply_number = [&](std::size_t n) { reply(Message().i64(static_cast<std::int64_t>(n))); };
+  switch (static_cast<Query>(reader.number<std::uint8_t>())) {
+    case Query::set: {
+      const auto key = reader.key();
+      return put(key, std::string(reader.value()));
+    }
+    case Query::compare_set: {
+      const auto key = reader.key();
+      const auto expected = reader.value();
+      const auto desired = reader.value();
+      if (key == protocol::will_key) {
+        add_to_will(client, std::string(expected));
+        return reply(Message().text(expected));
+      }
+      bool changed = false;
+      reply(Message().text(table_.compare_set(key, expected, desired, changed)));
+      return changed ? key_arrived(key) : void();
+    }
+    case Query::get: return reply(Message().text(table_.get(reader.key())));
+    case Query::add: {
+      const auto key = reader.key();
+      reply(Message().i64(table_.add(key, reader.number<std::int64_t>())));
+      return key_arrived(key);
+    }
+    case Query::check: {
+      const auto keys = reader.keys();
+      const bool ready =
+          std::all_of(keys.begin(), keys.end(), [this](const auto& key) { return table_.contains(key); });
+      return reply(Message().u8(ready ? protocol::CheckReply::ready : protocol::CheckReply::not_ready));
+    }
+    case Query::wait: return start_wait(client, reader.keys());
+    case Query::cancel_wait: stop_waiting(client); return reply(Message().u8(protocol::WaitReply::canceled));
+    case Query::key_count: return reply_number(table_.size());
+    case Query::delete_key: return reply_number(table_.erase(reader.key()));
+    case Query::append: {
+      const auto key = reader.key();
+      const auto more = reader.value();
+      auto value = table_.get(key);
+      TANDEM_CHECK(value.size() + more.size() <= max_reply_bytes, "a value too long");
+      return put(key, value.append(more));
+    }
+    case Query::multi_get: {
+      Message values;
+      for (const auto& key : reader.keys()) {
+        values.text(table_.get(key));
+        TANDEM_CHECK(values.bytes().size() <= max_reply_bytes, "a reply too long");
+      }
+      return reply(values);
+    }
+    case Query::multi_set: {
+      std::vector<std::pair<std::string_view, std::string_view>> pairs;
+      for (auto n = reader.count(); n > 0; --n) {
+        const auto key = reader.text(protocol::max_key_bytes);
+        pairs.emplace_back(key, reader.value());
+      }
+      for (const auto& [key, value] : pairs) put(std::string(key), std::string(value));
+      return;
+    }
+    case Query::ping: return reply(Message().u32(reader.number<std::uint32_t>()));
+    case Query::queue_push: {
+      const auto key = reader.key();
+      table_.push(key, std::string(reader.value()));
+      return item_arrived(key);
+    }
+    case Query::queue_pop: {
+      const auto key = reader.key();
+      const auto length = table_.length(key);  // the item that goes is counted
+      Message item;
+      item.i64(static_cast<std::int64_t>(length));
+      if (length > 0) item.text(table_.pop(key));
+      return reply(item);
+    }
+    case Query::queue_length: return reply_number(table_.length(reader.key()));
+    case Query::list_keys: {
+      Message keys;
+      keys.i64(static_cast<std::int64_t>(table_.size()));
+      for (const auto& key : table_.keys()) {
+        keys.text(key);
+        TANDEM_CHECK(keys.bytes().size() <= max_reply_bytes, "a reply too long");
+      }
+      return reply(keys);
+    }
+    case Query::barrier: {
+      const auto key = reader.key();
+      return enter_barrier(client, key, reader.number<std::int64_t>());
+    }
+    case Query::validate: break;
+  }
+  detail::fail("a query out of place");
+}
+
+void StoreService::start_wait(ClientId client, std::vector<std::string> keys) {
+  std::erase_if(keys, [this](const auto& key) { return table_.contains(key); });
+  if (keys.empty()) return reply_(client, Message().u8(protocol::WaitReply::stop));
+  std::size_t bytes = 0;
+  for (const auto& key : keys) bytes += 2 * key.size() + wait_overhead;
+  TANDEM_CHECK(wait_bytes_ + bytes <= max_wait_bytes, "too many keys awaited at once");
+  auto& wait = waits_[client];
+  wait_bytes_ += bytes;
+  wait.bytes += bytes;
+  for (auto& key : keys) {
+    wait.keys.insert(key);
+    waiting_[std::move(key)].insert(client);
+  }
+}
+
+void StoreService::enter_barrier(ClientId client, const std::string& key, std::int64_t world_size) {
+  auto& wait = waits_[client];
+  TANDEM_CHECK(!wait.is_at_barrier, "a client at two barriers");
+  const auto arrived = table_.add(key, 1);
+  wait.is_at_barrier = true;
+  wait.barrier = key;
+  barriers_[key].insert(client);
+  if (arrived < world_size) return;
+  for (const auto other : std::exchange(barriers_[key], {})) {
+    waits_.at(other).is_at_barrier = false;
+    released(other);
+  }
+  barriers_.erase(key);
+  key_arrived(key);
+}
+
+void StoreService::stop_waiting(ClientId client) {
+  const auto found = waits_.find(client);
+  if (found == waits_.end()) return;
+  const auto leave = [client](auto& places, const std::string& key) {
+    const auto place = places.find(key);
+    if (place == places.end()) return;  // memory ran out as the wait began
+    place->second.erase(client);
+    if (place->second.empty()) places.erase(place);
+  };
+  for (const auto& key : found->second.keys) leave(waiting_, key);
+  if (found->second.is_at_barrier) leave(barriers_, found->second.barrier);
+  wait_bytes_ -= found->second.bytes;
+  waits_.erase(found);
+}
+
+// What is too much does not get in: the client has a use for its connection without that.
+void StoreService::add_to_will(ClientId client, const std::string& key) {
+  auto& will = wills_[client];
+  const auto bytes = key.size() + wait_overhead;
+  if (key.size() > protocol::max_key_bytes || will.size() >= max_will || wait_bytes_ + bytes > max_wait_bytes)
+    return;
+  will.push_back(key);
+  wait_bytes_ += bytes;
+}
+
+void StoreService::forget(ClientId client) noexcept {
+  stop_waiting(client);
+  const auto will = wills_.find(client);
+  if (will == wills_.end()) return;
+  for (const auto& key : will->second) {
+    wait_bytes_ -= key.size() + wait_overhead;
+    try {
+      put(key, "");
+    } catch (const std::exception&) {  // there is no room for it
+    }
+  }
+  wills_.erase(will);
+}
+
+void StoreService::put(const std::string& key, std::string value) {
+  table_.set(key, std::move(value));
+  key_arrived(key);
+}
+
+void StoreService::key_arrived(const std::string& key) {
+  const auto place = waiting_.find(key);
+  if (place == waiting_.end()) return;
+  const auto clients = std::move(place->second);
+  waiting_.erase(place);
+  for (const auto client : clients) {
+    auto& keys = waits_.at(client).keys;
+    keys.erase(key);
+    if (keys.empty()) released(client);
+  }
+}
+
+// One item is for one client: the others wait on.
+void StoreService::item_arrived(const std::string& queue) {
+  const auto place = waiting_.find(queue);
+  if (place == waiting_.end()) return;
+  const auto client = *place->second.begin();
+  place->second.erase(place->second.begin());
+  if (place->second.empty()) waiting_.erase(place);
+  auto& keys = waits_.at(client).keys;
+  keys.erase(queue);
+  if (keys.empty()) released(client);
+}
+
+void StoreService::released(ClientId client) {
+  const auto found = waits_.find(client);
+  if (found->second.keys.empty() && !found->second.is_at_barrier) {
+    wait_bytes_ -= found->second.bytes;
+    waits_.erase(found);
+  }
+  reply_(client, Message().u8(protocol::WaitReply::stop));
+}
+
+}  // namespace tandem::distributed

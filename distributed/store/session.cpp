@@ -1,0 +1,138 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/session.h>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+using protocol::Message;
+using protocol::Query;
+using protocol::Reader;
+
+// What one query may take in all, and what one client may leave unread: both far above what ranks need.
+constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
+constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
+constexpr std::size_t max_greeting_bytes = 4 * StoreSession::max_token_bytes;
+// A buffer that once was large goes back to the system as soon as it is empty.
+constexpr std::size_t kept_bytes = std::size_t{64} << 10;
+
+// Takes the same time wherever the two differ.
+bool equal_secrets(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() != b.size();
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+void set_option(int socket, int level, int name, int value) {
+  setsockopt(socket, level, name, &value, sizeof value);
+}
+
+void empty(std::string& buffer) noexcept {
+  if (buffer.capacity() > kept_bytes) {
+    std::string().swap(buffer);
+  } else {
+    buffer.clear();
+  }
+}
+
+}  // namespace
+
+StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory,
+                           Deadline greeting_deadline)
+    : socket_(std::move(socket)),
+      token_(token),
+      all_memory_(memory),
+      greeting_deadline_(greeting_deadline),
+      is_trusted_(token.empty()) {
+  set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  // A peer whose host has gone without a word is noticed within two minutes.
+  set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPCNT, 6);
+}
+
+StoreSession::~StoreSession() { all_memory_ -= counted_; }
+
+void StoreSession::count() noexcept {
+  const auto now = received_.capacity() + replies_.capacity();
+  all_memory_ += now - counted_;
+  counted_ = now;
+}
+
+void StoreSession::receive(std::vector<char>& chunk, const std::function<void(Reader&)>& answer) {
+  TANDEM_CHECK(!is_over_, "replies are not read");
+  const auto n = ::recv(fd(), chunk.data(), chunk.size(), 0);
+  TANDEM_CHECK(n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)), "connection closed");
+  if (n < 0) return;
+  received_.append(chunk.data(), static_cast<std::size_t>(n));
+  std::size_t used = 0;
+  try {
+    while (used < received_.size() && !is_over_) {
+      Reader reader(std::string_view(received_).substr(used));
+      has_greeted() ? answer(reader) : greet(reader);
+      used = received_.size() - reader.left();
+    }
+  } catch (const protocol::Incomplete&) {
+  }
+  used == received_.size() ? empty(received_) : void(received_.erase(0, used));
+  count();
+  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes),
+               "a query too long");
+}
+
+void StoreSession::greet(Reader& reader) {
+  const auto query = static_cast<Query>(reader.number<std::uint8_t>());
+  if (!is_valid_) {
+    TANDEM_CHECK(query == Query::validate && reader.number<std::uint32_t>() == protocol::magic,
+                 "no greeting");
+    is_valid_ = true;
+    return;
+  }
+  bool proved = false;
+  if (query == Query::compare_set && reader.text(max_greeting_bytes) == protocol::token_key) {
+    const auto expected = reader.text(max_greeting_bytes);
+    const auto desired = reader.text(max_greeting_bytes);
+    proved = equal_secrets(expected, token_) && equal_secrets(desired, token_);
+  }
+  was_refused_ = !proved;
+  TANDEM_CHECK(proved, "no token");
+  is_trusted_ = true;
+  reply(Message().text(token_));
+}
+
+void StoreSession::reply(const Message& message) noexcept try {
+  TANDEM_CHECK(replies_.size() - sent_ + message.bytes().size() <= max_unread_bytes, "replies are not read");
+  if (sent_ > max_unread_bytes) replies_.erase(0, std::exchange(sent_, 0));
+  replies_ += message.bytes();
+  flush();
+} catch (const std::exception&) {  // memory may have run out, too
+  is_over_ = true;
+  ::shutdown(fd(), SHUT_RDWR);
+}
+
+void StoreSession::flush() noexcept {
+  while (sent_ < replies_.size()) {
+    const auto n = ::send(fd(), replies_.data() + sent_, replies_.size() - sent_, MSG_NOSIGNAL);
+    if (n >= 0) {
+      sent_ += static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      return count();
+    } else if (errno != EINTR) {
+      break;  // its end is noticed when it is read from
+    }
+  }
+  empty(replies_);
+  sent_ = 0;
+  count();
+}
+
+}  // namespace tandem::distributed

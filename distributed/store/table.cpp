@@ -1,0 +1,87 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/table.h>
+
+#include <charconv>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
+// What an entry costs besides its bytes: many small ones must not pass for little.
+constexpr std::size_t overhead = 128;
+
+}  // namespace
+
+std::vector<std::string> StoreTable::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& entry : values_) keys.push_back(entry.first);
+  return keys;
+}
+
+std::string StoreTable::get(const std::string& key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? std::string() : found->second;
+}
+
+void StoreTable::set(const std::string& key, std::string value) {
+  const auto found = values_.find(key);
+  const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size() + overhead;
+  charge(key.size() + value.size() + overhead - before);
+  values_[key] = std::move(value);
+}
+
+std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
+  std::int64_t sum = 0;
+  if (const auto found = values_.find(key); found != values_.end()) {
+    const char* end_of_text = found->second.data() + found->second.size();
+    const auto [end, failure] = std::from_chars(found->second.data(), end_of_text, sum);
+    TANDEM_CHECK(failure == std::errc() && end == end_of_text, "add: the key holds no number");
+  }
+  TANDEM_CHECK(!__builtin_add_overflow(sum, delta, &sum), "add: the sum does not fit in 64 bits");
+  set(key, std::to_string(sum));
+  return sum;
+}
+
+std::string StoreTable::compare_set(const std::string& key, std::string_view expected,
+                                    std::string_view desired, bool& changed) {
+  const auto found = values_.find(key);
+  changed = found == values_.end() ? expected.empty() : found->second == expected;
+  if (changed) set(key, std::string(desired));
+  return changed ? std::string(desired) : found == values_.end() ? std::string(expected) : found->second;
+}
+
+bool StoreTable::erase(const std::string& key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return false;
+  bytes_ -= found->first.size() + found->second.size() + overhead;
+  values_.erase(found);
+  return true;
+}
+
+void StoreTable::push(const std::string& queue, std::string item) {
+  charge(queue.size() + item.size() + overhead);
+  queues_[queue].push_back(std::move(item));
+}
+
+std::size_t StoreTable::length(const std::string& queue) const {
+  const auto found = queues_.find(queue);
+  return found == queues_.end() ? 0 : found->second.size();
+}
+
+std::string StoreTable::pop(const std::string& queue) {
+  const auto found = queues_.find(queue);
+  auto item = std::move(found->second.front());
+  bytes_ -= queue.size() + item.size() + overhead;
+  found->second.pop_front();
+  if (found->second.empty()) queues_.erase(found);
+  return item;
+}
+
+// `bytes` may be a wrapped negative number: a value that shrinks.
+void StoreTable::charge(std::size_t bytes) {
+  TANDEM_CHECK(bytes_ + bytes <= max_bytes, "the store is full: it holds at most ", max_bytes, " bytes");
+  bytes_ += bytes;
+}
+
+}  // namespace tandem::distributed

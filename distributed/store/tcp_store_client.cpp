@@ -1,0 +1,340 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/store/tcp_store_protocol.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace tandem::distributed {
+
+using protocol::Message;
+using protocol::Query;
+using std::chrono::steady_clock;
+
+namespace {
+
+std::string user_key(const std::string& key) {
+  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
+               " bytes, this one ", key.size());
+  return protocol::user_prefix + key;
+}
+
+void check_value(const std::string& key, const std::string& value) {
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key, "\" has ",
+               value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
+}
+
+void check_count(std::size_t keys) {
+  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
+               keys);
+}
+
+Message keys_query(Query query, const std::vector<std::string>& keys) {
+  check_count(keys.size());
+  Message message;
+  message.query(query).u64(keys.size());
+  for (const auto& key : keys) message.text(user_key(key));
+  return message;
+}
+
+std::string quoted(const std::vector<std::string>& keys) {
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i) text += (i ? ", \"" : "\"") + keys[i] + "\"";
+  return text;
+}
+
+std::string in_seconds(steady_clock::duration duration) {
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
+}
+
+}  // namespace
+
+class TcpStore::Connection {
+ public:
+  explicit Connection(const Options& options)
+      : options_(options), name_("store at " + endpoint_name(options.host, options.port)) {
+    join();
+  }
+
+  Timeout timeout() const { return options_.timeout; }
+  std::string local_address() {
+    const std::lock_guard lock(mutex_);
+    return socket_.is_open() ? distributed::local_address(socket_) : "";
+  }
+
+  // Sends a query and reads its reply: read(*this, deadline) runs while the connection is this call's alone.
+  template <class Read>
+  auto exchange(const Message& message, const char* what, Read&& read) {
+    const std::lock_guard lock(mutex_);
+    TANDEM_CHECK(socket_.is_open(), name_, ": ", what, ": the connection was lost earlier");
+    try {
+      const auto deadline = steady_clock::now() + options_.timeout;
+      send_all(socket_, message.bytes(), deadline);
+      return read(deadline);
+    } catch (const Error& error) {
+      // Half a reply may still be on its way: nothing that follows could be trusted.
+      socket_.close();
+      detail::fail(name_, ": ", what, ": ", error.what(),
+                   " (the process that serves the store may have ended)");
+    }
+  }
+
+  template <class T>
+  T receive(Deadline deadline) {
+    T value;
+    receive_all(socket_, &value, sizeof value, deadline);
+    return value;
+  }
+
+  std::string receive_text(Deadline deadline) {
+    const auto size = receive<std::uint64_t>(deadline);
+    TANDEM_CHECK(size <= protocol::max_value_bytes, "a value of ", size, " bytes announced, at most ",
+                 protocol::max_value_bytes, " are allowed");
+    std::string text(size, '\0');
+    receive_all(socket_, text.data(), text.size(), deadline);
+    return text;
+  }
+
+  void wait(const std::vector<std::string>& keys, Timeout timeout);
+  // Sends a query that the server answers when somebody else does something. False when that was not in time.
+  bool await(const Message& message, const char* what, Timeout timeout);
+
+ private:
+  void join();
+  void shake_hands(Deadline deadline);
+
+  const Options options_;
+  const std::string name_;
+  std::mutex mutex_;
+  FileDescriptor socket_;
+};
+
+void TcpStore::Connection::join() {
+  const auto deadline = steady_clock::now() + options_.timeout;
+  // A server that is just starting or ending may drop a connection, so that is worth another try; but one
+  // that keeps doing so speaks another protocol or wants a token, and waiting longer would only hide it.
+  constexpr auto patience = std::chrono::seconds(3);
+  auto give_up = Deadline::max();
+  for (;;) {
+    socket_ = connect_to(options_.host, options_.port, deadline);
+    try {
+      shake_hands(std::min(deadline, steady_clock::now() + patience));
+      return;
+    } catch (const Error& error) {
+      socket_.close();
+      const auto now = steady_clock::now();
+      give_up = std::min(give_up, now + patience);
+      TANDEM_CHECK(now < std::min(give_up, deadline), name_,
+                   ": connected, but it does not answer as a store: ", error.what(),
+                   " (another program listens there, or it wants ",
+                   options_.token.empty()
+                       ? "a token: run under the same launcher, or start that with --open-store)"
+                       : "another job's token)");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+void TcpStore::Connection::shake_hands(Deadline deadline) {
+  Message hello;
+  hello.query(Query::validate).u32(protocol::magic);
+  if (!options_.token.empty()) {
+    hello.query(Query::compare_set).text(protocol::token_key).text(options_.token).text(options_.token);
+  }
+  const auto nonce = static_cast<std::uint32_t>(getpid());
+  hello.query(Query::ping).u32(nonce);
+  send_all(socket_, hello.bytes(), deadline);
+  if (!options_.token.empty()) {
+    TANDEM_CHECK(receive_text(deadline) == options_.token, "it did not accept the token");
+  }
+  const auto echo = receive<std::uint32_t>(deadline);
+  TANDEM_CHECK(echo == nonce, "it answered a ping of ", nonce, " with ", echo);
+
+  Message arrival;
+  arrival.query(Query::add).text(protocol::join_key).i64(1);
+  send_all(socket_, arrival.bytes(), deadline);
+  receive<std::int64_t>(deadline);
+}
+
+bool TcpStore::Connection::await(const Message& message, const char* what, Timeout timeout) {
+  const auto end = steady_clock::now() + timeout;
+  return exchange(message, what, [&](Deadline) {
+    constexpr auto stop = static_cast<std::uint8_t>(protocol::WaitReply::stop);
+    constexpr auto canceled = static_cast<std::uint8_t>(protocol::WaitReply::canceled);
+    if (wait_readable(socket_, end)) {
+      const auto reply = receive<std::uint8_t>(steady_clock::now() + options_.timeout);
+      TANDEM_CHECK(reply == stop, "unexpected reply ", int{reply});
+      return true;
+    }
+    // The server must forget the wait, or its late reply would be taken for that of a later query. It may
+    // have sent it just now; then what was waited for is there after all.
+    const auto deadline = steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10));
+    send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
+    const auto first = receive<std::uint8_t>(deadline);
+    if (first == stop) {
+      TANDEM_CHECK(receive<std::uint8_t>(deadline) == canceled, "the wait was not canceled");
+      return true;
+    }
+    TANDEM_CHECK(first == canceled, "unexpected reply ", int{first});
+    return false;
+  });
+}
+
+void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  const auto start = steady_clock::now();
+  if (await(keys_query(Query::wait, keys), "wait", timeout)) return;
+
+  constexpr std::size_t most_named = 16;
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < keys.size() && missing.size() < most_named; ++i) {
+    const bool ready = exchange(keys_query(Query::check, {keys[i]}), "check", [&](Deadline deadline) {
+      return receive<std::uint8_t>(deadline) == static_cast<std::uint8_t>(protocol::CheckReply::ready);
+    });
+    if (!ready) missing.push_back(keys[i]);
+  }
+  const auto waited = in_seconds(steady_clock::now() - start);
+  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys),
+               "; they arrived only after that");
+  detail::fail(name_, ": waited ", waited, ", nobody set ", quoted(missing),
+               missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(),
+               " of ", keys.size(), " keys arrived)");
+}
+
+TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<Connection>(options)) {}
+TcpStore::~TcpStore() = default;
+
+Store::Timeout TcpStore::timeout() const { return connection_->timeout(); }
+
+void TcpStore::set(const std::string& key, const std::string& value) {
+  check_value(key, value);
+  connection_->exchange(Message().query(Query::set).text(user_key(key)).text(value), "set", [](Deadline) {});
+}
+
+std::string TcpStore::get(const std::string& key) {
+  connection_->wait({key}, timeout());
+  return connection_->exchange(Message().query(Query::get).text(user_key(key)), "get",
+                               [&](Deadline deadline) { return connection_->receive_text(deadline); });
+}
+
+std::int64_t TcpStore::add(const std::string& key, std::int64_t delta) {
+  return connection_->exchange(
+      Message().query(Query::add).text(user_key(key)).i64(delta), "add",
+      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
+}
+
+void TcpStore::append(const std::string& key, const std::string& value) {
+  check_value(key, value);
+  connection_->exchange(Message().query(Query::append).text(user_key(key)).text(value), "append",
+                        [](Deadline) {});
+}
+
+std::string TcpStore::compare_set(const std::string& key, const std::string& expected,
+                                  const std::string& desired) {
+  check_value(key, expected);
+  check_value(key, desired);
+  return connection_->exchange(
+      Message().query(Query::compare_set).text(user_key(key)).text(expected).text(desired), "compare_set",
+      [&](Deadline deadline) { return connection_->receive_text(deadline); });
+}
+
+bool TcpStore::delete_key(const std::string& key) {
+  return connection_->exchange(
+      Message().query(Query::delete_key).text(user_key(key)), "delete_key",
+      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline) > 0; });
+}
+
+bool TcpStore::check(const std::vector<std::string>& keys) {
+  return connection_->exchange(keys_query(Query::check, keys), "check", [&](Deadline deadline) {
+    return connection_->receive<std::uint8_t>(deadline) ==
+           static_cast<std::uint8_t>(protocol::CheckReply::ready);
+  });
+}
+
+void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  connection_->wait(keys, timeout);
+}
+
+void TcpStore::set_when_gone(const std::string& key) {
+  connection_->exchange(
+      Message().query(Query::compare_set).text(protocol::will_key).text(user_key(key)).text(""),
+      "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
+}
+
+std::string TcpStore::local_address() const { return connection_->local_address(); }
+
+std::vector<std::string> TcpStore::multi_get(const std::vector<std::string>& keys) {
+  return connection_->exchange(keys_query(Query::multi_get, keys), "multi_get", [&](Deadline deadline) {
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < keys.size(); ++i) values.push_back(connection_->receive_text(deadline));
+    return values;
+  });
+}
+
+void TcpStore::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
+  check_count(entries.size());
+  Message message;
+  message.query(Query::multi_set).u64(entries.size());
+  for (const auto& [key, value] : entries) {
+    check_value(key, value);
+    message.text(user_key(key)).text(value);
+  }
+  connection_->exchange(message, "multi_set", [](Deadline) {});
+}
+
+std::int64_t TcpStore::key_count() {
+  return connection_->exchange(Message().query(Query::key_count), "key_count", [&](Deadline deadline) {
+    return connection_->receive<std::int64_t>(deadline);
+  });
+}
+
+std::vector<std::string> TcpStore::keys() {
+  return connection_->exchange(Message().query(Query::list_keys), "keys", [&](Deadline deadline) {
+    std::vector<std::string> keys;
+    for (auto n = connection_->receive<std::int64_t>(deadline); n > 0; --n) {
+      auto key = connection_->receive_text(deadline);
+      if (key.starts_with(protocol::user_prefix)) keys.push_back(key.substr(1));
+    }
+    return keys;
+  });
+}
+
+void TcpStore::queue_push(const std::string& queue, const std::string& item) {
+  check_value(queue, item);
+  connection_->exchange(Message().query(Query::queue_push).text(user_key(queue)).text(item), "queue_push",
+                        [](Deadline) {});
+}
+
+std::string TcpStore::queue_pop(const std::string& queue) {
+  const auto end = steady_clock::now() + timeout();
+  const auto message = Message().query(Query::queue_pop).text(user_key(queue));
+  for (;;) {
+    const auto left = std::chrono::ceil<Timeout>(end - steady_clock::now());
+    connection_->wait({queue}, std::max(left, Timeout(0)));
+    // Another client may have been quicker.
+    const auto item = connection_->exchange(message, "queue_pop", [&](Deadline deadline) {
+      const bool is_there = connection_->receive<std::int64_t>(deadline) > 0;
+      return is_there ? std::optional(connection_->receive_text(deadline)) : std::nullopt;
+    });
+    if (item) return *item;
+  }
+}
+
+std::int64_t TcpStore::queue_length(const std::string& queue) {
+  return connection_->exchange(
+      Message().query(Query::queue_length).text(user_key(queue)), "queue_length",
+      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
+}
+
+void TcpStore::barrier(const std::string& key, int world_size) {
+  const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
+  TANDEM_CHECK(connection_->await(message, "barrier", timeout()), "store: not all ", world_size,
+               " clients have come to barrier \"", key, "\" within ", in_seconds(timeout()));
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,131 @@
+// The words of the TCPStore protocol, for its client and its server.
+#pragma once
+
+#include <tandem/core/base/check.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::distributed::protocol {
+
+// A query is one byte of this, then its arguments; integers are in host byte order, text is a u64 length and
+// the bytes. A reply has no header. These are the values of PyTorch 2.2 and later.
+enum class Query : std::uint8_t {
+  validate = 0,       // u32 magic; must come first
+  set = 1,            // key, value
+  compare_set = 2,    // key, expected, desired -> value
+  get = 3,            // key -> value
+  add = 4,            // key, i64 -> i64
+  check = 5,          // n, n keys -> CheckReply
+  wait = 6,           // n, n keys -> WaitReply::stop
+  key_count = 7,      // -> i64
+  delete_key = 8,     // key -> i64
+  append = 9,         // key, value
+  multi_get = 10,     // n, n keys -> n values
+  multi_set = 11,     // n, n x (key, value)
+  cancel_wait = 12,   // -> WaitReply::canceled
+  ping = 13,          // u32 -> the same u32
+  queue_push = 14,    // key, value
+  queue_pop = 15,     // key -> i64 (0: empty), value
+  queue_length = 16,  // key -> i64
+  list_keys = 17,     // -> i64 n, n keys
+  barrier = 18,       // key, i64 world size -> WaitReply::stop
+};
+enum class CheckReply : std::uint8_t { ready = 0, not_ready = 1 };
+enum class WaitReply : std::uint8_t { stop = 0, canceled = 1 };
+
+constexpr std::uint32_t magic = 0x3C85F7CE;
+constexpr std::size_t max_key_bytes = std::size_t{8} << 10;
+constexpr std::size_t max_value_bytes = std::size_t{8} << 20;
+constexpr std::size_t max_keys = std::size_t{128} << 10;
+
+// Users' keys get this in front, so that they never meet the protocol's own.
+constexpr char user_prefix = '/';
+// Every client adds 1 to it when it joins.
+constexpr const char* join_key = "init/";
+// A store of ours may want its job's token first: compare_set(token_key, token, token). The key is never
+// stored, so a store that knows nothing of tokens answers a compare_set of a missing key: with the token.
+constexpr const char* token_key = "tandem/token";
+// compare_set(will_key, KEY, "") -> KEY asks a store of ours to set KEY to nothing when this client's connection ends.
+// It is never stored either, so that other stores give the same answer, and no more.
+constexpr const char* will_key = "tandem/will";
+
+// A query, or several, being put together.
+class Message {
+ public:
+  Message& query(Query query) { return raw(query); }
+  template <class Reply>
+  Message& u8(Reply reply) {
+    static_assert(sizeof reply == 1);
+    return raw(reply);
+  }
+  Message& u32(std::uint32_t value) { return raw(value); }
+  Message& u64(std::uint64_t value) { return raw(value); }
+  Message& i64(std::int64_t value) { return raw(value); }
+  Message& text(std::string_view text) {
+    u64(text.size());
+    bytes_.append(text);
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  template <class T>
+  Message& raw(T value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+// Thrown by Reader: the rest of the query has not arrived yet.
+struct Incomplete {};
+
+// Takes queries apart from the front of what has arrived. Error for what is longer than the protocol allows.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    if (bytes_.size() < sizeof(T)) throw Incomplete();
+    T value;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view text(std::size_t limit) {
+    const auto size = number<std::uint64_t>();
+    TANDEM_CHECK(size <= limit, "a text of ", size, " bytes, at most ", limit, " are allowed");
+    if (bytes_.size() < size) throw Incomplete();
+    const auto text = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return text;
+  }
+  std::string key() { return std::string(text(max_key_bytes)); }
+  std::string_view value() { return text(max_value_bytes); }
+  std::uint64_t count() {
+    const auto n = number<std::uint64_t>();
+    TANDEM_CHECK(n <= max_keys, n, " keys at once, at most ", max_keys, " are allowed");
+    return n;
+  }
+  std::vector<std::string> keys() {
+    const auto n = count();
+    // A long query is looked at many times while it arrives: nothing is copied before all of it is there.
+    Reader ahead(*this);
+    for (std::uint64_t i = 0; i < n; ++i) ahead.text(max_key_bytes);
+    std::vector<std::string> keys;
+    for (std::uint64_t i = 0; i < n; ++i) keys.push_back(key());
+    return keys;
+  }
+  std::size_t left() const { return bytes_.size(); }
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace tandem::distributed::protocol

@@ -1,0 +1,194 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/service.h>
+#include <tandem/distributed/store/session.h>
+#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using protocol::Message;
+using std::chrono::steady_clock;
+
+// Clients that have not greeted yet; ranks that start together need a place each, for some milliseconds.
+constexpr std::size_t max_strangers = 512;
+// What all clients together may have in unfinished queries and unread replies.
+constexpr std::size_t max_memory = std::size_t{512} << 20;
+
+// The process that serves has other uses for its file descriptors.
+std::size_t most_clients() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  return std::clamp<std::size_t>(files.rlim_cur / 4 * 3, 16, std::size_t{1} << 16);
+}
+
+}  // namespace
+
+// All state belongs to the thread that runs run(), but for the members marked otherwise.
+class TcpStoreServer::Loop {
+ public:
+  explicit Loop(const Options& options)
+      : token_(options.token),
+        greeting_time_(options.greeting_time),
+        listener_(listen_on(options.host, options.port)),
+        port_(local_port(listener_)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", errno_text());
+    TANDEM_CHECK(token_.size() <= StoreSession::max_token_bytes, "store: the token has ", token_.size(),
+                 " bytes, at most ", StoreSession::max_token_bytes, " are allowed");
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Loop() {
+    const std::uint64_t one = 1;
+    while (::write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+  }
+
+  int port() const { return port_; }
+  int refused_clients() const { return refused_clients_; }
+
+ private:
+  using ClientId = StoreService::ClientId;
+
+  void run();
+  void accept_clients();
+  void serve(ClientId id, short events);
+  void drop(ClientId id);
+  bool drop_a_stranger();
+  void drop_the_largest();
+  void reply(ClientId id, const Message& message);
+
+  // Set before the thread starts, and never changed; any thread may read them.
+  const std::string token_;
+  const std::chrono::milliseconds greeting_time_;
+  FileDescriptor listener_;
+  const int port_;
+  FileDescriptor wake_;
+  std::atomic<int> refused_clients_{0};
+
+  const std::size_t max_clients_ = most_clients();
+  std::vector<char> chunk_ = std::vector<char>(std::size_t{256} << 10);
+  std::size_t memory_ = 0;  // of all sessions
+  std::map<ClientId, StoreSession> clients_;
+  std::set<ClientId> strangers_;  // those that have not greeted, the oldest first
+  ClientId next_id_ = 0;
+  Deadline accept_again_{};  // when no descriptor was left for a client, the next try
+  StoreService service_{[this](ClientId id, const Message& message) { reply(id, message); }};
+  std::thread thread_;
+};
+
+void TcpStoreServer::Loop::run() {
+  std::vector<pollfd> watched;
+  std::vector<ClientId> ids;
+  for (;;) {
+    const auto now = steady_clock::now();
+    auto next = Deadline::max();
+    watched.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+    if (accept_again_ > now) {
+      watched[1].events = 0;
+      next = accept_again_;
+    }
+    ids.clear();
+    for (const auto& [id, client] : clients_) {
+      const short wants = static_cast<short>(POLLIN | (client.has_replies() ? POLLOUT : 0));
+      watched.push_back({client.fd(), wants, 0});
+      ids.push_back(id);
+    }
+    if (!strangers_.empty()) next = std::min(next, clients_.at(*strangers_.begin()).greeting_deadline());
+    if (::poll(watched.data(), watched.size(), next == Deadline::max() ? -1 : poll_timeout(next)) < 0)
+      continue;
+    if (watched[0].revents) return;
+    if (watched[1].revents) accept_clients();
+    while (!strangers_.empty() &&
+           clients_.at(*strangers_.begin()).greeting_deadline() <= steady_clock::now()) {
+      drop(*strangers_.begin());
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (watched[i + 2].revents) serve(ids[i], watched[i + 2].revents);
+    }
+  }
+}
+
+void TcpStoreServer::Loop::accept_clients() {
+  // A flood must not keep the clients that are there waiting: the listener holds the rest for the next turn.
+  for (int i = 0; i < 64; ++i) {
+    FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.is_open()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) return;
+      // Out of descriptors or memory: the listener stays readable, so ask again only after a pause, unless a stranger makes
+      // room.
+      if (!drop_a_stranger()) {
+        accept_again_ = steady_clock::now() + std::chrono::milliseconds(100);
+        return;
+      }
+      continue;
+    }
+    if (strangers_.size() >= max_strangers) drop_a_stranger();
+    if (clients_.size() >= max_clients_ && !drop_a_stranger()) continue;  // closes it
+    const auto id = next_id_++;
+    clients_.try_emplace(id, std::move(socket), token_, memory_, steady_clock::now() + greeting_time_);
+    strangers_.insert(id);
+  }
+}
+
+void TcpStoreServer::Loop::serve(ClientId id, short events) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;  // it has just been dropped
+  auto& client = found->second;
+  try {
+    if (events & POLLOUT) client.flush();
+    if (events & ~POLLOUT) {
+      client.receive(chunk_, [&](protocol::Reader& reader) { service_.answer(id, reader); });
+      if (client.has_greeted()) strangers_.erase(id);
+    }
+  } catch (const std::exception&) {  // what it broke, or memory that ran out while it was served
+    refused_clients_ += client.was_refused();
+    drop(id);
+  }
+  while (memory_ > max_memory) drop_the_largest();
+}
+
+void TcpStoreServer::Loop::drop(ClientId id) {
+  service_.forget(id);
+  strangers_.erase(id);
+  clients_.erase(id);
+}
+
+// The one that has taken longest to greet: ranks are quick. False when all have greeted.
+bool TcpStoreServer::Loop::drop_a_stranger() {
+  if (strangers_.empty()) return false;
+  drop(*strangers_.begin());
+  return true;
+}
+
+void TcpStoreServer::Loop::drop_the_largest() {
+  drop(std::max_element(clients_.begin(), clients_.end(), [](const auto& a, const auto& b) {
+         return a.second.memory() < b.second.memory();
+       })->first);
+}
+
+void TcpStoreServer::Loop::reply(ClientId id, const Message& message) { clients_.at(id).reply(message); }
+
+TcpStoreServer::TcpStoreServer(const Options& options) : loop_(std::make_unique<Loop>(options)) {}
+TcpStoreServer::~TcpStoreServer() = default;
+int TcpStoreServer::port() const { return loop_->port(); }
+int TcpStoreServer::refused_clients() const { return loop_->refused_clients(); }
+
+}  // namespace tandem::distributed

@@ -1,0 +1,259 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// RFC 6761, 6.3: these names are this machine, even where no /etc/hosts says so.
+bool is_localhost(std::string host) {
+  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (host.ends_with('.')) host.pop_back();
+  return host == "localhost" || host.ends_with(".localhost");
+}
+
+// The addresses of `host`, or null and the reason.
+AddressList resolve(const std::string& host, int port, std::string& reason) {
+  // Not ::1 as well: some machines lack it, and a listener has one address only, which all must agree on.
+  const std::string name = is_localhost(host) ? "127.0.0.1" : host;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failure) reason = failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure);
+  return {failure ? nullptr : found, &freeaddrinfo};
+}
+
+FileDescriptor open_socket(int family) {
+  return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+void set_flag(const FileDescriptor& socket, int level, int name, int value) {
+  setsockopt(socket.get(), level, name, &value, sizeof value);
+}
+
+// A listening socket, or a closed one with errno saying why.
+FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
+  auto socket = open_socket(address->sa_family);
+  if (!socket.is_open()) return socket;
+  // A port whose last connections are still in TIME_WAIT may be taken again at once.
+  set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address->sa_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (::bind(socket.get(), address, size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    const int reason = errno;
+    socket.close();
+    errno = reason;
+  }
+  return socket;
+}
+
+// A connected socket, or a closed one with `reason` set.
+FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::string& reason) {
+  auto socket = open_socket(address.ai_family);
+  if (!socket.is_open()) {
+    reason = errno_text();
+    // Waiting does not help.
+    TANDEM_CHECK(errno != EMFILE, "cannot make a socket: ", reason);
+    return socket;
+  }
+  int failure = 0;
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    failure = errno;
+    if (failure == EINPROGRESS) {
+      pollfd waiting{socket.get(), POLLOUT, 0};
+      while ((failure = ::poll(&waiting, 1, poll_timeout(deadline)) < 0 ? errno : 0) == EINTR) {
+      }
+      if (failure == 0 && waiting.revents == 0) failure = ETIMEDOUT;
+      socklen_t size = sizeof failure;
+      if (failure == 0) getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+    }
+  }
+  // A connection to a free local port can meet itself: the kernel picked the same port for both ends.
+  sockaddr_storage mine{}, theirs{};
+  socklen_t mine_size = sizeof mine, their_size = sizeof theirs;
+  if (failure == 0 && getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mine_size) == 0 &&
+      getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 &&
+      mine_size == their_size && std::memcmp(&mine, &theirs, mine_size) == 0) {
+    failure = ECONNREFUSED;
+  }
+  if (failure) {
+    reason = std::strerror(failure);
+    socket.close();
+    return socket;
+  }
+  set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_flag(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  return socket;
+}
+
+}  // namespace
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void FileDescriptor::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+std::string errno_text() {
+  const std::string text = std::strerror(errno);
+  return errno == EMFILE ? text + " in this process: raise the limit (ulimit -n)" : text;
+}
+
+std::string endpoint_name(const std::string& host, int port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+FileDescriptor listen_on(const std::string& host, int port) {
+  if (host.empty()) {
+    sockaddr_in6 any6{};
+    any6.sin6_family = AF_INET6;
+    any6.sin6_port = htons(static_cast<std::uint16_t>(port));
+    any6.sin6_addr = in6addr_any;
+    auto socket = try_listen(reinterpret_cast<sockaddr*>(&any6), sizeof any6);
+    if (!socket.is_open() && errno != EADDRINUSE) {  // a machine without IPv6
+      sockaddr_in any4{};
+      any4.sin_family = AF_INET;
+      any4.sin_port = htons(static_cast<std::uint16_t>(port));
+      socket = try_listen(reinterpret_cast<sockaddr*>(&any4), sizeof any4);
+    }
+    TANDEM_CHECK(socket.is_open(), "cannot listen on port ", port, " of all interfaces: ", errno_text());
+    return socket;
+  }
+  std::string reason;
+  const auto addresses = resolve(host, port, reason);
+  for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
+    auto socket = try_listen(a->ai_addr, a->ai_addrlen);
+    if (socket.is_open()) return socket;
+    reason = errno_text();
+    if (errno == EADDRINUSE) reason += " (choose another port, or 0 for a free one)";
+    if (errno == EADDRNOTAVAIL) reason += " (it is not an address of this machine)";
+  }
+  detail::fail("cannot listen on ", endpoint_name(host, port), ": ", reason);
+}
+
+int local_port(const FileDescriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  TANDEM_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0,
+               "cannot find the port of a socket: ", std::strerror(errno));
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+std::string local_address(const FileDescriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST] = "";
+  TANDEM_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+                   getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
+                               NI_NUMERICHOST) == 0,
+               "cannot find the address of a socket: ", std::strerror(errno));
+  return text;
+}
+
+FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {
+  const auto start = steady_clock::now();
+  // Ranks that start together should not knock together, so each pause is drawn between half and all of its
+  // length.
+  std::minstd_rand random(static_cast<unsigned>(getpid()));
+  auto pause = milliseconds(10);
+  std::string reason = "no address";
+  for (;;) {
+    const auto addresses = resolve(host, port, reason);
+    for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
+      // A silent address must not use up the time of the next one.
+      auto socket =
+          try_connect(*a, std::min(deadline, steady_clock::now() + std::chrono::seconds(10)), reason);
+      if (socket.is_open()) return socket;
+    }
+    const auto now = steady_clock::now();
+    if (now >= deadline) {
+      const auto waited = fmt::format("{:.1f} s", std::chrono::duration<double>(now - start).count());
+      detail::fail("cannot connect to ", endpoint_name(host, port), ": ", reason, " (tried for ", waited,
+                   ")");
+    }
+    const auto drawn = pause / 2 + milliseconds(random() % (pause.count() / 2 + 1));
+    std::this_thread::sleep_until(std::min(deadline, now + drawn));
+    pause = std::min(pause * 2, milliseconds(1000));
+  }
+}
+
+int poll_timeout(Deadline deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+}
+
+bool wait_readable(const FileDescriptor& socket, Deadline deadline) {
+  pollfd waiting{socket.get(), POLLIN, 0};
+  for (;;) {
+    const int ready = ::poll(&waiting, 1, poll_timeout(deadline));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    TANDEM_CHECK(errno == EINTR, "cannot wait for a socket: ", std::strerror(errno));
+  }
+}
+
+void send_all(const FileDescriptor& socket, const std::string& bytes, Deadline deadline) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const auto n = ::send(socket.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n >= 0) {
+      sent += static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      pollfd waiting{socket.get(), POLLOUT, 0};
+      const int ready = ::poll(&waiting, 1, poll_timeout(deadline));
+      TANDEM_CHECK(ready != 0, "no answer in time");
+    } else {
+      TANDEM_CHECK(errno == EINTR, "connection lost: ", std::strerror(errno));
+    }
+  }
+}
+
+void receive_all(const FileDescriptor& socket, void* data, std::size_t size, Deadline deadline) {
+  auto* next = static_cast<char*>(data);
+  while (size > 0) {
+    const auto n = ::recv(socket.get(), next, size, 0);
+    if (n > 0) {
+      next += n;
+      size -= static_cast<std::size_t>(n);
+    } else if (n == 0) {
+      detail::fail("connection closed by the other side");
+    } else if (errno == EAGAIN) {
+      TANDEM_CHECK(wait_readable(socket, deadline), "no answer in time");
+    } else {
+      TANDEM_CHECK(errno == EINTR, "connection lost: ", std::strerror(errno));
+    }
+  }
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,167 @@
+#include <tandem/core/io/safetensors.h>
+#include <tandem/distributed/training/checkpoint.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* format_version = "1";
+const std::string model_prefix = "model/";
+const std::string optimizer_prefix = "optimizer/";
+
+std::string file_name(const TrainingState& state) {
+  char name[64];
+  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors",
+                static_cast<long long>(state.epoch), static_cast<long long>(state.step));
+  return name;
+}
+
+// (epoch, step) of a checkpoint's name; nullopt for other files.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::string& name) {
+  long long epoch = 0, step = 0;
+  int length = 0;
+  if (std::sscanf(name.c_str(), "checkpoint-%lld-%lld.safetensors%n", &epoch, &step, &length) != 2) return {};
+  if (length != static_cast<int>(name.size())) return {};
+  return std::pair<std::int64_t, std::int64_t>(epoch, step);
+}
+
+// The newest first.
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return {};
+  TANDEM_CHECK(fs::is_directory(folder, error), "the checkpoint folder ", folder.string(),
+               " is not a folder");
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (const auto key = parse_name(entry.path().filename().string())) found.emplace_back(*key, entry.path());
+  }
+  TANDEM_CHECK(!error, "can't read the checkpoint folder ", folder.string(), ": ", error.message());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> paths;
+  for (auto& [key, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::map<std::string, std::string> metadata_of(const TrainingState& state) {
+  std::ostringstream losses;
+  losses << std::hexfloat;  // every bit, and short
+  for (const float loss : state.losses) losses << loss << ' ';
+  return {{"format", format_version},
+          {"program", state.program},
+          {"epoch", std::to_string(state.epoch)},
+          {"step", std::to_string(state.step)},
+          {"position", std::to_string(state.position)},
+          {"seed", std::to_string(state.seed)},
+          {"world_size", std::to_string(state.world_size)},
+          {"batch_size", std::to_string(state.batch_size)},
+          {"accumulate", std::to_string(state.accumulate)},
+          {"samples", std::to_string(state.samples)},
+          {"generator", state.generator},
+          {"generator_now", state.generator_now},
+          {"losses", losses.str()}};
+}
+
+std::string text_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  TANDEM_CHECK(found != metadata.end(), "it has no \"", key, "\" in its metadata");
+  return found->second;
+}
+
+template <class T>
+T number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto text = text_in(metadata, key);
+  T value{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"",
+               key, "\" is \"", text, "\", not a number");
+  return value;
+}
+
+void read_metadata(const std::map<std::string, std::string>& metadata, TrainingState& state) {
+  const auto version = text_in(metadata, "format");
+  TANDEM_CHECK(version == format_version, "its format is ", version, ", this program reads ", format_version);
+  state.program = text_in(metadata, "program");
+  state.epoch = number_in<std::int64_t>(metadata, "epoch");
+  state.step = number_in<std::int64_t>(metadata, "step");
+  state.position = number_in<std::int64_t>(metadata, "position");
+  state.seed = number_in<std::uint64_t>(metadata, "seed");
+  state.world_size = number_in<std::int64_t>(metadata, "world_size");
+  state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
+  state.samples = number_in<std::int64_t>(metadata, "samples");
+  state.generator = text_in(metadata, "generator");
+  // Older checkpoints have neither.
+  if (metadata.contains("accumulate")) state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
+  if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
+  std::istringstream losses(text_in(metadata, "losses"));
+  for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
+  TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
+               state.losses.size(), " ranks, its world_size is ", state.world_size);
+}
+
+std::vector<NamedArray> arrays_of(const TrainingState& state) {
+  std::vector<NamedArray> arrays;
+  for (const auto& [name, array] : state.model) arrays.push_back({model_prefix + name, array});
+  for (const auto& [name, array] : state.optimizer) arrays.push_back({optimizer_prefix + name, array});
+  return arrays;
+}
+
+}  // namespace
+
+bool is_checkpoint(const std::vector<NamedArray>& arrays) {
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const NamedArray& entry) { return entry.name.starts_with(model_prefix); });
+}
+
+bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
+
+void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
+  write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state));
+  const auto all = checkpoints_in(folder);
+  std::error_code error;  // an old one that stays does no harm
+  for (std::size_t i = static_cast<std::size_t>(keep_last); i < all.size(); ++i) fs::remove(all[i], error);
+}
+
+TrainingState read_checkpoint(const fs::path& path) {
+  auto file = read_safetensors(path);
+  TrainingState state;
+  read_metadata(file.metadata, state);
+  for (auto& [name, array] : file.arrays) {
+    if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
+      state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
+    } else if (name.compare(0, optimizer_prefix.size(), optimizer_prefix) == 0) {
+      state.optimizer.push_back({name.substr(optimizer_prefix.size()), std::move(array)});
+    } else {
+      detail::fail("it has a tensor \"", name, "\" that is neither the model's nor the optimizer's");
+    }
+  }
+  return state;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::string& program,
+                                        const std::function<void(const std::string&)>& warn) {
+  const auto paths = checkpoints_in(folder);
+  for (const auto& path : paths) {
+    std::string writer;
+    try {
+      writer = read_checkpoint(path).program;
+    } catch (const Error& error) {
+      warn("the checkpoint " + path.string() + " is damaged and left out: " + error.what());
+      continue;
+    }
+    TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer,
+                 ", this is ", program, ": give another --checkpoint folder");
+    return path;
+  }
+  TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),
+               " can be read: remove them to start afresh");
+  return std::nullopt;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,56 @@
+#include <tandem/distributed/training/console.h>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr double progress_interval = 0.2;  // seconds
+
+// Columns of the terminal; a line that is longer would wrap and stay.
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Console::Console(bool speaks) : speaks_(speaks), on_terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+Console::~Console() { clear_progress(); }
+
+void Console::line(const std::string& text) {
+  if (!speaks_) return;
+  clear_progress();
+  std::cout << text << std::endl;
+}
+
+void Console::note(const std::string& text) {
+  if (!speaks_) return;
+  clear_progress();
+  std::cerr << text << std::endl;
+}
+
+bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }
+
+void Console::progress(const std::string& text) {
+  std::cout << '\r' << text.substr(0, terminal_width() - 1) << "\x1b[K"
+            << std::flush;  // to the end of the line: what stood there before
+  progress_shown_ = true;
+  next_progress_ = now() + progress_interval;
+}
+
+void Console::clear_progress() {
+  if (progress_shown_) std::cout << "\r\x1b[K" << std::flush;
+  progress_shown_ = false;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,473 @@
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/math_mode.h>
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/profile/profile.h>
+#include <tandem/distributed/ddp/powersgd.h>
+#include <tandem/distributed/job/together.h>
+#include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/training/training_options.h>
+
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+#ifdef TANDEM_HAS_CUDA
+constexpr bool build_has_cuda = true;
+#else
+constexpr bool build_has_cuda = false;
+#endif
+constexpr double any = std::numeric_limits<double>::max();
+
+template <class T>
+std::string allowed(OptionRange range) {
+  std::ostringstream text;
+  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
+  const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
+  if (has_min && has_max) text << " from " << range.min << " to " << range.max;
+  else if (has_min) text << " of at least " << range.min;
+  else if (has_max) text << " of at most " << range.max;
+  return text.str();
+}
+
+// The whole of `text` as a finite T in `range`.
+template <class T>
+T parse_number(const std::string& name, const std::string& text, OptionRange range) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  bool valid = result.ec == std::errc() && result.ptr == end;
+  if constexpr (std::is_floating_point_v<T>) valid = valid && std::isfinite(value);
+  valid = valid && static_cast<double>(value) >= range.min && static_cast<double>(value) <= range.max;
+  if (!valid) throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
+  return value;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
+
+template <class T>
+std::string shown(T value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// "--batch_size=5" as "--batch-size=5".
+std::string with_dashes(std::string argument) {
+  if (argument.compare(0, 2, "--") != 0) return argument;
+  const auto name_end = std::min(argument.find('='), argument.size());
+  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+  return argument;
+}
+
+}  // namespace
+
+// CLI11, with every value converted and checked here, so that all errors read alike.
+class TrainingOptions::Parser {
+ public:
+  Parser(const std::string& program, const std::string& description) : app_(description, program) {
+    app_.set_help_flag("--help", "this text");
+    app_.get_formatter()->column_width(30);
+    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  void option(const std::string& group, const std::string& name, const std::string& type,
+              const std::string& help, std::function<void(const std::string&)> set) {
+    const auto callback = [set = std::move(set)](const std::string& text) { set(text); };
+    app_.add_option_function<std::string>(name, callback, help)
+        ->group(group)
+        ->type_name(type)
+        ->allow_extra_args(false);
+  }
+
+  template <class T>
+  void number(const std::string& group, const std::string& name, T& value, const std::string& help,
+              OptionRange range) {
+    option(group, name, std::is_integral_v<T> ? "N" : "X", help,
+           [&value, name, range](const std::string& text) { value = parse_number<T>(name, text, range); });
+  }
+
+  void text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
+            const std::string& help) {
+    option(group, name, type, help, [&value, name](const std::string& given) {
+      if (given.empty()) throw UsageError(name + ": expected a text that is not empty");
+      value = given;
+    });
+  }
+
+  void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
+              std::function<void(const std::string&)> set, const std::string& help) {
+    std::string type;
+    for (const auto& c : choices) type += (type.empty() ? "" : "|") + c;
+    option(group, name, type, help, [=](const std::string& given) {
+      if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
+        throw UsageError(name + " " + given + ": expected " + list(choices));
+      }
+      set(given);
+    });
+  }
+
+  void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+    app_.add_option(name, values, help)
+        ->required()
+        ->type_name("")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+
+  void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
+    app_.add_flag_function(
+            name, [&value, turned = !value](std::int64_t) { value = turned; }, help)
+        ->group(group)
+        ->disable_flag_override();
+  }
+
+  // False when help was asked for.
+  bool parse(int argc, const char* const* argv) {
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+      return false;
+    } catch (const CLI::ExtrasError&) {
+      throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
+    } catch (const CLI::RequiredError& error) {
+      throw UsageError(std::string(error.what()) + "; --help lists all options");
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string text = error.what();
+      const bool is_flag = text.find("flag override") != std::string::npos;
+      const std::string name = text.substr(0, text.find_first_of(": "));
+      throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value behind it");
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(error.what());
+    }
+    return true;
+  }
+
+  std::string help() const { return app_.help(); }
+  bool given(const std::string& name) const { return app_.count(name) > 0; }
+
+ private:
+  CLI::App app_;
+};
+
+TrainingOptions::TrainingOptions(std::string program, std::string description, Shared shared)
+    : program_(std::move(program)),
+      shared_(shared),
+      parser_(std::make_unique<Parser>(program_, description)) {}
+
+TrainingOptions::~TrainingOptions() = default;
+
+void TrainingOptions::add(const std::string& name, std::string& value, const std::string& help) {
+  parser_->text(program_, name, "TEXT", value, help);
+}
+
+void TrainingOptions::add(const std::string& name, std::string& value,
+                          const std::vector<std::string>& choices, const std::string& help) {
+  parser_->choice(
+      program_, name, choices, [&value](const std::string& given) { value = given; },
+      help + " (" + value + ")");
+}
+
+void TrainingOptions::add(const std::string& name, double& value, const std::string& help,
+                          OptionRange range) {
+  parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
+}
+
+void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help,
+                          OptionRange range) {
+  parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
+}
+
+void TrainingOptions::add(const std::string& name, std::optional<double>& value, const std::string& help,
+                          OptionRange range) {
+  parser_->option(program_, name, "X", help, [&value, name, range](const std::string& text) {
+    value = parse_number<double>(name, text, range);
+  });
+}
+
+void TrainingOptions::add(const std::string& name, bool& value, const std::string& help) {
+  parser_->flag(program_, name, value, help);
+}
+
+void TrainingOptions::add_arguments(const std::string& name, std::vector<std::string>& values,
+                                    const std::string& help) {
+  parser_->arguments(name, values, help);
+}
+
+void TrainingOptions::add_shared_options() {
+  const std::string group = shared_ == Shared::all ? "Every training program" : "Every program";
+  add_process_options(group);
+  if (shared_ == Shared::all) add_training_options(group);
+  parser_->flag(group, "--quiet", quiet, "errors only");
+}
+
+void TrainingOptions::add_process_options(const std::string& shared) {
+  Parser& p = *parser_;
+  p.choice(
+      shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
+      "where to compute (auto)");
+  p.choice(
+      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"},
+      [this](const std::string& v) { backend = v; }, "how the processes communicate (auto)");
+  p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
+           [this](const std::string& v) {
+             try {
+               check_init_method(init_method = v);
+             } catch (const Error& error) {
+               throw UsageError("--init-method " + v + ": " + error.what());
+             }
+           });
+  p.number(shared, "--local-rank", local_rank, "for old launchers; LOCAL_RANK wins", {.min = 0, .max = 1e6});
+  p.number(shared, "--timeout", timeout, "longest wait for another process, in seconds (300)",
+           {.min = 0.001, .max = 1e7});
+  p.option(shared, "--interface", "NAME|CIDR", "network interface (chosen)", [this](const std::string& v) {
+    try {
+      local_address(interface = v);
+    } catch (const Error& error) {
+      throw UsageError("--interface " + v + ": " + error.what());
+    }
+  });
+  p.choice(
+      shared, "--dtype", {"f32", "bf16", "f16"},
+      [this](const std::string& v) {
+        dtype = v == "bf16" ? DType::bf16 : v == "f16" ? DType::f16 : DType::f32;
+      },
+      "compute type; weights stay f32 (f32)");
+  p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
+           {.min = 1, .max = 4096});
+}
+
+void TrainingOptions::add_training_options(const std::string& shared) {
+  Parser& p = *parser_;
+  p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
+  p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
+  p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
+           {.min = 0, .max = 4096});
+  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")",
+           {.min = 0, .max = 1e9});
+  p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
+           {.min = 1, .max = 1e9});
+  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)",
+           {.min = 1, .max = 1e9});
+  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
+           {.min = 1e-6, .max = 1e6});
+  p.choice(
+      shared, "--unused", {"error", "zero", "skip"},
+      [this](const std::string& v) {
+        unused = v == "zero" ? Unused::zero : v == "skip" ? Unused::skip : Unused::error;
+      },
+      "what parameters without gradient are (error)");
+  p.choice(
+      shared, "--compress", {"none", "bf16", "fp16", "powersgd"},
+      [this](const std::string& v) { compress = v; }, "gradients on their way (none)");
+  p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
+  p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
+  p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
+  p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
+  p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
+  p.text(shared, "--save", "FILE", save, "the final model, .safetensors or .pth");
+  p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
+  p.text(shared, "--log-dir", "DIR", log_dir, "event files for TensorBoard");
+  p.number(shared, "--log-every", log_every, "steps between entries in both (none)", {.min = 1, .max = 1e15});
+  p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
+  p.text(shared, "--profile", "FILE", profile,
+         "what each thread does when: a Chrome trace, one for each process");
+}
+
+// What no single option can tell.
+void TrainingOptions::check_together() const {
+  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
+    if (parser_->given(name) && checkpoint.empty()) {
+      throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
+    }
+  }
+  if (log_every > 0 && metrics.empty() && log_dir.empty())
+    throw UsageError("--log-every: needs --metrics FILE or --log-dir DIR, where the figures go");
+  if (!save.empty() && !is_arrays_file_name(save))
+    throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
+}
+
+void TrainingOptions::apply_threads(const Environment& environment) {
+  const char* from_environment = std::getenv("OMP_NUM_THREADS");
+  if (threads == 0 && from_environment && *from_environment) threads = omp_get_max_threads();
+  if (threads == 0) threads = std::max(1, available_cores() / environment.local_world_size);
+  omp_set_num_threads(static_cast<int>(threads));
+  if (threads > available_cores() && environment.rank == 0 && !quiet)
+    std::cerr << program_ << ": warning: " << threads << " threads on " << available_cores()
+              << " cores wait for each other most of the time" << std::endl;
+}
+
+namespace {
+
+// The GPU of this process. Error, with the reason, when there is none for it; on all processes of a host alike.
+Device find_gpu(const Environment& environment, bool is_auto) {
+  const int count = device_count(Device::Kind::cuda);
+  if (count == 0) backend(Device::cuda(0));  // says why
+  // One GPU may be each process's own, if the launcher shows it no other; who asks for it finds out (nccl_group.h).
+  const bool may_be_own = count == 1 && (!is_auto || std::getenv("CUDA_VISIBLE_DEVICES"));
+  TANDEM_CHECK(count == 0 || may_be_own || environment.local_world_size <= count, "this host has ",
+               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs",
+               ": start at most one process for each");
+  const Device device = Device::cuda(gpu_of(environment, count));
+  backend(device);
+  return device;
+}
+
+}  // namespace
+
+void TrainingOptions::choose_device(Environment environment) {
+  if (device_name == "cpu") return;
+  environment.local_rank = static_cast<int>(local_rank);
+  const bool is_auto = device_name == "auto";
+  try {
+    device_ = find_gpu(environment, is_auto);
+    return;
+  } catch (const Error& error) {
+    if (!is_auto) throw UsageError(std::string("--device cuda: ") + error.what());
+    // A build without CUDA has nothing to fall back from.
+    if (build_has_cuda && environment.rank == 0 && !quiet)
+      std::cerr << program_ << ": note: computing on the cpu: " << error.what() << std::endl;
+  }
+}
+
+namespace {
+
+// Who this process is as far as the variables tell, even if they make no sense together.
+struct Speaker {
+  std::string rank{};             // empty: it is alone
+  bool is_first_of_host = false;  // or nobody knows who shares a host
+};
+
+Speaker find_speaker() {
+  const char* rank = std::getenv("RANK");
+  try {
+    const auto environment = environment_for("file://anywhere");
+    return {environment.world_size > 1 ? std::to_string(environment.rank) : "", environment.local_rank == 0};
+  } catch (const Error&) {  // said once it can be
+    return {rank ? rank : "", true};
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// The trace of this process, from here on: `path` (empty: none), with the rank before the extension where there are several.
+// A program that fails leaves one, too.
+class ProfileOfRun {
+ public:
+  ProfileOfRun(std::filesystem::path path, const Environment& environment) {
+    if (path.empty()) return;
+    if (environment.world_size > 1)
+      path.replace_extension(".rank" + std::to_string(environment.rank) + path.extension().string());
+    Profile::name_thread("compute");
+    Profile::start(path.string(), environment.rank);
+  }
+  ~ProfileOfRun() {
+    try {
+      Profile::stop();
+    } catch (const Error&) {
+      // Only where the body threw, whose error counts.
+    }
+  }
+};
+
+}  // namespace
+
+int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
+  // A file above the limit of sizes (ulimit -f) is then an error like any other that can't be written.
+  std::signal(SIGXFSZ, SIG_IGN);
+  // Who speaks must be known before anything can fail.
+  const auto [rank, is_first_of_host] = find_speaker();
+  const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";
+  const bool is_rank_0 = rank.empty() || rank == "0";
+  try {
+    add_shared_options();
+    if (!parser_->parse(argc, argv)) {
+      if (is_rank_0) std::cout << parser_->help();
+      return 0;
+    }
+    if (shared_ == Shared::all) check_together();
+    const auto environment = environment_for(init_method);
+    if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
+      local_rank = environment.local_rank;
+    }
+    if (!environment.note.empty() && !quiet)
+      std::cerr << program_ << ": note: " << environment.note << std::endl;
+    apply_threads(environment);
+    set_deterministic(deterministic);
+    if (deterministic) set_tf32(false, false);
+    choose_device(environment);
+    const ProfileOfRun traced(profile, environment);
+    body();
+    Profile::stop();
+    std::cout.flush();
+    TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
+    return 0;
+  } catch (const UsageError& error) {
+    // The processes of a host were given the same: one says so.
+    if (is_rank_0 || is_first_of_host)
+      std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
+    report_failure(error.what());
+    return 2;
+  } catch (const PeerError& error) {
+    // Under a launcher one message is enough: that of the rank that failed.
+    const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
+    if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
+    // The others notice that a rank leaves before it has told the launcher why. Of all failures the earliest counts.
+    report_failure(error.what(), std::chrono::system_clock::now() + std::chrono::seconds(1));
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << speaker << error.what() << std::endl;
+    const auto* earlier = dynamic_cast<const EarlierFailure*>(&error);
+    report_failure(error.what(), earlier ? earlier->when : std::chrono::system_clock::now());
+    return 1;
+  } catch (...) {
+    std::cerr << speaker << unknown_exception << std::endl;
+    report_failure(unknown_exception);
+    return 1;
+  }
+}
+
+InitOptions TrainingOptions::init_options() const {
+  const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
+  return {backend, init_method, wait, interface, device()};
+}
+
+BucketSizes TrainingOptions::bucket_sizes() const {
+  const auto cap = std::max<std::size_t>(1, static_cast<std::size_t>(bucket_cap_mb * (1 << 20)));
+  return {std::min(BucketSizes().first_bytes, cap), cap};
+}
+
+CommunicationHook TrainingOptions::communication_hook() const {
+  if (compress == "bf16") return compress_hook(DType::bf16);
+  if (compress == "fp16") return compress_hook(DType::f16);
+  if (compress == "powersgd") return powersgd_hook({.seed = seed});
+  return nullptr;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,433 @@
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/job/together.h>
+#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/console.h>
+#include <tandem/distributed/training/training_run.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string minutes_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+// "3.4 images/s", "120 images/s".
+std::string rate_text(double images_per_second) {
+  return fmt::format("{:.{}f} images/s", images_per_second, images_per_second < 9.95 ? 1 : 0);
+}
+
+std::string count(std::int64_t n, const std::string& thing, const std::string& plural = "s") {
+  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
+}
+
+std::string shown(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const auto& [name, values] : metrics) {
+    const double* const value = std::get_if<double>(&values);
+    if (!value) continue;
+    std::string words = name;
+    for (char& c : words) {
+      if (c == '_') c = ' ';
+    }
+    text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * *value);
+  }
+  return text;
+}
+
+std::string shown(Device device) {
+  std::ostringstream text;
+  text << device;
+  return text.str();
+}
+
+// In a checkpoint the GradScaler's state lies with the optimizer's.
+const std::string scaling_prefix = "grad_scaler/";
+
+std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
+  std::vector<NamedArray> scaling;
+  std::erase_if(optimizer, [&](const NamedArray& entry) {
+    const bool taken = entry.name.starts_with(scaling_prefix);
+    if (taken) scaling.push_back({entry.name.substr(scaling_prefix.size()), entry.array});
+    return taken;
+  });
+  return scaling;
+}
+
+void add_figures(Json& line, const std::vector<Metric>& metrics) {
+  for (const auto& [name, values] : metrics)
+    std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
+}
+
+// A file of JSON lines, each of them flushed. Until it is opened: nothing.
+class MetricsFile {
+ public:
+  void open(const std::string& path) {
+    if (path.empty()) return;
+    path_ = path;
+    // A pipe that nobody reads yet would be waited for. The handle stays until the file is open, so that a reader sees no end.
+    const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+    TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
+                 errno == ENXIO ? "it is a pipe that nobody reads; start its reader first"
+                                : explain_file_error(errno));
+    file_.open(path, std::ios::app);
+    ::close(probe);
+    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
+  }
+  void write(const Json& line) {
+    if (path_.empty()) return;
+    file_ << line.dump() << std::endl;
+    TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": ", explain_file_error(errno));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace
+
+class TrainingRun::Implementation {
+ public:
+  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                 optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
+      : options_(options),
+        group_(std::move(group)),
+        model_(model),
+        optimizer_(optimizer),
+        loader_(loader),
+        scaler_(scaler),
+        console_(group_->rank() == 0 && !options.quiet) {
+    console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
+                              count(group_->size(), "process", "es"), group_->backend(),
+                              shown(options.device()), name_of(options.dtype),
+                              count(options.threads, "thread"), count(options.workers, "loader worker"),
+                              options.batch_size, count(loader.size(), "step")));
+    run_together(*group_, [this] { open_outputs(); });
+    if (options.resume) resume();
+  }
+
+  bool next_epoch() {
+    if (state_.epoch >= options_.epochs || state_.step >= options_.max_steps) return false;
+    epoch_ = state_.epoch;
+    // A resumed epoch begins with the generator it began with before: the loader then draws the same order.
+    state_.generator = default_generator().state();
+    loader_.skip(state_.position, state_.position > 0 ? state_.generator_now : "");
+    total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
+    epoch_start_ = line_start_ = Clock::now();
+    epoch_begin_ = line_begin_ = state_.position;
+    epoch_seconds_ = 0;
+    return true;
+  }
+
+  int parts() const {
+    const std::int64_t begin = state_.position - state_.position % options_.accumulate;
+    return static_cast<int>(std::min(options_.accumulate, loader_.size() - begin));
+  }
+  bool begins_step() const { return state_.position % options_.accumulate == 0; }
+  bool completes_step() const { return state_.position % options_.accumulate == parts() - 1; }
+
+  bool step(const Tensor& loss) {
+    const Array value = loss.value().reshape({}).to(DType::f32);
+    if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
+    ops::add_(total_loss_, value);
+    if (options_.log_every > 0) {
+      // Of this step so far; a single batch's is taken as it is.
+      if (begins_step()) step_loss_ = value.clone();
+      else ops::add_(step_loss_, value);
+    }
+    const bool complete = completes_step();
+    const int in_step = parts();
+    ++state_.position;
+    generator_ = default_generator();
+    // A GPU works behind the host, which waits for it only here.
+    const bool is_last = epoch_is_complete() || (complete && state_.step + 1 >= options_.max_steps);
+    if (is_last) synchronize(loss.device());
+    epoch_seconds_ = seconds_since(epoch_start_);
+    if (console_.wants_progress()) show_progress(loss);
+    if (!complete) return true;
+    ++state_.step;
+    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(in_step);
+    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete())
+      save();
+    return state_.step < options_.max_steps;
+  }
+
+  void end_epoch(const std::vector<Metric>& metrics) {
+    Array total = total_loss_.clone();
+    group_->reduce(total, 0, ReduceOp::sum, "total loss")->wait();
+    const double rate = images_since(epoch_begin_) / std::max(epoch_seconds_, 1e-9);
+    const std::string figures = shown(metrics);
+    console_.line(fmt::format("Total loss: {}", total.item()));
+    const std::string part =
+        epoch_is_complete() ? "" : fmt::format(" up to batch {} of {}", state_.position, loader_.size());
+    console_.line(fmt::format("Epoch {}/{}{}: {}{}{}, {:.2f} s", epoch_ + 1, options_.epochs, part, figures,
+                              figures.empty() ? "" : ", ", rate_text(rate), epoch_seconds_));
+    if (!std::isfinite(total.item()))
+      console_.note("warning: the total loss is not a finite number: the training has diverged");
+    Json line = {{"kind", "epoch"},
+                 {"epoch", epoch_},
+                 {"total_loss", total.item()},
+                 {"images_per_second", rate},
+                 {"epoch_seconds", epoch_seconds_},
+                 {"world_size", group_->size()},
+                 {"batch_size", options_.batch_size}};
+    add_figures(line, metrics);
+
+    // A program may leave an epoch early; only --max-steps leaves one that a later run takes up again.
+    const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
+    if (complete) {
+      ++state_.epoch;
+      state_.position = 0;
+      total_before_ = 0;
+      total_loss_ = ops::scalar(0, DType::f32, total_loss_.device());
+      state_.generator = default_generator().state();
+    }
+    const bool is_due = (complete && state_.epoch % options_.save_every == 0) ||
+                        (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0);
+    const bool is_last = state_.epoch >= options_.epochs || state_.step >= options_.max_steps;
+    if (!options_.checkpoint.empty() && (is_last || is_due)) save();
+    metrics_.write(line);
+    std::vector<Metric> figures_of_epoch = {{"total_loss", total.item()}, {"images_per_second", rate}};
+    figures_of_epoch.insert(figures_of_epoch.end(), metrics.begin(), metrics.end());
+    log("epoch/", figures_of_epoch);
+  }
+
+  void show(const std::vector<Metric>& metrics) {
+    console_.line(shown(metrics));
+    Json line = {{"kind", "evaluation"}, {"epoch", state_.epoch}, {"step", state_.step}};
+    add_figures(line, metrics);
+    metrics_.write(line);
+    log("evaluation/", metrics);
+  }
+
+  void note(const std::string& line) { console_.note(line); }
+
+  void finish() {
+    run_together(*group_, [this] {
+      if (group_->rank() != 0 || options_.save.empty()) return;
+      save_arrays(options_.save, model_.state_dict(), {{"program", options_.program()}});
+      console_.note("saved the model to " + options_.save);
+    });
+  }
+
+  std::int64_t epoch() const { return epoch_; }
+  std::int64_t steps() const { return state_.step; }
+
+  EventFile* events() { return events_.get(); }
+
+ private:
+  bool epoch_is_complete() const { return state_.position == loader_.size(); }
+
+  // By all ranks, from batch `begin` of this epoch up to where it is now; the last batch may be a short one.
+  double images_since(std::int64_t begin) const {
+    const auto done = std::min(state_.position * options_.batch_size, loader_.samples());
+    return static_cast<double>((done - begin * options_.batch_size) * group_->size());
+  }
+
+  // Now, not after hours of training: can what is to be written be written there?
+  void open_outputs() {
+    if (group_->rank() != 0) return;
+    metrics_.open(options_.metrics);
+    if (!options_.log_dir.empty()) events_ = std::make_unique<EventFile>(options_.log_dir);
+    if (!options_.save.empty()) {
+      const AtomicFile probe(options_.save);
+    }
+    if (!options_.checkpoint.empty()) {
+      create_folder(options_.checkpoint, "for checkpoints");
+      const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+      TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ",
+                   options_.checkpoint,
+                   " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
+                   "--checkpoint folder to start afresh");
+    }
+  }
+
+  void resume() {
+    const auto find = [this]() -> std::string {
+      if (group_->rank() != 0) return "";
+      const auto path =
+          find_checkpoint(options_.checkpoint, options_.program(),
+                          [this](const std::string& warning) { console_.note("warning: " + warning); });
+      return path ? path->string() : "";
+    };
+    const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
+    if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
+    run_together(*group_, [&] { restore(found); });
+    console_.note(fmt::format("resumed from {}: {} and {} done", found, count(state_.epoch, "epoch"),
+                              count(state_.step, "step")));
+    if (options_.epochs == 0) return;
+    if (state_.epoch >= options_.epochs)
+      console_.note(fmt::format("nothing left to do of {}: a larger --epochs goes on",
+                                count(options_.epochs, "epoch")));
+    else if (state_.step >= options_.max_steps)
+      console_.note(fmt::format("nothing left to do of {}: a larger --max-steps goes on",
+                                count(options_.max_steps, "step")));
+  }
+
+  void restore(const std::string& path) {
+    auto saved = read_checkpoint(path);
+    check_same("--seed", saved.position, saved.seed, options_.seed);
+    check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
+    if (saved.accumulate > 0)
+      check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
+    check_same("number of processes", saved.position, saved.world_size,
+               static_cast<std::int64_t>(group_->size()));
+    if (saved.world_size == group_->size())
+      check_same("number of samples a process and epoch", saved.position, saved.samples, loader_.samples());
+    try {
+      model_.load_state_dict(saved.model);
+      const auto scaling = take_scaling(saved.optimizer);
+      optimizer_.load_state_dict(saved.optimizer);
+      if (scaler_) scaler_->load_state_dict(scaling);
+    } catch (const Error& error) {
+      detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
+    }
+    default_generator().set_state(saved.generator);
+    if (saved.position > 0) total_before_ = saved.losses.at(group_->rank());
+    saved.model.clear();
+    saved.optimizer.clear();
+    state_ = std::move(saved);
+  }
+
+  // In the middle of an epoch, what is left of it depends on all of these.
+  template <class T>
+  void check_same(const char* what, std::int64_t position, T saved, T given) {
+    if (saved == given) return;
+    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ",
+                 saved, ", this is ", given, ": go on with the same, or from the end of an epoch");
+    console_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what,
+                              saved, given));
+  }
+
+  void save() {
+    state_.program = options_.program();
+    state_.seed = options_.seed;
+    state_.world_size = group_->size();
+    state_.batch_size = options_.batch_size;
+    state_.accumulate = options_.accumulate;
+    state_.samples = loader_.samples();
+    state_.generator_now = generator_.state();
+    std::vector<Array> losses;
+    for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
+    group_->all_gather(losses, total_loss_, "losses")->wait();
+    if (group_->rank() != 0) return;
+    TrainingState state = state_;
+    state.losses.clear();
+    for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
+    state.model = model_.state_dict();
+    state.optimizer = optimizer_.state_dict();
+    if (scaler_) {
+      for (auto& [name, array] : scaler_->state_dict())
+        state.optimizer.push_back({scaling_prefix + name, array});
+    }
+    save_checkpoint(options_.checkpoint, state, options_.keep_last);
+  }
+
+  void write_step(int batches) {
+    Array mean = step_loss_.clone();
+    if (batches > 1) ops::scale_(mean, 1.0 / batches);
+    group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
+    const double value = mean.item();  // what a GPU has not done by now is done before the time is taken
+    const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
+    metrics_.write({{"kind", "step"},
+                    {"epoch", epoch_},
+                    {"step", state_.step},
+                    {"loss", value},
+                    {"lr", optimizer_.lr()},
+                    {"images_per_second", rate}});
+    log("train/", {{"loss", value}, {"lr", optimizer_.lr()}, {"images_per_second", rate}});
+    line_start_ = Clock::now();
+    line_begin_ = state_.position;
+  }
+
+  // Into the event file, at this optimizer step.
+  void log(const std::string& prefix, const std::vector<Metric>& figures) {
+    if (!events_) return;
+    for (const auto& [name, value] : figures) {
+      if (const auto* const number = std::get_if<double>(&value)) {
+        events_->add_scalar(prefix + name, state_.step, *number);
+        continue;
+      }
+      const auto& numbers = std::get<std::vector<double>>(value);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        events_->add_scalar(fmt::format("{}{}/{}", prefix, name, i), state_.step, numbers[i]);
+    }
+    events_->flush();
+  }
+
+  void show_progress(const Tensor& loss) {
+    const double left = epoch_seconds_ / static_cast<double>(state_.position - epoch_begin_) *
+                        static_cast<double>(loader_.size() - state_.position);
+    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", epoch_ + 1,
+                                  options_.epochs, state_.position, loader_.size(), loss.item(),
+                                  rate_text(images_since(epoch_begin_) / epoch_seconds_),
+                                  minutes_text(left)));
+  }
+
+  const TrainingOptions& options_;
+  const std::shared_ptr<ProcessGroup> group_;
+  nn::Module& model_;
+  optim::Optimizer& optimizer_;
+  data::Loader& loader_;
+  optim::GradScaler* const scaler_;  // null: none
+  Console console_;
+  MetricsFile metrics_;
+  std::unique_ptr<EventFile> events_;  // null: none
+
+  TrainingState state_;                // without arrays
+  Generator generator_;                // default_generator() as the last step left it
+  std::int64_t epoch_ = 0;             // the one that runs
+  double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
+  Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch
+  Array step_loss_;                    // and of this optimizer step
+  std::int64_t epoch_begin_ = 0;       // the batch at which this process entered the epoch
+  Clock::time_point epoch_start_;
+  double epoch_seconds_ = 0;     // from then to the last step
+  std::int64_t line_begin_ = 0;  // the same since the last step line
+  Clock::time_point line_start_;
+};
+
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader,
+                         optim::GradScaler* scaler)
+    : implementation_(
+          std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
+TrainingRun::~TrainingRun() = default;
+bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
+std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
+std::int64_t TrainingRun::steps() const { return implementation_->steps(); }
+int TrainingRun::parts() const { return implementation_->parts(); }
+bool TrainingRun::begins_step() const { return implementation_->begins_step(); }
+bool TrainingRun::completes_step() const { return implementation_->completes_step(); }
+bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss); }
+void TrainingRun::end_epoch(const std::vector<Metric>& metrics) { implementation_->end_epoch(metrics); }
+void TrainingRun::show(const std::vector<Metric>& metrics) { implementation_->show(metrics); }
+void TrainingRun::note(const std::string& line) { implementation_->note(line); }
+EventFile* TrainingRun::events() { return implementation_->events(); }
+void TrainingRun::finish() { implementation_->finish(); }
+
+}  // namespace tandem::distributed

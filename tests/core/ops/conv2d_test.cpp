@@ -1,0 +1,112 @@
+// The ways to convolve on the CPU, by oneDNN, by products for each tap and by Winograd's tiles, against the plain method that f64
+// takes.
+#include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/conv2d_winograd.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+struct Case {
+  Shape x;
+  std::int64_t out;
+  Window window;
+};
+
+void expect_near(const Array& found, const Array& expected, const char* what) {
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  const auto f = found.to_vector<double>(), e = expected.to_vector<double>();
+  double squares = 0, worst = 0;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(f[i])) << what << ", element " << i;
+    squares += e[i] * e[i];
+    worst = std::max(worst, std::abs(f[i] - e[i]));
+  }
+  EXPECT_LT(worst, 2e-5 * std::sqrt(squares / static_cast<double>(e.size()))) << what;
+}
+
+void expect_like_f64(const Case& c) {
+  SCOPED_TRACE(testing::Message() << c.x << " to " << c.out << " channels, padding " << c.window.padding
+                                  << ", dilation " << c.window.dilation);
+  manual_seed(7);
+  const Array x = ops::randn(c.x).channels_last(), bias = ops::randn({c.out});
+  const Array weight = ops::randn({c.out, c.x[1], c.window.kernel.h, c.window.kernel.w});
+  const Array y = ops::conv2d(x, weight, bias, c.window);
+  const Array grad_y = ops::randn(y.shape()).channels_last();
+
+  const auto exact = [](const Array& a) { return a.to(DType::f64); };
+  expect_near(y, ops::conv2d(exact(x), exact(weight), exact(bias), c.window), "result");
+  expect_near(ops::conv2d(x, weight, {}, c.window), ops::conv2d(exact(x), exact(weight), {}, c.window),
+              "without bias");
+  expect_near(ops::conv2d_grad_input(grad_y, weight, c.window, c.x),
+              ops::conv2d_grad_input(exact(grad_y), exact(weight), c.window, c.x), "gradient of the input");
+  const auto found = ops::conv2d_grad_weight(x, grad_y, c.window, c.out, true, DType::f32);
+  const auto expected = ops::conv2d_grad_weight(exact(x), exact(grad_y), c.window, c.out, true, DType::f64);
+  expect_near(found.weight, expected.weight, "gradient of the weight");
+  expect_near(found.bias, expected.bias, "gradient of the bias");
+}
+
+Shape output_of(const Case& c) {
+  const auto along = [](std::int64_t x, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                        std::int64_t dilation) {
+    return (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  };
+  const Window& w = c.window;
+  return {c.x[0], c.out, along(c.x[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h),
+          along(c.x[3], w.kernel.w, w.stride.w, w.padding.w, w.dilation.w)};
+}
+
+TEST(Conv2d, ByWinogradsTiles) {
+  const Case cases[] = {
+      {{3, 80, 16, 16}, 96, {.kernel = 3, .padding = 1}},
+      {{2, 85, 22, 15}, 83, {.kernel = 3}},                               // channels that fill no vector
+      {{1, 96, 23, 33}, 80, {.kernel = 3, .padding = 2, .dilation = 2}},  // tiles partly outside
+      {{2, 80, 19, 28}, 96, {.kernel = 3, .padding = {1, 3}, .dilation = {1, 3}}},
+      {{2, 80, 16, 18}, 96, {.kernel = 3, .padding = 3}},  // outputs that see padding alone
+      {{2, 80, 57, 55}, 96, {.kernel = 3, .padding = 1}},  // in several pieces
+  };
+  for (const Case& c : cases) {
+    const Shape y = output_of(c);
+    EXPECT_TRUE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
+    expect_like_f64(c);
+  }
+}
+
+TEST(Conv2d, GradientsByTaps) {
+  const Case cases[] = {
+      {{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 8, .dilation = 8}},
+      {{2, 96, 21, 21}, 96, {.kernel = 3, .padding = 12, .dilation = 12}},  // fewer products than by tiles
+  };
+  for (const Case& c : cases) {
+    const Shape y = output_of(c);
+    const cpu::ConvTaps taps(c.window, c.x, y);
+    const cpu::Winograd winograd(c.window, c.x, y);
+    EXPECT_TRUE(taps.pay_for_input() && taps.pay_for_weight()) << c.x;
+    EXPECT_FALSE(winograd.pays_for_input(DType::f32, taps.share())) << c.x;
+    EXPECT_FALSE(winograd.pays_for_weight(DType::f32, taps.share())) << c.x;
+    expect_like_f64(c);
+  }
+}
+
+TEST(Conv2d, ByOneDnn) {
+  const Case cases[] = {
+      {{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 1}},
+      {{2, 96, 33, 33}, 96, {.kernel = 3, .stride = 2, .padding = 1}},
+      {{2, 96, 33, 33}, 96, {.kernel = {3, 5}, .padding = {1, 2}}},
+      {{2, 40, 33, 33}, 40, {.kernel = 3, .padding = 2, .dilation = 2}},  // too few channels
+  };
+  for (const Case& c : cases) {
+    const Shape y = output_of(c);
+    EXPECT_FALSE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
+    EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight()) << c.x;
+    expect_like_f64(c);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

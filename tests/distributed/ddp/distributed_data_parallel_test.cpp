@@ -1,0 +1,284 @@
+#include <tandem/autograd/functions.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/loss.h>
+#include <tandem/nn/sequential.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+#include <support/small_training.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::Group;
+using testing::message_of;
+using testing::network_with_batch_norm;
+using testing::plain_network;
+using testing::run_ranks;
+using testing::run_ranks_catching;
+using testing::Samples;
+
+std::string bits_of(const std::vector<NamedArray>& state) {
+  std::string bits;
+  for (const auto& [name, array] : state) {
+    const Array flat = array.contiguous();
+    bits.append(static_cast<const char*>(flat.raw()), flat.bytes());
+  }
+  return bits;
+}
+
+std::string bits_of_parameters(const nn::Module& model) {
+  std::vector<NamedArray> parameters;
+  for (const auto& [name, tensor] : model.parameters()) parameters.push_back({name, tensor.value()});
+  return bits_of(parameters);
+}
+
+// Trains on `batch` samples a step, shared out over the ranks, and returns the parameters, row after row.
+std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t batch) {
+  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
+  nn::CrossEntropyLoss criterion;
+  const std::int64_t share = batch / group->size();
+  for (int step = 0; step < steps; ++step) {
+    const Samples samples(step * batch + group->rank() * share, share);
+    const Tensor loss = criterion(ddp(samples.images), samples.labels);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    const auto mine = bits_of_parameters(model);
+    for (const auto& other : group->all_gather_strings(mine, "bits"))
+      EXPECT_TRUE(other == mine) << "step " << step;
+  }
+  std::vector<float> values;
+  for (const auto& [name, tensor] : model.parameters()) {
+    const auto v = tensor.value().to_vector<float>();
+    values.insert(values.end(), v.begin(), v.end());
+  }
+  return values;
+}
+
+TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_together) {
+  manual_seed(1);
+  auto single = plain_network();
+  const auto expected = train(single, local_group(), 8, 24);
+  for (const int size : {2, 3, 4}) {
+    run_ranks(size, [&](Group group) {
+      manual_seed(1 + group->rank());  // only rank 0's weights count
+      auto model = plain_network();
+      const auto found = train(model, group, 8, 24);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], 2e-6) << "parameter " << i;
+    });
+  }
+}
+
+TEST(DistributedDataParallel, parameters_are_identical_to_the_bit_with_batch_norm_too) {
+  run_ranks(3, [](Group group) {
+    manual_seed(group->rank());
+    auto model = network_with_batch_norm();
+    train(model, group, 5, 24);
+  });
+}
+
+TEST(DistributedDataParallel, gives_every_rank_the_values_of_rank_0) {
+  manual_seed(0);
+  auto expected = network_with_batch_norm();
+  run_ranks(3, [&](Group group) {
+    manual_seed(group->rank());
+    auto model = network_with_batch_norm();
+    for (auto& [name, array] : model.state_dict()) {
+      if (name == "1.running_mean") Array(array).fill(group->rank());
+    }
+    const auto address = model.parameters()[0].tensor.value().raw();
+    DistributedDataParallel ddp(model, group);
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(expected.state_dict()));
+    EXPECT_EQ(model.parameters()[0].tensor.value().raw(), address);
+  });
+}
+
+TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
+  run_ranks(2, [](Group group) {
+    manual_seed(0);
+    auto model = network_with_batch_norm();
+    DistributedDataParallel ddp(model, group);
+    // What rank 0's buffers become when it trains alone.
+    manual_seed(0);
+    auto alone = network_with_batch_norm();
+    for (int step = 0; step < 3; ++step) {
+      ddp(Samples(step * 16 + group->rank() * 8, 8).images);
+      alone(Samples(step * 16, 8).images);
+    }
+    ddp.eval();
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
+
+    // The same when only the model is told; then the forward pass is where the ranks meet.
+    model.train();
+    alone.train();
+    ddp(Samples(48 + group->rank() * 8, 8).images);
+    alone(Samples(48, 8).images);
+    model.eval();
+    ddp(Samples(0, 1).images);
+    EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
+  });
+}
+
+// A buffer that counts in training: each forward pass scales by it, then changes it.
+struct Drifting : nn::Module {
+  nn::Linear& linear = add("linear", nn::Linear(2, 2));
+  Tensor factor = add_buffer("factor", ops::ones({1}));
+  double drift = 0;
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = linear(x) * factor.value().item();
+    Array value = factor.value();
+    value.fill(value.item() + drift);
+    return y;
+  }
+};
+
+TEST(DistributedDataParallel, shares_a_buffer_that_training_reads_before_every_forward) {
+  run_ranks(2, [](Group group) {
+    Drifting model;
+    model.drift = group->rank() + 1;
+    DistributedDataParallel ddp(model, group);
+    for (int step = 0; step < 3; ++step) ddp(ops::ones({1, 2}));
+    EXPECT_EQ(model.factor.value().item(), group->rank() == 0 ? 4 : 5);
+  });
+}
+
+TEST(DistributedDataParallel, names_the_first_difference_of_two_models) {
+  const auto results = run_ranks_catching(3, [](Group group) {
+    nn::Sequential model{nn::Linear(4, group->rank() == 2 ? 6 : 5), nn::Linear(5, 5)};
+    DistributedDataParallel ddp(model, group);
+  });
+  for (const auto& result : results) {
+    EXPECT_NE(message_of(result).find(
+                  "the models of rank 0 and rank 2 differ: rank 0 has parameter 0.weight f32 (5, 4), "
+                  "rank 2 has parameter 0.weight f32 (6, 4)"),
+              std::string::npos)
+        << message_of(result);
+  }
+}
+
+TEST(DistributedDataParallel, names_what_one_model_lacks) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    auto model = group->rank() == 0 ? nn::Sequential{nn::Linear(4, 5)}
+                                    : nn::Sequential{nn::Linear(4, 5), nn::Linear(5, 5)};
+    DistributedDataParallel ddp(model, group);
+  });
+  EXPECT_NE(message_of(results[0]).find("rank 0 has nothing more, rank 1 has parameter 1.weight f32 (5, 5)"),
+            std::string::npos)
+      << message_of(results[0]);
+}
+
+TEST(DistributedDataParallel, an_unused_parameter_is_an_error_on_every_rank) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    struct Branches : nn::Module {
+      nn::Linear& always = add("always", nn::Linear(2, 1));
+      nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));
+      bool both = true;
+      Tensor forward(const Tensor& x) override { return both ? always(x) + sometimes(x) : always(x); }
+    } model;
+    model.both = group->rank() == 0;
+    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
+    sum(ddp(ops::ones({1, 2}))).backward();
+  });
+  for (const auto& result : results) {
+    EXPECT_NE(message_of(result).find("rank 1: 2 of 4 parameters got no gradient in this backward pass: "
+                                      "sometimes.weight, sometimes.bias."),
+              std::string::npos)
+        << message_of(result);
+  }
+}
+
+// A buffer that the graph saves: the second forward's copy of rank 0's value must not change what the first saw.
+TEST(DistributedDataParallel, takes_two_forwards_before_one_backward_with_a_buffer_that_changes) {
+  run_ranks(2, [](Group group) {
+    struct Scaled : nn::Module {
+      nn::Linear& linear = add("linear", nn::Linear(2, 2));
+      Tensor factor = add_buffer("factor", ops::ones({2}));
+      Tensor forward(const Tensor& x) override { return linear(x) * factor; }
+    } model;
+    DistributedDataParallel ddp(model, group);
+    const Tensor first = sum(ddp(ops::ones({1, 2})));
+    if (group->rank() == 0) model.factor.set_value(ops::full({2}, 3));
+    const Tensor second = sum(ddp(ops::ones({1, 2})));
+    (first + second).backward();
+    EXPECT_EQ(model.linear.bias.grad().data<float>()[0], 4);
+  });
+}
+
+TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimizer) {
+  manual_seed(1);
+  auto single = plain_network();
+  const auto expected = train(single, local_group(), 6, 24);
+  run_ranks(2, [&](Group group) {
+    manual_seed(1);
+    auto model = plain_network();
+    // Its values as the model is built: registration order and ready order differ in every bucket.
+    const void* before = nullptr;
+    DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+    optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
+    const nn::CrossEntropyLoss criterion;
+    for (int step = 0; step < 6; ++step) {
+      const Samples samples(step * 24 + group->rank() * 12, 12);
+      optimizer.zero_grad();
+      criterion(ddp(samples.images), samples.labels).backward();
+      optimizer.step();
+      const void* now = model.parameters()[0].tensor.grad().raw();
+      if (step > 0) {
+        EXPECT_EQ(now, before) << "once is enough";
+      }
+      before = now;
+    }
+    std::size_t i = 0;
+    for (const auto& [name, tensor] : model.parameters()) {
+      for (const float v : tensor.value().to_vector<float>()) EXPECT_NEAR(v, expected[i++], 2e-6) << name;
+    }
+  });
+}
+
+TEST(DistributedDataParallel, reports_what_communication_took) {
+  run_ranks(2, [](Group group) {
+    auto model = plain_network();
+    DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+    const nn::CrossEntropyLoss criterion;
+    for (int step = 0; step < 4; ++step) {
+      const Samples samples(step * 8, 4);
+      criterion(ddp(samples.images), samples.labels).backward();
+    }
+    const auto report = ddp.report();
+    EXPECT_GE(report.steps, 3);  // without the first, if that led to other buckets
+    EXPECT_GT(report.compute, 0);
+    EXPECT_GT(report.communication, 0);
+    EXPECT_LE(report.exposed, report.communication);
+    ASSERT_GT(report.buckets.size(), 1u);
+    double communication = 0;
+    std::size_t bytes = 0;
+    for (const auto& bucket : report.buckets) {
+      communication += bucket.communication;
+      bytes += bucket.bytes;
+      EXPECT_LE(bucket.exposed, bucket.communication);
+    }
+    EXPECT_NEAR(communication, report.communication, 1e-9);
+    EXPECT_GE(bytes, 4u * (4 * 9 + 4 + 640 + 10));
+    const auto text = report.to_string();
+    for (const char* part : {"compute", "communication", "hidden", "bucket 1", "4.weight"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,83 @@
+// DeepLabV3 with shared batch statistics: ranks with a part of the batch each train as one rank with all of it.
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/nn/models/segmentation.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+
+#include <cmath>
+#include <mutex>
+
+namespace tandem::distributed {
+namespace {
+
+struct Result {
+  std::vector<double> losses;  // of the whole batch, step by step
+  std::vector<NamedArray> state;
+};
+
+// A few steps on a batch of four, of which each of `world` ranks holds a part. Masks have no void pixels: with them each rank's
+// mean would be over another number of pixels.
+Result train(int world) {
+  constexpr std::int64_t batch = 4, size = 33;
+  constexpr int steps = 3;
+  manual_seed(1);
+  const Array images = ops::rand({batch, 3, size, size}), masks = ops::randint(0, 21, {batch, size, size});
+  Result result{std::vector<double>(steps), {}};
+  std::mutex mutex, one_at_a_time;
+  testing::run_ranks(world, [&](testing::Group group) {
+    nn::models::SegmentationModel model = [&] {
+      const std::lock_guard lock(one_at_a_time);  // the generator is everybody's
+      manual_seed(0);
+      return nn::models::make_segmentation_model("deeplabv3_resnet18", {.dropout = 0});
+    }();
+    convert_sync_batch_norm(model, group);
+    DistributedDataParallel ddp(model, group);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
+    const std::int64_t part = batch / world, first = group->rank() * part;
+    const Tensor mine(images.slice(0, first, first + part).channels_last());
+    const Array labels = masks.slice(0, first, first + part).contiguous();
+    for (int step = 0; step < steps; ++step) {
+      optimizer.zero_grad();
+      const Tensor loss = ddp.forward([&] {
+        const auto [out, aux] = model.segment(mine);
+        return cross_entropy(out, labels) + 0.5 * cross_entropy(aux, labels);
+      });
+      loss.backward();
+      optimizer.step();
+      const std::lock_guard lock(mutex);
+      result.losses[step] += loss.item() / world;
+    }
+    if (group->rank() == 0)
+      for (const auto& [name, array] : model.state_dict()) result.state.push_back({name, array.clone()});
+  });
+  return result;
+}
+
+TEST(Segmentation, RanksWithPartsOfTheBatchTrainAsOneWithAllOfIt) {
+  const Result whole = train(1);
+  for (const int world : {2, 4}) {
+    const Result parts = train(world);
+    for (std::size_t step = 0; step < whole.losses.size(); ++step)
+      EXPECT_NEAR(parts.losses[step], whole.losses[step], 1e-4 * whole.losses[step])
+          << world << ", step " << step;
+    ASSERT_EQ(parts.state.size(), whole.state.size());
+    for (std::size_t i = 0; i < whole.state.size(); ++i) {
+      const auto expected = whole.state[i].array.to(DType::f64).to_vector<double>();
+      const auto found = parts.state[i].array.to(DType::f64).to_vector<double>();
+      double difference = 0, norm = 0;
+      for (std::size_t k = 0; k < expected.size(); ++k) {
+        difference += (found[k] - expected[k]) * (found[k] - expected[k]);
+        norm += expected[k] * expected[k];
+      }
+      EXPECT_LE(std::sqrt(difference), 2e-3 * std::sqrt(norm) + 1e-4) << world << ' ' << whole.state[i].name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,255 @@
+// Process groups whose ranks go away, come late or ask for different things.
+#include <tandem/core/ops.h>
+#include <tandem/distributed/groups/process_group.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+#include <support/temporary_folder.h>
+
+#include <atomic>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Group;
+using testing::message_of;
+
+class FailingGroup : public ::testing::TestWithParam<std::string> {
+ protected:
+  static std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
+                                                            milliseconds timeout) {
+    return testing::run_ranks_catching(size, body, timeout, GetParam());
+  }
+
+  // What rank 0 of two ends with when rank 1 does nothing after `on_both`.
+  static std::string error_while_rank_1_stays_away(
+      const std::function<void(Group)>& on_rank_0, milliseconds timeout,
+      const std::function<void(Group)>& on_both = [](Group) {}) {
+    std::atomic<bool> waiting = true;
+    const auto results = run_ranks_catching(
+        2,
+        [&](Group group) {
+          on_both(group);
+          if (group->rank() == 1) {
+            while (waiting) std::this_thread::sleep_for(milliseconds(10));
+            return;
+          }
+          struct Done {
+            std::atomic<bool>& flag;
+            ~Done() { flag = false; }
+          } done{waiting};
+          on_rank_0(group);
+        },
+        timeout);
+    return message_of(results[0]);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, FailingGroup, ::testing::Values("gloo", "shm"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(FailingGroup, names_the_rank_that_went_away) {
+  const auto results = run_ranks_catching(
+      3,
+      [](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 1) throw Error("bye");
+        group->all_reduce(ops::ones({10}), ReduceOp::sum, "gradient bucket 0")->wait();
+      },
+      seconds(20));
+  EXPECT_EQ(message_of(results[1]), "bye");
+  for (const int r : {0, 2}) {
+    EXPECT_NE(message_of(results[r]).find("rank 1 ("), std::string::npos) << message_of(results[r]);
+    EXPECT_NE(message_of(results[r]).find("during all_reduce 'gradient bucket 0'"), std::string::npos);
+  }
+}
+
+TEST_P(FailingGroup, names_the_rank_that_does_not_come_in_time) {
+  std::atomic<int> waiting = 2;
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_ranks_catching(
+      3,
+      [&](Group group) {
+        if (group->rank() == 2) {
+          while (waiting > 0) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        try {
+          group->all_reduce(ops::ones({10}))->wait();
+        } catch (...) {
+          --waiting;
+          throw;
+        }
+        --waiting;
+      },
+      milliseconds(800));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  // Whoever gives up first leaves; the other then learns from the store why.
+  for (const int r : {0, 1}) {
+    EXPECT_EQ(message_of(results[r]).find("rank 2 ("), 0) << message_of(results[r]);
+    EXPECT_NE(message_of(results[r]).find("did not come within 0.8 s to all_reduce"), std::string::npos);
+  }
+}
+
+TEST_P(FailingGroup, a_large_reduction_times_out_too) {
+  const std::string message = error_while_rank_1_stays_away(
+      [](Group group) { group->all_reduce(ops::ones({1000000}))->wait(); }, milliseconds(500));
+  EXPECT_NE(message.find("rank 1 ("), std::string::npos) << message;
+  EXPECT_NE(message.find("0.5 s"), std::string::npos) << message;
+}
+
+TEST_P(FailingGroup, fails_fast_with_the_first_cause_after_a_failure) {
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        if (group->rank() == 1) return;
+        const auto first = group->all_reduce(ops::ones({10}), ReduceOp::sum, "first");
+        EXPECT_THROW(first->wait(), Error);
+        const auto start = std::chrono::steady_clock::now();
+        const auto second = group->broadcast(ops::ones({10}), 0, "second");
+        try {
+          second->wait();
+          ADD_FAILURE() << "an operation of a broken group succeeded";
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("during all_reduce 'first'"), std::string::npos)
+              << error.what();
+        }
+        EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(1));
+      },
+      seconds(20));
+  EXPECT_EQ(message_of(results[0]), "");
+}
+
+TEST_P(FailingGroup, operations_that_differ_are_named_on_all_ranks) {
+  const auto run = [](Group group) {
+    if (group->rank() == 1) {
+      group->all_reduce(ops::ones({11}), ReduceOp::sum, "eleven")->wait();
+    } else {
+      group->all_reduce(ops::ones({10}, DType::f64), ReduceOp::max, "ten")->wait();
+    }
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_ranks_catching(3, run, seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  for (const auto& result : results) {
+    const std::string message = message_of(result);
+    EXPECT_NE(message.find("the ranks do not run the same operations"), std::string::npos) << message;
+    EXPECT_NE(message.find("all_reduce(sum) of f32 (11)"), std::string::npos) << message;
+    EXPECT_NE(message.find("all_reduce(max) of f64 (10)"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 1 ("), std::string::npos) << message;
+  }
+}
+
+TEST_P(FailingGroup, a_late_rank_is_found_where_it_is) {
+  const std::string message =
+      error_while_rank_1_stays_away([](Group group) { group->all_reduce(ops::ones({10}))->wait(); },
+                                    milliseconds(2500), [](Group group) { group->barrier()->wait(); });
+  EXPECT_NE(message.find("is in no operation of the group, 1 done, and alive"), std::string::npos) << message;
+}
+
+TEST_P(FailingGroup, receive_says_whom_it_waits_for) {
+  const std::string message = error_while_rank_1_stays_away(
+      [](Group group) { group->receive(ops::ones({10}), 1, "weights")->wait(); }, milliseconds(500));
+  EXPECT_NE(message.find("did not come within 0.5 s to receive 'weights' from rank 1 ("), std::string::npos)
+      << message;
+}
+
+TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
+  std::atomic<bool> waiting = true;
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<Work> abandoned;
+  const auto results = run_ranks_catching(
+      2,
+      [&](Group group) {
+        if (group->rank() == 1) {
+          while (waiting) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        abandoned = group->all_reduce(ops::ones({1000000}));
+        std::this_thread::sleep_for(milliseconds(100));
+        group.reset();
+        waiting = false;
+      },
+      seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  EXPECT_EQ(message_of(results[0]), "");
+  EXPECT_ERROR(abandoned->wait(), "all_reduce",
+               "the process group was destroyed while the operation was running");
+}
+
+// A message that nobody will send: somebody still holds its work, and asks, when the group is gone.
+TEST_P(FailingGroup, a_message_outlives_its_group) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        if (group->rank() == 1) return group->barrier()->wait();
+        auto asked = group->receive(ops::ones({10}), 1, "weights");
+        const auto never_asked = group->receive(ops::ones({10}), 1, "weights");
+        EXPECT_FALSE(asked->is_done());
+        group->barrier()->wait();
+        group.reset();
+        for (const auto& work : {asked, never_asked}) {
+          EXPECT_TRUE(work->is_done());
+          EXPECT_ERROR(work->wait(), "receive 'weights'", "the process group was destroyed");
+        }
+      },
+      seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  EXPECT_EQ(message_of(results[0]), "");
+}
+
+TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) {
+  std::atomic<bool> gone = false;
+  const auto results = run_ranks_catching(
+      3,
+      [&](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 2) {  // the other two wait for it, and one of them is in the middle of waiting
+          while (!gone) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        const auto work = group->all_reduce(ops::ones({10}));
+        if (group->rank() == 0) {
+          std::this_thread::sleep_for(milliseconds(100));
+          group.reset();
+          gone = true;
+          return;
+        }
+        work->wait();
+      },
+      seconds(30));
+  EXPECT_NE(message_of(results[1]).find(") closed the connection during all_reduce"), std::string::npos)
+      << message_of(results[1]);
+}
+
+TEST(HostGroup, says_which_rank_never_joined) {
+  TcpStoreServer server({});
+  const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
+  try {
+    host_group(store, {.rank = 0, .size = 2, .timeout = milliseconds(300)});
+    ADD_FAILURE() << "a group of two was made by one";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("waited 0.3 s for rank 1 to join"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(HostGroup, names_the_interfaces_there_are) {
+  TcpStoreServer server({});
+  const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
+  for (const std::string wrong : {"nonsense0", "10.1.2/16", "203.0.113.0/24"}) {
+    try {
+      host_group(store, {.rank = 0, .size = 1, .interface = wrong, .backend = "gloo"});
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(host_group(store, {.rank = 0, .size = 1, .interface = "127.0.0.0/8", .backend = "gloo"})->size(),
+            1);
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,209 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/rendezvous.h>
+#include <tandem/distributed/store/file_store.h>
+#include <tandem/distributed/store/tcp_store.h>
+
+#include <gtest/gtest.h>
+#include <support/process.h>
+#include <support/temporary_folder.h>
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using testing::expect_parts;
+
+int free_port() { return TcpStoreServer({}).port(); }
+
+Environment environment_at(int port, int rank, int size) {
+  Environment environment;
+  environment.launcher = "torchrun";
+  environment.rank = rank;
+  environment.world_size = size;
+  environment.knows_host = false;
+  environment.master_addr = "127.0.0.1";
+  environment.master_port = port;
+  environment.run_id = "run";
+  return environment;
+}
+
+// Each environment on a thread of its own; the error of each, or "".
+std::vector<std::string> meet(std::vector<Environment> ranks, Store::Timeout timeout,
+                              const std::function<void(const Environment&, Store&)>& then) {
+  std::vector<std::string> errors(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        const auto store = connect_store(ranks[i], timeout);
+        then(ranks[i], *store);
+        // Rank 0 may be the one that serves: it goes last.
+        store->add("done", 1);
+        if (ranks[i].rank == 0) {
+          while (store->add("done", 0) < ranks[i].world_size) std::this_thread::sleep_for(1ms);
+        }
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+TEST(ConnectStore, RankZeroServesWhenNoLauncherDoes) {
+  const int port = free_port();
+  auto one = environment_at(port, 0, 2), other = environment_at(port, 1, 2);
+  one.store_token = other.store_token = "secret";
+  const auto errors = meet({one, other}, 10s, [](const Environment& environment, Store& store) {
+    store.set("from " + std::to_string(environment.rank), "hello");
+    EXPECT_EQ(store.get("from " + std::to_string(1 - environment.rank)), "hello");
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
+TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
+  const int port = free_port();
+  const auto errors =
+      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 2, 3)}, 10s,
+           [](const Environment& environment, Store&) {
+             EXPECT_TRUE(environment.knows_host);
+             EXPECT_EQ(environment.local_rank, environment.rank);
+             EXPECT_EQ(environment.local_world_size, 3);
+             EXPECT_EQ(environment.group_rank, 0);
+             EXPECT_EQ(environment.group_world_size, 1);
+           });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
+}
+
+TEST(ConnectStore, WhatTheLauncherSaysStays) {
+  TcpStoreServer server({});
+  auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
+  one.uses_agent_store = other.uses_agent_store = true;
+  one.knows_host = other.knows_host = true;
+  other.group_rank = 1;
+  const auto errors = meet({one, other}, 10s, [](const Environment& environment, Store&) {
+    EXPECT_EQ(environment.local_world_size, 1);
+    EXPECT_EQ(environment.group_rank, environment.rank);
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
+// Attempts of one job at a launcher's store; hosts count restarts each for themselves.
+TEST(ConnectStore, KeysOfAnotherAttemptAreNotSeen) {
+  TcpStoreServer server({});
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
+    one.uses_agent_store = other.uses_agent_store = true;
+    one.restart_count = attempt;
+    const auto errors = meet({one, other}, 10s, [](const Environment& environment, Store& store) {
+      const auto key = "key" + std::to_string(environment.rank);
+      EXPECT_FALSE(store.check({key}));
+      store.set(key, "");
+    });
+    EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+  }
+}
+
+TEST(ConnectStore, ARankThatDiedWhileMeetingLeavesNoTrace) {
+  TcpStoreServer server({});
+  auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
+  one.uses_agent_store = other.uses_agent_store = true;
+  EXPECT_THROW(connect_store(other, 50ms), Error);
+  EXPECT_THROW(connect_store(one, 50ms), Error);
+  auto larger = environment_at(server.port(), 1, 3);
+  larger.uses_agent_store = true;
+  EXPECT_THROW(connect_store(larger, 50ms), Error);
+  EXPECT_EQ(meet({one, other}, 10s, [](const Environment&, Store&) {}), (std::vector<std::string>{"", ""}));
+}
+
+TEST(ConnectStore, MissingRanksAreNamed) {
+  const int port = free_port();
+  const auto errors = meet({environment_at(port, 0, 4), environment_at(port, 2, 4)}, 500ms,
+                           [](const Environment&, Store&) { ADD_FAILURE() << "two ranks are missing"; });
+  expect_parts(errors[0], {"ranks 1, 3 of 4 have not come within 0.5 s"});
+  EXPECT_FALSE(errors[1].empty());
+  auto lonely = environment_at(port, 0, 2);
+  EXPECT_THROW(connect_store(lonely, 50ms), Error);
+}
+
+TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
+  const int port = free_port();
+  const auto errors =
+      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
+           [](const Environment&, Store&) {});
+  const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
+  expect_parts(said, {"two processes say that they are rank 1"});
+  expect_parts(errors[0], {"rank 2 of 3 has not come"});
+}
+
+TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
+  const int port = free_port();
+  const auto start = steady_clock::now();
+  std::vector<Environment> ranks = {environment_at(port, 0, 2), environment_at(port, 1, 3)};
+  const auto errors = meet(ranks, 1s, [](const Environment&, Store&) {});
+  expect_parts(errors[1], {"3 processes (WORLD_SIZE), and rank 0 that it has 2"});
+  EXPECT_LT(steady_clock::now() - start, 5s);
+}
+
+// A program that started processes of its own, at an address of its own, and left them its launcher's variables.
+TEST(ConnectStore, ALaunchersStoreIsAtItsOwnAddressOnly) {
+  const int port = free_port();
+  auto one = environment_at(port, 0, 2), other = environment_at(port, 1, 2);
+  one.uses_agent_store = other.uses_agent_store = true;
+  EXPECT_EQ(meet({one, other}, 10s, [](const Environment&, Store&) {}), (std::vector<std::string>{"", ""}));
+}
+
+TEST(ConnectStore, RanksMeetInAFileOrAFolder) {
+  const testing::TemporaryFolder folder;
+  for (const auto& path : {folder / "file", folder.path()}) {
+    std::vector<Environment> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.push_back(environment_at(0, rank, 3));
+      ranks.back().store_path = path.string();
+    }
+    for (int job = 0; job < 2; ++job) {
+      const auto errors = meet(ranks, 10s, [](const Environment& environment, Store& store) {
+        EXPECT_FALSE(store.check({"key" + std::to_string(environment.rank)}));
+        store.set("key" + std::to_string(environment.rank), "");
+        store.wait({"key0", "key1", "key2"});
+      });
+      EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // rank 0 takes it away
+}
+
+TEST(ConnectStore, AFileThatACrashedJobLeftIsNoHindrance) {
+  const testing::TemporaryFolder folder;
+  const auto path = (folder / "file").string();
+  {
+    FileStore crashed({path, 1s});
+    crashed.set("tandem/run/generations", "1");
+    crashed.set("tandem/run/guests/1", "0123:2 ");
+    crashed.set("tandem/run/attempt/1/claims/0", "1");
+    crashed.set("tandem/run/attempt/1/claims/1", "1");
+    crashed.set("tandem/run/attempt/1/host/1", "host");
+    crashed.set("tandem/run/attempt/1/keys/key", "stale");
+  }
+  std::vector<Environment> ranks = {environment_at(0, 0, 2), environment_at(0, 1, 2)};
+  for (auto& rank : ranks) rank.store_path = path;
+  const auto errors =
+      meet(ranks, 10s, [](const Environment&, Store& store) { EXPECT_FALSE(store.check({"key"})); });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
+TEST(ConnectStore, NeedsAnAddress) {
+  Environment environment;
+  EXPECT_THROW(connect_store(environment, 10s), Error);
+}
+
+}  // namespace
+}  // namespace tandem::distributed

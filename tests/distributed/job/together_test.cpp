@@ -1,0 +1,86 @@
+#include <tandem/distributed/job/together.h>
+
+#include <gtest/gtest.h>
+#include <support/ranks.h>
+
+#include <atomic>
+
+namespace tandem::distributed {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(RunTogether, throws_everywhere_what_was_thrown_somewhere) {
+  const auto results = testing::run_ranks_catching(3, [](testing::Group group) {
+    EXPECT_EQ(run_together(*group, [&] { return group->rank() * 2; }), group->rank() * 2);
+    run_together(*group, [&] {
+      if (group->rank() == 1) throw Error("no such folder");
+    });
+  });
+  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: no such folder");
+  EXPECT_EQ(testing::message_of(results[1]), "no such folder");
+  EXPECT_EQ(testing::message_of(results[2]), "rank 1 failed: no such folder");
+}
+
+TEST(RunTogether, throws_everywhere_what_is_no_exception) {
+  const auto results = testing::run_ranks_catching(2, [](testing::Group group) {
+    run_together(*group, [&] {
+      if (group->rank() == 1) throw 42;
+    });
+  });
+  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: something that is no std::exception was thrown");
+  EXPECT_EQ(testing::message_of(results[1]), "something that is no std::exception was thrown");
+}
+
+TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
+  testing::run_ranks(4, [](testing::Group group) {
+    // Two hosts with two processes each.
+    const int rank = group->rank(), host = rank % 2;
+    const auto act = [&] { return "by rank " + std::to_string(rank); };
+    EXPECT_EQ(once_per_host(*group, act, std::to_string(host)), "by rank " + std::to_string(host));
+    EXPECT_EQ(once_per_host(*group, act), "by rank 0");
+  });
+}
+
+TEST(RunTogether, waits_for_a_rank_that_works_longer_than_any_timeout) {
+  testing::run_ranks(
+      2,
+      [](testing::Group group) {
+        run_together(*group, [&] {
+          if (group->rank() == 0) std::this_thread::sleep_for(milliseconds(2500));
+        });
+        group->barrier()->wait();
+      },
+      milliseconds(1000));
+}
+
+TEST(RunTogether, ends_when_a_rank_that_others_wait_for_is_gone) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = testing::run_ranks_catching(
+      3,
+      [](testing::Group group) {
+        if (group->rank() == 1) return;
+        run_together(*group, [] {});
+      },
+      std::chrono::seconds(60));
+  for (const int r : {0, 2}) {
+    EXPECT_NE(testing::message_of(results[r]).find("rank 1 has left"), std::string::npos)
+        << testing::message_of(results[r]);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(RunFirst, rank_0_is_done_before_the_others_begin) {
+  std::atomic<int> done = 0;
+  testing::run_ranks(3, [&](testing::Group group) {
+    run_first(*group, [&] {
+      if (group->rank() == 0) std::this_thread::sleep_for(milliseconds(50));
+      else EXPECT_GE(done, 1);
+      ++done;
+    });
+    EXPECT_EQ(done, 3);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::distributed

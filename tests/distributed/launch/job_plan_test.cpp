@@ -1,0 +1,339 @@
+// The decisions for several nodes, without processes, sockets or waiting.
+#include <tandem/distributed/launch/job_plan.h>
+
+#include <gtest/gtest.h>
+#include <support/temporary_folder.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::expect_parts;
+using State = NodeStatus::State;
+using Verdict = JobPlan::Verdict;
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.min_nodes = options_.max_nodes = 2;
+    options_.join_timeout = 60s;
+    options_.last_call = 10s;
+    options_.silence_allowed = 15s;
+  }
+  void make_elastic(int min, int max) {
+    options_.min_nodes = min;
+    options_.max_nodes = max;
+  }
+  void make_static() { options_.node_rank = 0; }
+
+  // A node that has just come.
+  NodeStatus& add(int node_rank = -1, int processes = 2) {
+    NodeStatus node;
+    node.id = static_cast<int>(nodes_.size());
+    node.node_rank = node_rank;
+    node.host = "host" + std::to_string(node.id);
+    node.processes = processes;
+    node.role = "default";
+    node.max_nodes = options_.max_nodes;
+    node.serves_store = node.id == 0;
+    nodes_.push_back(node);
+    return nodes_.back();
+  }
+  const JobPlan& decide(std::chrono::seconds later = 0s) {
+    now_ += later;
+    if (!coordinator_) coordinator_.emplace(options_, now_);
+    return coordinator_->decide(nodes_, now_);
+  }
+  // As the nodes' launchers do when told to.
+  void all(State state) {
+    const int generation = decide().generation;
+    for (auto& node : nodes_) {
+      if (node.state == State::left || node.silence > options_.silence_allowed) continue;
+      if (state != State::waiting && decide().node_of(node.id) < 0) continue;
+      node.state = state;
+      if (state == State::running) {
+        node.generation = generation;
+        node.has_failed = false;
+        node.failures.clear();
+      }
+    }
+  }
+  static void fail(NodeStatus& node, int rank, int code) {
+    node.has_failed = true;
+    WorkerFailure failure;
+    failure.rank = rank;
+    failure.host = node.host;
+    failure.end.status = code;
+    failure.time = std::chrono::system_clock::time_point(std::chrono::seconds(1000 + code));
+    node.failures = {failure};
+  }
+
+  LaunchOptions options_;
+  std::vector<NodeStatus> nodes_;
+  Coordinator::Time now_{};
+  std::optional<Coordinator> coordinator_;
+};
+
+TEST_F(CoordinatorTest, StaticNodesAreNumberedAsAsked) {
+  make_static();
+  add(1, 3);
+  EXPECT_EQ(decide(5s).verdict, Verdict::gather);
+  add(0, 2);
+  const auto& plan = decide();
+  EXPECT_EQ(plan.verdict, Verdict::run);
+  EXPECT_EQ(plan.world_size(), 5);
+  EXPECT_EQ(plan.node_of(1), 0);
+  EXPECT_EQ(plan.node_of(0), 1);
+  EXPECT_EQ(plan.members[1].first_rank, 2);
+  EXPECT_EQ(plan.node_of(7), -1);
+}
+
+TEST_F(CoordinatorTest, TwoNodesWithOneNumberAreAnError) {
+  make_static();
+  add(1);
+  add(1);
+  EXPECT_EQ(decide().verdict, Verdict::failed);
+  expect_parts(decide().reason, {"host0", "host1", "--node-rank 1"});
+}
+
+TEST_F(CoordinatorTest, ALauncherThatDiedAndCameBackIsNotTwo) {
+  make_static();
+  add(0);
+  add(1).silence = 5s;
+  add(1);
+  EXPECT_EQ(decide().verdict, Verdict::gather);
+  nodes_[1].silence = 20s;
+  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().node_of(2), 1);
+}
+
+TEST_F(CoordinatorTest, NodesThatDisagreeAboutTheirNumberAreAnError) {
+  add();
+  add().max_nodes = 3;
+  EXPECT_EQ(decide().verdict, Verdict::failed);
+  expect_parts(decide().reason, {"host1", "--nnodes 3", "with 2"});
+}
+
+TEST_F(CoordinatorTest, TheServingNodeIsTheFirst) {
+  add().serves_store = false;
+  add().serves_store = true;
+  EXPECT_EQ(decide().node_of(1), 0);
+}
+
+TEST_F(CoordinatorTest, RolesAreCountedApart) {
+  add(-1, 2).role = "actor";
+  add(-1, 3).role = "learner";
+  EXPECT_EQ(decide().members[1].first_rank, 2);
+  EXPECT_EQ(decide().members[1].first_role_rank, 0);
+  EXPECT_EQ(decide().members[1].role_size, 3);
+}
+
+TEST_F(CoordinatorTest, MoreThanTheMinimumAreWaitedForALastCall) {
+  make_elastic(2, 4);
+  add();
+  EXPECT_EQ(decide(50s).verdict, Verdict::gather);
+  add();
+  EXPECT_EQ(decide().verdict, Verdict::gather);
+  EXPECT_EQ(decide(9s).verdict, Verdict::gather);
+  add();
+  EXPECT_EQ(decide(1s).verdict, Verdict::run);
+  EXPECT_EQ(decide().members.size(), 3u);
+}
+
+TEST_F(CoordinatorTest, TheMaximumIsNotWaitedWith) {
+  make_elastic(1, 2);
+  add();
+  add();
+  add();
+  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().members.size(), 2u);
+  EXPECT_EQ(decide().node_of(2), -1);
+}
+
+TEST_F(CoordinatorTest, TooFewNodesGiveUp) {
+  add();
+  EXPECT_EQ(decide(59s).verdict, Verdict::gather);
+  EXPECT_EQ(decide(1s).verdict, Verdict::gather);  // the wait began with the first look
+  EXPECT_EQ(decide(59s).verdict, Verdict::failed);
+  expect_parts(decide().reason, {"60 s", "1 of 2 nodes", "host0"});
+  EXPECT_EQ(decide().exit_code, 1);
+}
+
+TEST_F(CoordinatorTest, DoneWhenAllNodesAre) {
+  add();
+  add();
+  decide();
+  all(State::running);
+  nodes_[0].state = State::ended;
+  EXPECT_EQ(decide().verdict, Verdict::run);
+  nodes_[1].state = State::ended;
+  EXPECT_EQ(decide().verdict, Verdict::done);
+}
+
+TEST_F(CoordinatorTest, AFailureStopsAllAndTheEarliestIsTheCause) {
+  add();
+  add();
+  decide();
+  all(State::running);
+  nodes_[1].has_failed = true;
+  EXPECT_EQ(decide().verdict, Verdict::stop);
+  fail(nodes_[0], 0, 5);
+  fail(nodes_[1], 3, 4);
+  nodes_[1].state = State::ended;
+  EXPECT_EQ(decide().verdict, Verdict::stop);
+  nodes_[0].state = State::ended;
+  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().exit_code, 4);
+  ASSERT_EQ(decide().failures.size(), 2u);
+  EXPECT_EQ(decide().failures[0].rank, 3);
+  EXPECT_EQ(decide().failures[0].host, "host1");
+}
+
+TEST_F(CoordinatorTest, RestartsUnderANewGenerationAsOftenAsAllowed) {
+  options_.max_restarts = 2;
+  make_static();
+  add(0);
+  add(1);
+  for (int generation = 0; generation < 3; ++generation) {
+    ASSERT_EQ(decide().verdict, Verdict::run);
+    EXPECT_EQ(decide().generation, generation);
+    EXPECT_EQ(decide().restarts, generation);
+    all(State::running);
+    fail(nodes_[1], 2, 9);
+    ASSERT_EQ(decide().verdict, Verdict::stop);
+    all(State::ended);
+    if (generation == 2) break;
+    ASSERT_EQ(decide().verdict, Verdict::gather);
+    EXPECT_EQ(decide().failures.at(0).rank, 2);
+    nodes_[0].state = State::waiting;
+    ASSERT_EQ(decide().verdict, Verdict::gather);
+    nodes_[1].state = State::waiting;
+  }
+  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().exit_code, 9);
+}
+
+TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {
+  make_elastic(2, 3);
+  options_.max_restarts = 1;
+  add();
+  add();
+  add();
+  decide();
+  all(State::running);
+  nodes_[2].silence = 16s;
+  ASSERT_EQ(decide().verdict, Verdict::stop);
+  all(State::ended);
+  ASSERT_EQ(decide().verdict, Verdict::gather);
+  expect_parts(decide().reason, {"host2", "15 s"});
+  all(State::waiting);
+  EXPECT_EQ(decide().verdict, Verdict::gather);  // it might come back
+  EXPECT_EQ(decide(10s).verdict, Verdict::run);
+  EXPECT_EQ(decide().members.size(), 2u);
+}
+
+TEST_F(CoordinatorTest, AllBackNeedNoLastCall) {
+  make_elastic(1, 3);
+  options_.max_restarts = 1;
+  add();
+  add();
+  decide();
+  decide(10s);
+  all(State::running);
+  fail(nodes_[0], 0, 1);
+  ASSERT_EQ(decide().verdict, Verdict::stop);
+  all(State::ended);
+  ASSERT_EQ(decide().verdict, Verdict::gather);
+  all(State::waiting);
+  EXPECT_EQ(decide().verdict, Verdict::run);
+}
+
+TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
+  make_elastic(1, 2);
+  add();
+  decide();
+  decide(10s);
+  all(State::running);
+  ASSERT_EQ(decide().verdict, Verdict::run);
+  add();
+  ASSERT_EQ(decide().verdict, Verdict::stop);
+  all(State::ended);
+  ASSERT_EQ(decide().verdict, Verdict::gather);
+  expect_parts(decide().reason, {"host1", "joined"});
+  all(State::waiting);
+  ASSERT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().generation, 1);
+  EXPECT_EQ(decide().restarts, 0);
+  EXPECT_EQ(decide().members.size(), 2u);
+}
+
+TEST_F(CoordinatorTest, AStoppedNodeEndsTheJobWithItsSignal) {
+  add();
+  add();
+  decide();
+  all(State::running);
+  nodes_[1].state = State::left;
+  nodes_[1].stopped_by = SIGTERM;
+  ASSERT_EQ(decide().verdict, Verdict::stop);
+  nodes_[0].state = State::ended;
+  ASSERT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().exit_code, 128 + SIGTERM);
+  expect_parts(decide().reason, {"host1", "SIGTERM"});
+}
+
+TEST_F(CoordinatorTest, WithoutTheServingNodeNothingGoesOn) {
+  options_.max_restarts = 5;
+  add();
+  add();
+  decide();
+  all(State::running);
+  nodes_[0].state = State::left;
+  ASSERT_EQ(decide().verdict, Verdict::stop);
+  nodes_[1].state = State::ended;
+  EXPECT_EQ(decide().verdict, Verdict::failed);
+}
+
+TEST(JobPlan, GoesThroughTheStoreUnchanged) {
+  NodeStatus status;
+  status.id = 3;
+  status.host = "a";
+  status.state = State::ended;
+  status.has_failed = true;
+  WorkerFailure failure;
+  failure.rank = 4;
+  failure.end = {false, SIGSEGV, false, {}};
+  failure.message = "not UTF-8: \xff";
+  failure.last_lines = {"one", "two"};
+  failure.hint = "hint";
+  failure.time = std::chrono::system_clock::time_point(std::chrono::seconds(5));
+  status.failures = {failure};
+  const auto read = decode_status(encode(status));
+  EXPECT_EQ(read.id, 3);
+  EXPECT_EQ(read.state, State::ended);
+  ASSERT_EQ(read.failures.size(), 1u);
+  EXPECT_EQ(read.failures[0].exit_code(), 128 + SIGSEGV);
+  EXPECT_EQ(read.failures[0].last_lines, failure.last_lines);
+  EXPECT_EQ(read.failures[0].time, failure.time);
+  EXPECT_EQ(read.failures[0].message.substr(0, 11), "not UTF-8: ");
+
+  JobPlan plan;
+  plan.verdict = Verdict::stop;
+  plan.generation = 2;
+  plan.members = {{7, 0, 2, 0, 2}};
+  const auto back = decode_plan(encode(plan));
+  EXPECT_EQ(back.verdict, Verdict::stop);
+  EXPECT_EQ(back.members.at(0).id, 7);
+  for (const char* nonsense : {"", "{}", "[1]", "{\"verdict\":\"x\"}"}) {
+    EXPECT_THROW(decode_plan(nonsense), Error) << nonsense;
+    EXPECT_THROW(decode_status(nonsense), Error) << nonsense;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::distributed

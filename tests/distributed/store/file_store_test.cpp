@@ -1,0 +1,178 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/file_store.h>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <support/process.h>
+#include <support/temporary_folder.h>
+#include <support/torch_python.h>
+#include <sys/file.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using testing::error_of;
+using testing::expect_parts;
+using testing::read_bytes;
+using testing::write_bytes;
+using namespace std::string_literals;
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStore::Options options(Store::Timeout timeout = 10s) const { return {path_, timeout}; }
+
+  const testing::TemporaryFolder folder_;
+  const std::string path_ = (folder_ / "store").string();
+};
+
+TEST_F(FileStoreTest, KeepsValuesForAll) {
+  FileStore a(options()), b(options());
+  const std::string bytes("a\0b\n\xff", 5);
+  a.set("key", bytes);
+  EXPECT_EQ(b.get("key"), bytes);
+  a.set("key", "");
+  EXPECT_EQ(b.get("key"), "");
+  b.append("log", "one,");
+  a.append("log", "two");
+  EXPECT_EQ(b.get("log"), "one,two");
+  EXPECT_EQ(a.add("n", 5), 5);
+  EXPECT_EQ(b.add("n", -12), -7);
+  EXPECT_EQ(a.get("n"), "-7");
+  EXPECT_TRUE(a.check({"key", "n"}));
+  EXPECT_FALSE(a.check({"key", "other"}));
+  EXPECT_TRUE(b.delete_key("key"));
+  EXPECT_FALSE(a.delete_key("key"));
+  EXPECT_FALSE(a.check({"key"}));
+  EXPECT_THROW(a.add("log", 1), Error);
+  EXPECT_EQ(FileStore(options()).get("log"), "one,two");
+}
+
+TEST_F(FileStoreTest, ComparesAndSets) {
+  FileStore a(options()), b(options());
+  EXPECT_EQ(a.compare_set("k", "old", "new"), "old");
+  EXPECT_FALSE(b.check({"k"}));
+  EXPECT_EQ(a.compare_set("k", "", "one"), "one");
+  EXPECT_EQ(b.compare_set("k", "wrong", "two"), "one");
+  EXPECT_EQ(b.compare_set("k", "one", "two"), "two");
+  EXPECT_EQ(a.get("k"), "two");
+}
+
+TEST_F(FileStoreTest, WaitsUntilItsTimeoutAndNamesTheKeys) {
+  FileStore reader(options(50ms)), writer(options());
+  expect_parts(error_of([&] { reader.wait({"absent"}); }), {"nobody set \"absent\""});
+  std::thread thread([&] { writer.set("late", "value"); });
+  EXPECT_NO_THROW(reader.wait({"late"}, 10s));
+  thread.join();
+  EXPECT_EQ(reader.get("late"), "value");
+}
+
+TEST_F(FileStoreTest, ManyWritersLoseNothing) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      FileStore store(options());
+      for (int j = 0; j < 50; ++j) store.add("sum", 1);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(FileStore(options()).get("sum"), "400");
+}
+
+TEST_F(FileStoreTest, TheLayoutIsPyTorchs) {
+  FileStore store(options());
+  store.set("k", "v");
+  store.add("n", 3);
+  store.delete_key("k");
+  EXPECT_EQ(read_bytes(path_),
+            "\x02\0\0\0/k\x01\0\0\0v"s + "\x02\0\0\0/n\x01\0\0\0"s + "3" + "\x03\0\0\0-/k\0\0\0\0"s);
+}
+
+// Every place at which a process can die while it writes.
+TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
+  {
+    FileStore store(options());
+    store.set("first", "1");
+    store.set("second", "22");
+  }
+  const auto whole = read_bytes(path_);
+  const auto first = whole.find("\x07\0\0\0/second"s);
+  for (auto size = first; size < whole.size(); ++size) {
+    write_bytes(path_, whole.substr(0, size));
+    FileStore reader(options()), writer(options());
+    EXPECT_EQ(reader.get("first"), "1");
+    EXPECT_FALSE(reader.check({"second"}));
+    writer.set("third", "3");
+    EXPECT_EQ(reader.get("third"), "3");
+    EXPECT_FALSE(FileStore(options()).check({"second"}));
+  }
+}
+
+TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
+  for (const auto& bytes : {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'),
+                            "\x7f"s + "ELF\x02\x01\x01"s}) {
+    write_bytes(path_, bytes);
+    expect_parts(error_of([&] { FileStore store(options()); }), {"something else than a store"});
+    EXPECT_EQ(read_bytes(path_), bytes);
+  }
+  expect_parts(error_of([&] { FileStore store({folder_.path().string(), 1s}); }), {"cannot open"});
+  expect_parts(error_of([&] { FileStore store({(folder_ / "none/store").string(), 1s}); }), {"No such file"});
+}
+
+TEST_F(FileStoreTest, AProcessThatKeepsTheLockIsAnErrorInTime) {
+  FileStore store(options(100ms));
+  const FileDescriptor other(open(path_.c_str(), O_RDWR));
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  const auto start = steady_clock::now();
+  expect_parts(error_of([&] { store.set("k", "v"); }), {"locked"});
+  EXPECT_LT(steady_clock::now() - start, 5s);
+  flock(other.get(), LOCK_UN);
+  store.set("k", "v");
+}
+
+TEST_F(FileStoreTest, RefusesWhatIsTooLarge) {
+  FileStore store(options());
+  expect_parts(error_of([&] { store.set("k", std::string((8u << 20) + 1, 'x')); }), {"8388609 bytes"});
+  expect_parts(error_of([&] { store.set(std::string(8192, 'k'), ""); }), {"8191"});
+  store.set("k", "small");
+  EXPECT_EQ(FileStore(options()).get("k"), "small");
+}
+
+TEST_F(FileStoreTest, RemovesTheFileIfToldTo) {
+  { FileStore store({path_, 1s, true}); }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(FileStoreTest, PythonJoins) {
+  TANDEM_NEEDS_TORCH();
+  FileStore store(options(60s));
+  store.set("ours", "hello");
+  std::thread answer([&] { store.set("answer", store.get("theirs")); });
+  const auto script = R"(
+import sys, torch.distributed as dist
+store = dist.FileStore(sys.argv[1], 3)
+assert store.get('ours') == b'hello'
+store.set('theirs', 'good day')
+assert store.get('answer') == b'good day'
+assert store.add('n', 4) == 4
+assert store.delete_key('ours')
+store.compare_set('c', '', 'x')
+)";
+  const auto outcome = testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", script, path_});
+  answer.join();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(store.add("n", 1), 5);
+  EXPECT_FALSE(store.check({"ours"}));
+  EXPECT_EQ(store.get("c"), "x");
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,256 @@
+// Clients that a store's server would rather not have: they neither stop it nor make it grow.
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/store/tcp_store.h>
+
+#include <gtest/gtest.h>
+#include <support/raw_client.h>
+#include <support/store_client.h>
+#include <support/temporary_folder.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <list>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace tandem::distributed {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using testing::hello;
+using testing::options_for;
+using testing::RawClient;
+using testing::text;
+using testing::u64;
+
+std::int64_t resident_bytes() {
+  std::istringstream pages(testing::read_bytes("/proc/self/statm"));
+  std::int64_t all = 0, resident = 0;
+  pages >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+std::int64_t open_files() { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); }
+
+bool eventually(const std::function<bool()>& condition) {
+  for (const auto deadline = std::chrono::steady_clock::now() + 10s;
+       std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(5ms)) {
+    if (condition()) return true;
+  }
+  return false;
+}
+
+void expect_served(TcpStore& client) {
+  const auto number = std::to_string(client.add("asked", 1));
+  client.set("key", number);
+  EXPECT_EQ(client.get("key"), number);
+}
+
+TEST(TcpStoreAbuse, AFloodOfSilentConnections) {
+  TcpStoreServer server({"127.0.0.1", 0, "secret"});
+  TcpStore bystander(options_for(server, 10s, "secret"));
+  const auto files = open_files();
+  {
+    std::list<RawClient> flood;
+    for (int i = 0; i < 450; ++i) flood.emplace_back(server.port());
+    // The oldest make room.
+    std::list<RawClient> more;
+    for (int i = 0; i < 100; ++i) more.emplace_back(server.port());
+    EXPECT_TRUE(flood.front().is_closed());
+    EXPECT_FALSE(more.back().is_closed(0));
+    expect_served(bystander);
+    TcpStore late(options_for(server, 10s, "secret"));
+    expect_served(late);
+  }
+  EXPECT_TRUE(eventually([&] { return open_files() == files; })) << open_files() << " against " << files;
+}
+
+TEST(TcpStoreAbuse, ConnectionsThatComeAndGo) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server));
+  const auto files = open_files();
+  for (int i = 0; i < 200; ++i) RawClient(server.port()).send(hello);
+  const auto before = resident_bytes();
+  for (int i = 0; i < 2000; ++i)
+    RawClient(server.port()).send(i % 2 ? hello + "\x06"s + u64(1) + text("/never") : "GET /"s);
+  expect_served(bystander);
+  EXPECT_TRUE(eventually([&] { return open_files() == files; })) << open_files() << " against " << files;
+  EXPECT_LT(resident_bytes(), before + (8 << 20));
+}
+
+// Half-open connections and clients that send a byte now and then.
+TEST(TcpStoreAbuse, NoGreetingInTime) {
+  TcpStoreServer server({"127.0.0.1", 0, "secret", 300ms});
+  TcpStore bystander(options_for(server, 10s, "secret"));
+  RawClient silent(server.port()), slow(server.port());
+  const auto greeting = hello + "\x02"s + text("tandem/token");
+  std::size_t sent = 0;
+  try {
+    for (; sent < greeting.size(); ++sent) {
+      slow.send(greeting.substr(sent, 1));
+      std::this_thread::sleep_for(50ms);
+    }
+  } catch (const Error&) {
+  }
+  EXPECT_LT(sent, greeting.size());
+  EXPECT_TRUE(silent.is_closed());
+  expect_served(bystander);
+}
+
+TEST(TcpStoreAbuse, NoDescriptorsLeft) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const auto files = open_files();
+  {
+    const rlimit few{static_cast<rlim_t>(files + 100), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    TcpStoreServer server({});
+    TcpStore bystander(options_for(server));
+    std::list<RawClient> flood;
+    try {
+      for (;;) {
+        const auto socket = ::dup(STDERR_FILENO);  // connect_to would go on trying
+        if (socket < 0) break;
+        ::close(socket);
+        flood.emplace_back(server.port());
+      }
+    } catch (const Error&) {
+    }
+    EXPECT_GT(flood.size(), 30u);
+    for (int i = 0; i < 10; ++i) expect_served(bystander);
+    flood.clear();
+    setrlimit(RLIMIT_NOFILE, &before);
+    TcpStore late(options_for(server));
+    expect_served(late);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(open_files(), files);
+}
+
+// Each within what one query may take; together too much.
+TEST(TcpStoreAbuse, ManyUnfinishedQueries) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server, 60s));
+  expect_served(bystander);
+  const auto before = resident_bytes();
+  std::int64_t most = 0;
+  {
+    std::list<RawClient> flood;
+    const std::string megabytes = text("/k") + text(std::string(std::size_t{8} << 20, 'x'));
+    for (int i = 0; i < 10; ++i) {
+      auto& client = flood.emplace_back(server.port());
+      try {
+        client.send(hello + "\x0b"s + u64(100));
+        for (int j = 0; j < 6; ++j) client.send(megabytes);
+      } catch (const Error&) {  // it was the largest
+      }
+      most = std::max(most, resident_bytes());
+    }
+    expect_served(bystander);
+    EXPECT_GT(std::count_if(flood.begin(), flood.end(), [](auto& client) { return client.is_closed(0); }), 0);
+  }
+#ifdef __SANITIZE_THREAD__
+  constexpr std::int64_t factor = 3;  // its notes on each byte take memory too
+#else
+  constexpr std::int64_t factor = 1;
+#endif
+  EXPECT_LT(most, before + factor * (std::int64_t{640} << 20));
+  // The allocator keeps some of it for a while.
+  EXPECT_TRUE(eventually([&] { return resident_bytes() < before + (200 << 20); }))
+      << resident_bytes() - before;
+}
+
+TEST(TcpStoreAbuse, WaitingForTooMuch) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server));
+  RawClient greedy(server.port());
+  std::string query = hello;
+  for (int i = 0; i < 5; ++i) {
+    query += "\x06"s + u64(1000);
+    for (int j = 0; j < 1000; ++j) query += text("/" + std::to_string(1000 * i + j) + std::string(8000, 'k'));
+  }
+  try {
+    greedy.send(query);
+  } catch (const Error&) {
+  }
+  EXPECT_TRUE(greedy.is_closed());
+  expect_served(bystander);
+}
+
+TEST(TcpStoreAbuse, TwoBarriersAtOnce) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server));
+  RawClient client(server.port());
+  client.send(hello + "\x12"s + text("/a") + u64(2) + "\x12"s + text("/b") + u64(2));
+  EXPECT_TRUE(client.is_closed());
+  expect_served(bystander);
+}
+
+TEST(TcpStoreAbuse, RandomBytes) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server));
+  const auto before = resident_bytes();
+  for (unsigned seed = 1; seed <= 1000; ++seed) {
+    std::mt19937 random(seed);
+    RawClient client(server.port());
+    std::string bytes = hello;
+    // Mostly well-formed queries with small lengths, so that the noise gets past the first check.
+    for (int i = 0; i < 50; ++i) {
+      bytes += static_cast<char>(random() % 20);
+      for (int argument = 0; argument < 3; ++argument) {
+        const auto size = random() % 6;
+        bytes += u64(random() % 50 ? size : (std::uint64_t{random()} << (random() % 33)));
+        for (unsigned j = 0; j < size; ++j) bytes += static_cast<char>(random());
+      }
+    }
+    try {
+      client.send(bytes);
+    } catch (const Error&) {  // thrown out before the end
+    }
+  }
+  expect_served(bystander);
+  EXPECT_LT(resident_bytes(), before + (32 << 20));
+}
+
+TEST(TcpStoreAbuse, AReplyIsBounded) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server, 60s));
+  bystander.set("large", std::string(std::size_t{8} << 20, 'x'));
+  bystander.get("large");
+  RawClient greedy(server.port());
+  std::string query = hello + "\x0a"s + u64(1000);
+  for (int i = 0; i < 1000; ++i) query += text("/large");
+  greedy.send(query);  // asks for 8 GB
+  EXPECT_TRUE(greedy.is_closed());
+  EXPECT_TRUE(bystander.check({"large"}));
+}
+
+TEST(TcpStoreAbuse, AClientThatNeverReadsIsBounded) {
+  TcpStoreServer server({});
+  TcpStore bystander(options_for(server, 60s));
+  bystander.set("large", std::string(std::size_t{8} << 20, 'x'));
+  bystander.get("large");
+  RawClient greedy(server.port());
+  std::string query = hello;
+  for (int i = 0; i < 40; ++i) query.append("\x03").append(text("/large"));
+  query.append("\x03").append(u64(8192));
+  greedy.send(query);  // asks for 320 MB, one value at a time, and begins with one more key
+  // Whether that ended the connection is found out by going on with the key, which a server that still listens
+  // takes in silence. Reading would make room for more replies.
+  EXPECT_THROW(
+      for (int i = 0; i < 8192; ++i) {
+        greedy.send("k");
+        std::this_thread::sleep_for(1ms);
+      },
+      Error);
+  EXPECT_TRUE(bystander.check({"large"}));
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,489 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/functions.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/parameter_server.h>
+#include <tandem/distributed/strategies/ring_all_reduce.h>
+#include <tandem/distributed/system/cores.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/loss.h>
+#include <tandem/nn/sequential.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/arrays.h>
+#include <support/ranks.h>
+#include <support/small_training.h>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::Group;
+using testing::message_of;
+using testing::network_with_batch_norm;
+using testing::plain_network;
+using testing::run_ranks;
+using testing::run_ranks_catching;
+using testing::Samples;
+
+// ---- The ring
+
+// Small whole numbers, other ones on each rank: every order of adding gives the same sum.
+Array numbers_of(int rank, std::int64_t count, DType dtype) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<double>((rank + 1) * 100 + i % 37);
+  return Array::from(values, {count}).to(dtype);
+}
+
+void expect_ring_sum(Group group, std::int64_t count, DType dtype) {
+  auto expected = ops::zeros({count}, dtype);
+  for (int r = 0; r < group->size(); ++r) ops::add_(expected, numbers_of(r, count, dtype));
+  const Array found = numbers_of(group->rank(), count, dtype);
+  ring_all_reduce(*group, found);
+  testing::expect_same(expected, found,
+                       std::to_string(count) + " elements on " + std::to_string(group->size()) + " ranks");
+}
+
+TEST(RingAllReduce, sums_any_length_over_any_number_of_ranks) {
+  for (const char* backend : {"shm", "gloo"}) {
+    for (const int size : {1, 2, 3, 4, 5}) {
+      run_ranks(
+          size,
+          [](Group group) {
+            for (const std::int64_t count : {0, 1, 2, 3, 4, 7, 1000, 100003})
+              expect_ring_sum(group, count, DType::f32);
+            expect_ring_sum(group, 11, DType::f64);
+            expect_ring_sum(group, 11, DType::i64);
+          },
+          std::chrono::seconds(60), backend);
+    }
+  }
+}
+
+TEST(RingAllReduce, averages_an_array_with_gaps_identically_on_all_ranks) {
+  run_ranks(3, [](Group group) {
+    auto values = testing::counting({5, 7});
+    ops::scale_(values, 0.1 * (group->rank() + 1));
+    const Array view = testing::strided(values);
+    const Array expected = values.clone();
+    ring_all_reduce(*group, view, ReduceOp::mean);
+    group->all_reduce(expected, ReduceOp::mean)->wait();
+    testing::expect_close(expected, view, 1e-6, "mean");
+
+    const Array mine = view.contiguous();
+    std::vector<Array> all;
+    for (int r = 0; r < group->size(); ++r) all.push_back(ops::empty_like(mine));
+    group->all_gather(all, mine)->wait();
+    for (const auto& other : all) testing::expect_same(mine, other, "another rank's result");
+  });
+}
+
+TEST(RingAllReduce, refuses_what_it_cannot_compute) {
+  const auto group = local_group();
+  EXPECT_THROW(ring_all_reduce(*group, ops::ones({2}), ReduceOp::max), Error);
+  EXPECT_THROW(ring_all_reduce(*group, ops::ones({2}, DType::i64), ReduceOp::mean), Error);
+}
+
+// ---- All strategies train alike
+
+constexpr optim::SgdOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr int steps = 8;
+constexpr std::int64_t batch = 24;
+
+std::unique_ptr<optim::Optimizer> make_sgd(std::vector<NamedTensor> parameters) {
+  return std::make_unique<optim::SGD>(std::move(parameters), sgd);
+}
+
+struct Training {
+  std::vector<double> losses;     // of the whole batch, step by step
+  std::vector<float> parameters;  // at the end, row after row
+};
+
+// Trains `model` on this rank's part of each batch. `forward` is the model or what stands for it; `update` follows backward.
+template <class Forward, class Update>
+Training train(nn::Module& model, Group group, Forward forward, Update update) {
+  const nn::CrossEntropyLoss criterion;
+  const std::int64_t share = batch / group->size();
+  Training result;
+  for (int step = 0; step < steps; ++step) {
+    const Samples samples(step * batch + group->rank() * share, share);
+    const Tensor loss = criterion(forward(samples.images), samples.labels);
+    model.zero_grad();
+    loss.backward();
+    update();
+    const auto mean = ops::full({1}, loss.item(), DType::f64);
+    group->all_reduce(mean, ReduceOp::mean)->wait();
+    result.losses.push_back(mean.item());
+  }
+  for (const NamedTensor& parameter : model.parameters()) {
+    const auto values = parameter.tensor.value().to_vector<float>();
+    result.parameters.insert(result.parameters.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+Training train_alone() {
+  manual_seed(1);
+  auto model = plain_network();
+  optim::SGD optimizer(model.parameters(), sgd);
+  return train(
+      model, local_group(), [&](const Tensor& x) { return model(x); }, [&] { optimizer.step(); });
+}
+
+Training train_ddp(Group group) {
+  manual_seed(1 + group->rank());  // only rank 0's weights count
+  auto model = plain_network();
+  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  optim::SGD optimizer(model.parameters(), sgd);
+  return train(
+      model, group, [&](const Tensor& x) { return ddp(x); }, [&] { optimizer.step(); });
+}
+
+Training train_ring(Group group) {
+  manual_seed(1 + group->rank());
+  auto model = plain_network();
+  RingDataParallel ring(model, group);
+  optim::SGD optimizer(model.parameters(), sgd);
+  return train(
+      model, group, [&](const Tensor& x) { return model(x); },
+      [&] {
+        ring.average_gradients();
+        optimizer.step();
+      });
+}
+
+Training train_parameter_server(Group group, int servers) {
+  manual_seed(1 + group->rank());
+  auto model = plain_network();
+  ParameterServer server(model, group, servers, make_sgd);
+  return train(
+      model, group, [&](const Tensor& x) { return model(x); }, [&] { server.step(); });
+}
+
+Training train_replicas(int replicas) {
+  manual_seed(1);
+  auto model = plain_network();
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, replicas);
+  optim::SGD optimizer(model.parameters(), sgd);
+  return train(
+      model, local_group(), [&](const Tensor& x) { return parallel(x); }, [&] { optimizer.step(); });
+}
+
+void expect_equal(const Training& expected, const Training& found, double tolerance) {
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < found.losses.size(); ++i)
+    ASSERT_NEAR(found.losses[i], expected.losses[i], tolerance) << "loss of step " << i;
+  ASSERT_EQ(found.parameters.size(), expected.parameters.size());
+  for (std::size_t i = 0; i < found.parameters.size(); ++i)
+    ASSERT_NEAR(found.parameters[i], expected.parameters[i], 2 * tolerance) << "parameter " << i;
+}
+
+TEST(Strategies, ring_trains_as_one_process_and_as_ddp) {
+  const auto alone = train_alone();
+  for (const int size : {2, 3, 4}) {
+    SCOPED_TRACE(std::to_string(size) + " ranks");
+    run_ranks(size, [&](Group group) {
+      const auto ring = train_ring(group);
+      expect_equal(alone, ring, 1e-6);
+      expect_equal(train_ddp(group), ring, 1e-6);
+    });
+  }
+}
+
+TEST(Strategies, parameter_server_trains_as_one_process_and_as_ddp) {
+  const auto alone = train_alone();
+  for (const int size : {2, 3, 4}) {
+    run_ranks(size, [&](Group group) {
+      const auto ddp = train_ddp(group);
+      for (int servers = 1; servers <= size; ++servers) {
+        SCOPED_TRACE(std::to_string(servers) + " servers for " + std::to_string(size) + " ranks");
+        const auto found = train_parameter_server(group, servers);
+        expect_equal(alone, found, 1e-6);
+        expect_equal(ddp, found, 1e-6);
+      }
+    });
+  }
+}
+
+// Both add in the order of the ranks; 1/2 and 1/4 of a float are exact.
+TEST(Strategies, parameter_server_is_ddp_over_shared_memory_to_the_bit) {
+  for (const int size : {2, 4}) {
+    run_ranks(
+        size, [&](Group group) { expect_equal(train_ddp(group), train_parameter_server(group, 2), 0); },
+        std::chrono::seconds(60), "shm");
+  }
+}
+
+TEST(Strategies, parameter_server_and_ring_train_over_tcp) {
+  const auto alone = train_alone();
+  run_ranks(
+      3,
+      [&](Group group) {
+        expect_equal(alone, train_parameter_server(group, 2), 1e-6);
+        expect_equal(alone, train_ring(group), 1e-6);
+      },
+      std::chrono::seconds(60), "gloo");
+}
+
+TEST(Strategies, data_parallel_trains_as_one_process) {
+  const auto alone = train_alone();
+  for (const int replicas : {1, 2, 3, 4}) {
+    SCOPED_TRACE(std::to_string(replicas) + " replicas");
+    expect_equal(alone, train_replicas(replicas), 1e-6);
+  }
+}
+
+TEST(Strategies, a_parameter_without_gradient_is_named) {
+  struct Branches : nn::Module {
+    nn::Linear& used = add("used", nn::Linear(2, 1));
+    nn::Linear& unused = add("unused", nn::Linear(2, 1));
+    Tensor forward(const Tensor& x) override { return used(x); }
+  };
+  const std::string expected = "rank 0: no gradient for unused.weight, unused.bias.";
+  Branches first, second;
+  RingDataParallel ring(first, local_group());
+  sum(first(ops::ones({1, 2}))).backward();
+  ParameterServer server(second, local_group(), 1, make_sgd);
+  sum(second(ops::ones({1, 2}))).backward();
+  try {
+    ring.average_gradients();
+    FAIL() << "the ring did not notice";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+  }
+  try {
+    server.step();
+    FAIL() << "the parameter server did not notice";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+  }
+}
+
+// ---- The parameter server
+
+std::vector<NamedTensor> parameters_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<NamedTensor> parameters;
+  for (const auto length : lengths) parameters.push_back({"p", Tensor(ops::zeros({length}), true)});
+  return parameters;
+}
+
+TEST(ParameterServer, divides_parameters_evenly_by_bytes) {
+  using Shares = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(divide_parameters(parameters_of({5, 3, 4, 2, 6}), 1), (Shares{{0, 1, 2, 3, 4}}));
+  EXPECT_EQ(divide_parameters(parameters_of({5, 3, 4, 2, 6}), 2), (Shares{{1, 3, 4}, {0, 2}}));
+  EXPECT_EQ(divide_parameters(parameters_of({1, 1, 1}), 3), (Shares{{0}, {1}, {2}}));
+  EXPECT_THROW(divide_parameters(parameters_of({1, 1}), 3), Error);
+  EXPECT_THROW(divide_parameters(parameters_of({1, 1}), 0), Error);
+}
+
+TEST(ParameterServer, keeps_each_parameter_on_one_server) {
+  std::mutex mutex;
+  std::vector<std::string> kept;
+  run_ranks(3, [&](Group group) {
+    auto model = plain_network();
+    ParameterServer server(model, group, 2, [&](std::vector<NamedTensor> parameters) {
+      const std::lock_guard lock(mutex);
+      for (const auto& parameter : parameters) kept.push_back(parameter.name);
+      return make_sgd(std::move(parameters));
+    });
+  });
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : plain_network().parameters()) names.push_back(name);
+  std::sort(kept.begin(), kept.end());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(kept, names);
+}
+
+TEST(ParameterServer, leaves_frozen_parameters_alone) {
+  run_ranks(2, [](Group group) {
+    manual_seed(group->rank());
+    auto model = plain_network();
+    auto weight = model.parameters()[0].tensor;
+    weight.set_requires_grad(false);
+    ParameterServer server(model, group, 2, make_sgd);
+    const auto before = weight.value().clone();
+    sum(model(Samples(group->rank() * 4, 4).images)).backward();
+    server.step();
+    testing::expect_same(before, weight.value(), "frozen weight");
+  });
+}
+
+TEST(ParameterServer, refuses_more_servers_than_ranks) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    auto model = plain_network();
+    ParameterServer server(model, group, 3, make_sgd);
+  });
+  EXPECT_NE(message_of(results[0]).find("3 servers in a group of 2"), std::string::npos)
+      << message_of(results[0]);
+}
+
+// ---- DataParallel
+
+std::unique_ptr<nn::Module> replica_with_batch_norm() {
+  return std::make_unique<nn::Sequential>(network_with_batch_norm());
+}
+
+TEST(DataParallel, output_and_input_gradient_are_the_models_even_for_small_batches) {
+  manual_seed(3);
+  auto model = plain_network();
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 4);
+  for (const std::int64_t count : {1, 2, 5, 6, 9}) {
+    const Samples samples(0, count);
+    Tensor expected_input(samples.images, true), found_input(samples.images, true);
+    model.zero_grad();
+    const Tensor expected = model(expected_input);
+    sum(expected * expected).backward();
+    const Array gradient = model.parameters()[0].tensor.grad().clone();
+    model.zero_grad();
+    const Tensor found = parallel(found_input);
+    sum(found * found).backward();
+    testing::expect_close(expected.value(), found.value(), 1e-6, "output");
+    testing::expect_close(expected_input.grad(), found_input.grad(), 1e-6, "gradient of the input");
+    testing::expect_close(gradient, model.parameters()[0].tensor.grad(), 1e-5, "gradient of a parameter");
+  }
+}
+
+TEST(DataParallel, accumulates_gradients_over_backward_passes) {
+  auto model = plain_network();
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
+  const Samples samples(0, 4);
+  sum(parallel(samples.images)).backward();
+  auto twice = model.parameters()[0].tensor.grad().clone();
+  ops::scale_(twice, 2);
+  sum(parallel(samples.images)).backward();
+  testing::expect_close(twice, model.parameters()[0].tensor.grad(), 1e-6, "gradient");
+}
+
+TEST(DataParallel, keeps_the_buffers_of_replica_0) {
+  manual_seed(3);
+  auto model = network_with_batch_norm();
+  manual_seed(3);
+  auto alone = network_with_batch_norm();
+  DataParallel parallel(model, replica_with_batch_norm, 2);
+  for (int step = 0; step < 3; ++step) {
+    parallel(Samples(step * 16, 16).images);
+    alone(Samples(step * 16, 8).images);
+  }
+  const auto expected = alone.state_dict(), found = model.state_dict();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    testing::expect_same(expected[i].array, found[i].array, expected[i].name);
+
+  // In evaluation the replicas use the model's statistics, and so give its numbers.
+  model.eval();
+  const Samples samples(0, 6);
+  testing::expect_close(model(samples.images).value(), parallel(samples.images).value(), 1e-6, "evaluation");
+}
+
+// Says on which thread, with how many rows and in what state forward ran.
+struct Witness : nn::Module {
+  struct Notes {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::vector<std::int64_t> rows;
+    std::vector<cpu_set_t> cores;
+    bool gradients = false;
+  };
+  explicit Witness(Notes& notes, std::int64_t bad_row_count = -1)
+      : notes(notes), bad_row_count(bad_row_count) {}
+  Notes& notes;
+  std::int64_t bad_row_count;
+  nn::Linear& linear = add("linear", nn::Linear(2, 2));
+  Tensor forward(const Tensor& x) override {
+    TANDEM_CHECK(x.dim(0) != bad_row_count, "a piece of ", x.dim(0), " rows");
+    const std::lock_guard lock(notes.mutex);
+    notes.threads.insert(std::this_thread::get_id());
+    notes.rows.push_back(x.dim(0));
+    notes.gradients = grad_enabled();
+    notes.cores.emplace_back();
+    sched_getaffinity(0, sizeof(cpu_set_t), &notes.cores.back());
+    return linear(x);
+  }
+};
+
+TEST(DataParallel, runs_each_piece_on_a_thread_of_its_own_as_the_caller_would) {
+  Witness::Notes notes;
+  Witness model(notes);
+  DataParallel parallel(
+      model, [&] { return std::make_unique<Witness>(notes); }, 3);
+  EXPECT_TRUE(parallel(ops::ones({7, 2})).requires_grad());
+  EXPECT_TRUE(notes.gradients);
+  std::sort(notes.rows.begin(), notes.rows.end());
+  EXPECT_EQ(notes.rows, (std::vector<std::int64_t>{1, 3, 3}));
+  EXPECT_EQ(notes.threads.size(), 3U);
+  EXPECT_EQ(notes.threads.count(std::this_thread::get_id()), 0U);
+  {
+    const NoGrad no_grad;
+    EXPECT_FALSE(parallel(ops::ones({7, 2})).requires_grad());
+    EXPECT_FALSE(notes.gradients);
+  }
+  {
+    const Autocast autocast(DType::bf16);
+    EXPECT_EQ(parallel(ops::ones({7, 2})).dtype(), DType::bf16);
+  }
+  EXPECT_EQ(notes.threads.size(), 3U);
+}
+
+TEST(DataParallel, gives_each_replica_cores_of_its_own) {
+  if (available_cores() < 2) GTEST_SKIP() << "not run: this process may use one core only";
+  Witness::Notes notes;
+  Witness model(notes);
+  DataParallel parallel(
+      model, [&] { return std::make_unique<Witness>(notes); }, 2);
+  parallel(ops::ones({2, 2}));
+  cpu_set_t shared;
+  CPU_AND(&shared, &notes.cores.at(0), &notes.cores.at(1));
+  EXPECT_EQ(CPU_COUNT(&shared), 0);
+}
+
+TEST(DataParallel, brings_a_replicas_exception_to_the_caller_and_goes_on) {
+  Witness::Notes notes;
+  Witness model(notes);
+  DataParallel parallel(
+      model, [&] { return std::make_unique<Witness>(notes, 1); }, 3);
+  try {
+    parallel(ops::ones({7, 2}));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a piece of 1 rows"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(parallel(ops::ones({6, 2})).dim(0), 6);
+}
+
+TEST(DataParallel, refuses_another_model_and_an_empty_batch) {
+  auto model = plain_network();
+  EXPECT_THROW(DataParallel(
+                   model, [] { return std::make_unique<nn::Sequential>(network_with_batch_norm()); }, 2),
+               Error);
+  EXPECT_THROW(DataParallel(
+                   model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 0),
+               Error);
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
+  EXPECT_THROW(parallel(Array::empty({0, 1, 8, 8})), Error);
+}
+
+TEST(DataParallel, a_second_forward_before_backward_is_an_error_not_a_wrong_gradient) {
+  auto model = plain_network();
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 2);
+  const Tensor first = parallel(Samples(0, 4).images);
+  parallel(Samples(4, 4).images);
+  EXPECT_THROW(sum(first).backward(), Error);
+}
+
+}  // namespace
+}  // namespace tandem::distributed
