@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/batch_norm.h>
 
 #include <memory>
 #include <optional>

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <tandem/autograd/functions/reduce.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/resize.h>
+#include <tandem/core/formulas/window.h>
 
 #include <optional>
 

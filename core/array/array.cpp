@@ -1,5 +1,5 @@
 #include <tandem/core/array/array.h>
-#include <tandem/core/ops/elementwise.h>
+#include <tandem/core/device/backend.h>
 
 #include <algorithm>
 #include <cstring>
@@ -113,8 +113,16 @@ void copy_across(const Array& from, const Array& to) {
 
 }  // namespace
 
+void check_writable(const Array& target, const char* operation) {
+  if (target.numel() == 0) return;  // whatever its strides
+  for (int i = 0; i < target.rank(); ++i)
+    TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation,
+                 ": elements of the target of shape ", target.shape(),
+                 " share memory (it was expanded); write to a clone()");
+}
+
 void Array::copy_from(const Array& source) {
-  ops::check_writable(*this, "copy_from");
+  check_writable(*this, "copy_from");
   const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
   if (source.device() == device()) backend(device()).copy(expanded, *this);
@@ -123,7 +131,7 @@ void Array::copy_from(const Array& source) {
 }
 
 void Array::fill(double value) {
-  TANDEM_CHECK(ops::can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
+  TANDEM_CHECK(can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
   if (numel() == 0) return;
   backend(device()).fill(*this, value);
   storage_->written_by("fill");

@@ -117,4 +117,7 @@ class Array {
 
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
+// Error where elements of the target share memory (it was expanded), so that writing to it would write some twice.
+void check_writable(const Array& target, const char* operation);
+
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/half.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
@@ -87,6 +88,14 @@ decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
     case DType::f16: return f(float16{});
     default: detail::fail(operation, ": needs a floating dtype, got ", dtype);
   }
+}
+
+// Whether `value`, without its fraction, is a number of `dtype`.
+inline bool can_hold(DType dtype, double value) {
+  if (is_floating(dtype) || dtype == DType::boolean) return true;
+  const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
+  const double whole = std::trunc(value);
+  return whole < limit && whole >= (dtype == DType::u8 ? 0 : -limit);
 }
 
 // The type in which arithmetic on T happens: 16-bit floats compute in float.

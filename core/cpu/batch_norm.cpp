@@ -6,7 +6,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
-#include <tandem/core/formulas/batch_norm_update.h>
+#include <tandem/core/formulas/batch_norm.h>
 
 #include <algorithm>
 #include <vector>

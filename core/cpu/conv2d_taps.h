@@ -5,6 +5,7 @@
 // reaches (DeepLabV3's rates on the last feature map). A 1 x 1 kernel is one such product, which needs no weight repacked.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 #include <vector>

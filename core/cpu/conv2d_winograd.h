@@ -7,6 +7,7 @@
 // finite spreads over its tile and, in the weight's gradient, over all taps.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 #include <optional>

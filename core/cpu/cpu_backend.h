@@ -2,7 +2,10 @@
 // OpenMP threads) for the rest. Every file here implements one family of operations.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
+#include <tandem/core/ops/attention.h>
+#include <tandem/core/ops/norm.h>
 
 namespace tandem {
 
@@ -18,7 +21,7 @@ class CpuBackend final : public Backend {
 
   // elementwise.cpp
   void copy(const Array& from, const Array& to) override;
-  void cat(std::span<const Array> parts, int dim, const Array& y) override;
+  bool cat(std::span<const Array> parts, int dim, const Array& y) override;
   void fill(const Array& to, double value) override;
   void map(const UnaryOp& op, const Array& x, const Array& y) override;
   void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) override;
@@ -139,7 +142,5 @@ class CpuBackend final : public Backend {
   void write_rule(const UpdateRule& rule, void* to) override;
   void segments_norm(std::span<const Segment> segments, double p, const Array& norm) override;
 };
-
-CpuBackend& cpu_backend();
 
 }  // namespace tandem

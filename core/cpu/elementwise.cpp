@@ -1,7 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/formulas/element_functions.h>
+#include <tandem/core/array/element_dispatch.h>
 
 #include <algorithm>
 #include <cstring>
@@ -32,11 +32,11 @@ void CpuBackend::copy(const Array& from, const Array& to) {
 }
 
 // Row by row, in the order of y's memory: fetching and writing ahead works within a run, not between distant ones.
-void CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
+bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
-  if (!all([&](const Array& a) { return a.dtype() == y.dtype(); })) return Backend::cat(parts, dim, y);
+  if (!all([&](const Array& a) { return a.dtype() == y.dtype(); })) return false;
   if (!all([](const Array& a) { return a.is_contiguous(); })) {
-    if (!all([](const Array& a) { return a.is_channels_last(); })) return Backend::cat(parts, dim, y);
+    if (!all([](const Array& a) { return a.is_channels_last(); })) return false;
     const Dims order{0, 2, 3, 1};
     std::vector<Array> dense;
     for (const Array& part : parts) dense.push_back(part.permute(order));
@@ -45,7 +45,7 @@ void CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   }
   std::int64_t rows = 1;
   for (int d = 0; d < dim; ++d) rows *= y.shape()[d];
-  if (rows <= 1 || y.numel() == 0) return Backend::cat(parts, dim, y);
+  if (rows <= 1 || y.numel() == 0) return false;
   struct Run {
     const char* from;
     std::size_t bytes;  // of a row
@@ -66,6 +66,7 @@ void CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
       }
     }
   });
+  return true;
 }
 
 void CpuBackend::fill(const Array& to, double value) { elementwise::fill<cpu::Loops>(to, value); }

@@ -4,7 +4,7 @@
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
 #include <tandem/core/device/index_fault.h>
-#include <tandem/core/formulas/softmax_gradients.h>
+#include <tandem/core/formulas/class_loss.h>
 
 #include <vector>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/matrix_layout.h>
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::onednn {

@@ -1,3 +1,4 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/reduce_loops.h>

@@ -1,6 +1,6 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small batches, by
 // how many they are: each phase is one kernel that goes over the activations once.
-#include <tandem/core/formulas/batch_norm_update.h>
+#include <tandem/core/formulas/batch_norm.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/channel_sums.cuh>
 

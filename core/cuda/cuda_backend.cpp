@@ -50,7 +50,7 @@ int cuda_device_count() {
   return count;
 }
 
-CudaBackend& cuda_backend(int index) {
+Backend& cuda_backend(int index) {
   static auto* backends = new std::array<std::unique_ptr<CudaBackend>, 64>;
   static std::mutex mutex;
   static const int count = [] {

@@ -5,7 +5,10 @@
 // finds its input invalid (a class that does not exist) says so then.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
+#include <tandem/core/ops/attention.h>
+#include <tandem/core/ops/norm.h>
 
 namespace tandem {
 
@@ -147,7 +150,4 @@ class CudaBackend final : public Backend {
 };
 
 // Error when there is no such GPU. Makes it the one that this thread's calls go to.
-CudaBackend& cuda_backend(int index);
-int cuda_device_count();  // 0 also where there is no driver
-
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/cuda/layouts.h>
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/formulas/element_functions.h>
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/array/index_walk.h>
 #include <tandem/core/formulas/normalize.h>
 #include <tandem/core/cuda/index_check.cuh>

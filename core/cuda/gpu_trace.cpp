@@ -1,4 +1,4 @@
-#include <tandem/core/cuda/gpu_trace.h>
+#include <tandem/core/profile/gpu_trace.h>
 
 #ifdef TANDEM_CUPTI_LIBRARY
 

@@ -65,12 +65,16 @@ void CudaGraph::replay() {
   TANDEM_CUDA(cudaGraphLaunch(executable_, current_stream()));
 }
 
-std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work) {
-  auto graph = std::make_unique<CudaGraph>(device.index);
+}  // namespace tandem::cuda
+
+namespace tandem {
+
+std::unique_ptr<DeviceGraph> record_cuda_graph(Device device, const std::function<void()>& work) {
+  auto graph = std::make_unique<cuda::CudaGraph>(device.index);
   graph->begin_capture();
   work();
   graph->end_capture();
   return graph;
 }
 
-}  // namespace tandem::cuda
+}  // namespace tandem

@@ -31,6 +31,4 @@ class CudaGraph final : public DeviceGraph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work);
-
 }  // namespace tandem::cuda

@@ -3,7 +3,7 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/formulas/reductions.h>
-#include <tandem/core/formulas/softmax_gradients.h>
+#include <tandem/core/formulas/class_loss.h>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/rows.cuh>
 

@@ -1,8 +1,5 @@
-#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/base/check.h>
 #include <tandem/core/device/backend.h>
-#ifdef TANDEM_HAS_CUDA
-#include <tandem/core/cuda/cuda_backend.h>
-#endif
 
 #include <charconv>
 #include <string>
@@ -17,21 +14,12 @@ struct Cuda {
 };
 
 #ifdef TANDEM_HAS_CUDA
-Cuda cuda_devices{[](int index) -> Backend& { return cuda_backend(index); }, cuda_device_count};
+Cuda cuda_devices{cuda_backend, cuda_device_count};
 #else
 Cuda cuda_devices;
 #endif
 
 }  // namespace
-
-void Backend::cat(std::span<const Array> parts, int dim, const Array& y) {
-  std::int64_t at = 0;
-  for (const Array& part : parts) {
-    const std::int64_t size = part.shape()[dim];
-    if (part.numel() > 0) copy(part, y.narrow(dim, at, size));
-    at += size;
-  }
-}
 
 Backend& backend(Device device) {
   if (device.is_cpu()) return cpu_backend();

@@ -5,113 +5,36 @@
 // inputs and outputs of the spatial operations are channels last.
 #pragma once
 
-#include <tandem/core/array/array.h>
+#include <tandem/core/base/shape.h>
+#include <tandem/core/device/device.h>
 #include <tandem/core/device/index_fault.h>
 #include <tandem/core/device/memory_stats.h>
+#include <tandem/core/formulas/batch_norm.h>
+#include <tandem/core/formulas/class_loss.h>
 #include <tandem/core/formulas/functors.h>
+#include <tandem/core/formulas/group_norm.h>
 #include <tandem/core/formulas/pair_losses.h>
 #include <tandem/core/formulas/pooling.h>
 #include <tandem/core/formulas/reductions.h>
 #include <tandem/core/formulas/resize.h>
+#include <tandem/core/formulas/scans.h>
+#include <tandem/core/formulas/segments_norm.h>
 #include <tandem/core/formulas/update_rules.h>
+#include <tandem/core/formulas/window.h>
 
 #include <optional>
 #include <span>
 
 namespace tandem {
 
-// Height, width.
-struct Extent {
-  std::int64_t h = 1, w = 1;
-  Extent() = default;
-  Extent(std::int64_t both) : h(both), w(both) {}  // NOLINT: 5 is a 5 x 5 kernel
-  Extent(std::int64_t h, std::int64_t w) : h(h), w(w) {}
-  bool operator==(const Extent&) const = default;
-};
-inline std::ostream& operator<<(std::ostream& out, Extent e) { return out << e.h << 'x' << e.w; }
-
-struct Window {  // how a convolution or pooling kernel moves over an image
-  Extent kernel = 1;
-  Extent stride = 1;
-  Extent padding = 0;
-  Extent dilation = 1;
-  std::int64_t groups = 1;  // of a convolution: output channels see only the input channels of their group
-};
-
-// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked for.
-// One pass over memory serves all three.
-struct BatchNormFusion {
-  bool relu = false;
-  bool max_pool_2x2 = false;
-};
-
-// What normalisation multiplies by and adds, per channel (C), f32 (f64 for f64 input).
-struct BatchNormAffine {
-  Array mean, invstd;  // of this batch, or running statistics in evaluation
-  Array weight, bias;
-};
-
-// What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
-struct BatchNormUpdate {
-  Array running_mean,
-      running_var;  // moved by `momentum` towards those of the batch, which is not empty; or undefined
-  Array invstd;     // of the batch; an output
-  double momentum;
-  double eps;
-  Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
-};
-
-enum class Scan { sum, product };
-
-// Normalisation within groups of channels, sample by sample. In memory x is (samples, before, channels, after), where
-// `before` (channels last) or `after` (row-major) is 1. Layer normalisation: a sample is a row of channels, in one group.
-struct GroupNorm {
-  std::int64_t samples, before, channels, after, groups = 1;
-  double eps = 1e-5;
-  bool is_centred = true;  // false: divides by the root of the mean square, and subtracts nothing
-  std::int64_t group_size() const { return before * (channels / groups) * after; }
-};
-
-// -log p[target], p from logits or given as logarithms.
-struct ClassLoss {
-  LossReduction reduction = LossReduction::mean;
-  std::int64_t ignore_index = -100;  // a target that costs nothing
-  double label_smoothing = 0;        // this share of the target is spread over all classes
-  bool is_log_probability = false;
-};
-
-// One parameter for an optimizer to update; all f32, dense, and on one device.
-struct UpdateSegment {
-  float* parameter;
-  const float* gradient;
-  float* state[3];  // as many as the rule has slots
-  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph counts too.
-  float* count;
-  std::int64_t numel;
-  bool is_first;  // no update has written the state yet
-};
-
-// Numbers of several arrays: f32, dense, on one device.
-struct Segment {
-  const float* numbers;
-  std::int64_t numel;
-};
-
-// What attention may look at.
-struct AttentionMask {
-  Array added = {};  // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
-  bool is_causal = false;  // query i sees keys 0 .. i only
-};
-// softmax(query key^T * scale + mask) value.
-struct AttentionInputs {
-  Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
-  AttentionMask mask;
-  double scale;
-};
-// Those of the inputs, in their shapes.
-struct AttentionGradients {
-  Array query, key, value;
-};
+// A back-end is told where arrays lie; what an Array is, is defined above this room (core/array/array.h). So are the
+// arguments that hold arrays: core/ops/norm.h, core/ops/attention.h.
+class Array;
+struct AttentionGradients;
+struct AttentionInputs;
+struct AttentionMask;
+struct BatchNormAffine;
+struct BatchNormUpdate;
 
 // Grouped by what they do, in the order in which core/cpu/cpu_backend.h and core/cuda/cuda_backend.h name their files.
 class Backend {
@@ -135,8 +58,8 @@ class Backend {
 
   // Any strides. copy converts dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
-  // y = the parts, one after the other along `dim`: a copy of each, or something faster.
-  virtual void cat(std::span<const Array> parts, int dim, const Array& y);
+  // y = the parts, one after the other along `dim`. Returns false, having done nothing, where copying each of them is as fast.
+  virtual bool cat(std::span<const Array> /*parts*/, int /*dim*/, const Array& /*y*/) { return false; }
   virtual void fill(const Array& to, double value) = 0;
   virtual void map(const UnaryOp& op, const Array& x, const Array& y) = 0;
   virtual void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) = 0;
@@ -317,6 +240,11 @@ class Backend {
   // Puts a rule's numbers into this device's memory, behind all that was asked for before. `to` has room for an UpdateRule.
   virtual void write_rule(const UpdateRule& rule, void* to) = 0;
 };
+
+// The implementations, each in the room of its name: core/cpu/, and in builds with CUDA core/cuda/.
+Backend& cpu_backend();
+Backend& cuda_backend(int index);
+int cuda_device_count();  // 0 also where there is no driver
 
 // The implementation for a device, which becomes the one that this thread's calls go to. Error when this build has none.
 Backend& backend(Device device);

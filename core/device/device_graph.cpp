@@ -1,8 +1,5 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/device/device_graph.h>
-#ifdef TANDEM_HAS_CUDA
-#include <tandem/core/cuda/graph.h>
-#endif
 
 #include <utility>
 
@@ -11,7 +8,7 @@ namespace tandem {
 namespace {
 
 #ifdef TANDEM_HAS_CUDA
-GraphRecorder recorder = cuda::record_graph;
+GraphRecorder recorder = record_cuda_graph;
 #else
 GraphRecorder recorder = nullptr;
 #endif

@@ -26,7 +26,9 @@ std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<voi
 // Whether this thread is inside record_graph: for code that would otherwise read a value which is not there yet.
 bool is_recording_graph();
 
-// What record_graph does on a GPU; for the CUDA back-end, and tests that stand in for it.
+// What record_graph does on a GPU (core/cuda/graph.cpp), in builds with CUDA.
+std::unique_ptr<DeviceGraph> record_cuda_graph(Device device, const std::function<void()>& work);
+// Where something stands in for a GPU: for tests.
 using GraphRecorder = std::unique_ptr<DeviceGraph> (*)(Device device, const std::function<void()>& work);
 void set_graph_recorder(GraphRecorder recorder);
 

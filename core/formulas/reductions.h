@@ -8,7 +8,7 @@
 // autograd/functions/reduce.h and a row in the table of tests.
 #pragma once
 
-#include <tandem/core/array/array.h>
+#include <tandem/core/base/dtype.h>
 #include <tandem/core/formulas/functors/math.h>
 
 #include <cmath>
@@ -315,29 +315,6 @@ void with_derivative(const Reduction& op, F f) {
         else detail::fail("reduction: has no gradient of its own");
       },
       op.any());
-}
-
-// What one element's gradient is made of, in the type of the elements.
-template <class F, class T>
-struct ReductionGradient {
-  using C = compute_t<T>;
-  F f;
-  TANDEM_HOST_DEVICE T operator()(T x, T y, T grad) const {
-    return static_cast<T>(f.derivative(static_cast<C>(x), static_cast<C>(y), static_cast<C>(grad)));
-  }
-};
-
-// Backend::reduce_grad with the element-wise loops of a device (core/formulas/element_functions.h).
-template <class Loops>
-void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
-                 const Array& grad_x) {
-  with_derivative(op, [&](const auto& f) {
-    using F = std::decay_t<decltype(f)>;
-    dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {
-      using T = typename Loops::template element_t<decltype(type)>;
-      Loops::template transform<T, T>(x, y, grad_y, grad_x, ReductionGradient<F, T>{f});
-    });
-  });
 }
 
 // Where a reduction's results go: in the dtype of the output, whatever the input was.

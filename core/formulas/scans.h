@@ -3,7 +3,11 @@
 
 #include <tandem/core/formulas/reductions.h>
 
-namespace tandem::scans {
+namespace tandem {
+
+enum class Scan { sum, product };
+
+namespace scans {
 
 struct Sum {
   template <class T>
@@ -27,4 +31,6 @@ struct Product {
   }
 };
 
-}  // namespace tandem::scans
+}  // namespace scans
+
+}  // namespace tandem

@@ -7,6 +7,12 @@
 
 namespace tandem {
 
+// Numbers of several arrays: f32, dense, on one device.
+struct Segment {
+  const float* numbers;
+  std::int64_t numel;
+};
+
 enum class NormKind { two, largest, other };
 
 inline NormKind norm_kind(double p) {

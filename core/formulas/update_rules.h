@@ -15,6 +15,17 @@
 
 namespace tandem {
 
+// One parameter for an optimizer to update; all f32, dense, and on one device.
+struct UpdateSegment {
+  float* parameter;
+  const float* gradient;
+  float* state[3];  // as many as the rule has slots
+  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph counts too.
+  float* count;
+  std::int64_t numel;
+  bool is_first;  // no update has written the state yet
+};
+
 namespace rules {
 
 // Stochastic gradient descent, without and with momentum.

@@ -1,3 +1,4 @@
+#include <tandem/core/device/backend.h>
 #include <tandem/core/array/matrix_layout.h>
 #include <tandem/core/ops/attention.h>
 #include <tandem/core/ops/create.h>

@@ -1,9 +1,29 @@
 // What scaled dot-product attention is made of.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/array/array.h>
 
-namespace tandem::ops {
+#include <optional>
+
+namespace tandem {
+
+// What attention may look at.
+struct AttentionMask {
+  Array added = {};  // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
+  bool is_causal = false;  // query i sees keys 0 .. i only
+};
+// softmax(query key^T * scale + mask) value.
+struct AttentionInputs {
+  Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
+  AttentionMask mask;
+  double scale;
+};
+// Those of the inputs, in their shapes.
+struct AttentionGradients {
+  Array query, key, value;
+};
+
+namespace ops {
 
 // A mask as the functions below take it: `mask` (bool: true may be looked at; or numbers that are added to the scores; undefined:
 // none) broadcasts to (..., L, S) = shape. Error where it does not.
@@ -23,4 +43,6 @@ struct Attention {
 std::optional<Attention> attention(const AttentionInputs& in);
 AttentionGradients attention_grad(const AttentionInputs& in, const Attention& forward, const Array& grad_y);
 
-}  // namespace tandem::ops
+}  // namespace ops
+
+}  // namespace tandem

@@ -1,6 +1,7 @@
 // Zeros in random places; which ones is a function of a key (core/random/dropout_mask.h).
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::ops {

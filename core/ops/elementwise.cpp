@@ -86,21 +86,6 @@ void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y
 
 }  // namespace
 
-bool can_hold(DType dtype, double value) {
-  if (is_floating(dtype) || dtype == DType::boolean) return true;
-  const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
-  const double whole = std::trunc(value);
-  return whole < limit && whole >= (dtype == DType::u8 ? 0 : -limit);
-}
-
-void check_writable(const Array& target, const char* operation) {
-  if (target.numel() == 0) return;  // whatever its strides
-  for (int i = 0; i < target.rank(); ++i)
-    TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation,
-                 ": elements of the target of shape ", target.shape(),
-                 " share memory (it was expanded); write to a clone()");
-}
-
 DType result_dtype(const Array& a, const Array& b) {
   if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
   const DType dimensioned = a.rank() == 0 ? b.dtype() : a.dtype();

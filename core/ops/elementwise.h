@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tandem/core/base/number.h>
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::ops {
@@ -11,10 +12,6 @@ namespace tandem::ops {
 DType result_dtype(const Array& a, const Array& b);
 DType result_dtype(const Array& a, Number b);
 
-// Whether `value`, without its fraction, is a number of `dtype`.
-bool can_hold(DType dtype, double value);
-// Error where elements of the target share memory (it was expanded), so that writing to it would write some twice.
-void check_writable(const Array& target, const char* operation);
 
 // Integers become f32 first where `op` does not keep them.
 Array map(const UnaryOp& op, const Array& x);

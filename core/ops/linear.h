@@ -1,6 +1,7 @@
 // Products of matrices, alone or in batches, and their gradients.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::ops {

@@ -1,6 +1,7 @@
 // Losses, and what they are made of.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::ops {

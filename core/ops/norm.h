@@ -1,9 +1,31 @@
 // Normalisation: of a batch, in phases between which ranks can add up their statistics, and of each sample.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/batch_norm.h>
+#include <tandem/core/formulas/group_norm.h>
 
-namespace tandem::ops {
+#include <optional>
+
+namespace tandem {
+
+// What normalisation multiplies by and adds, per channel (C), f32 (f64 for f64 input).
+struct BatchNormAffine {
+  Array mean, invstd;  // of this batch, or running statistics in evaluation
+  Array weight, bias;
+};
+
+// What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
+struct BatchNormUpdate {
+  Array running_mean,
+      running_var;  // moved by `momentum` towards those of the batch, which is not empty; or undefined
+  Array invstd;     // of the batch; an output
+  double momentum;
+  double eps;
+  Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
+};
+
+namespace ops {
 
 // Mean, and sum of squared deviations from it.
 struct BatchNormStats {
@@ -50,4 +72,6 @@ GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const A
                                    const Array& mean, const Array& rstd, const Array& grad_y, bool wants_x,
                                    bool wants_weight, bool wants_bias);
 
-}  // namespace tandem::ops
+}  // namespace ops
+
+}  // namespace tandem

@@ -1,6 +1,7 @@
 // Over dimensions: many numbers become one, by a Reduction (core/formulas/reductions.h) or a search; and running sums.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 #include <optional>

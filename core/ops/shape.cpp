@@ -1,3 +1,4 @@
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
@@ -72,7 +73,12 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   parts.reserve(inputs.size());
   for (const Array& x : inputs)
     if (!is_skipped(x)) parts.push_back(x);
-  backend(y.device()).cat(parts, d, y);
+  if (backend(y.device()).cat(parts, d, y)) return y;
+  std::int64_t at = 0;
+  for (const Array& part : parts) {
+    y.narrow(d, at, part.shape()[d]).copy_from(part);
+    at += part.shape()[d];
+  }
   return y;
 }
 

@@ -1,6 +1,7 @@
 // Images (N, C, H, W). Results are channels last, in the dtype of x.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
 namespace tandem::ops {

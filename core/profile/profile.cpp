@@ -13,7 +13,7 @@
 #include <vector>
 
 #ifdef TANDEM_HAS_CUDA
-#include <tandem/core/cuda/gpu_trace.h>
+#include <tandem/core/profile/gpu_trace.h>
 #endif
 #if defined(TANDEM_HAS_CUDA) && __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>

@@ -4,7 +4,8 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/window.h>
 
 #include <nlohmann/json.hpp>
 #include <ostream>

@@ -1,13 +1,21 @@
-// What training makes of the statistics of a batch, one channel at a time; on every device.
+// Batch normalisation: what is fused with it, and what training makes of the statistics of a batch, on every device.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/base/half.h>
 
 #include <cmath>
+#include <cstdint>
 
 namespace tandem {
 
-// BatchNormUpdate in the type that is computed in, with plain pointers.
+// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked for.
+// One pass over memory serves all three.
+struct BatchNormFusion {
+  bool relu = false;
+  bool max_pool_2x2 = false;
+};
+
+// BatchNormUpdate (core/ops/norm.h) in the type that is computed in, with plain pointers.
 template <class C>
 struct BatchNormTracker {
   C *running_mean, *running_var, *invstd;  // running ones null: there are none
@@ -15,7 +23,8 @@ struct BatchNormTracker {
   double eps, momentum;
 
   BatchNormTracker() = default;
-  explicit BatchNormTracker(const BatchNormUpdate& update)
+  template <class Update>
+  explicit BatchNormTracker(const Update& update)
       : running_mean(update.running_mean.defined() ? static_cast<C*>(update.running_mean.raw()) : nullptr),
         running_var(running_mean ? static_cast<C*>(update.running_var.raw()) : nullptr),
         invstd(static_cast<C*>(update.invstd.raw())),

@@ -1,11 +1,19 @@
-// The gradients of softmax and of its loss, the same on every device.
+// ClassLoss: cross-entropy of logits or log probabilities with class numbers, and its gradient, the same on every device.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/pair_losses.h>
 
 #include <cmath>
 
 namespace tandem {
+
+// -log p[target], p from logits or given as logarithms.
+struct ClassLoss {
+  LossReduction reduction = LossReduction::mean;
+  std::int64_t ignore_index = -100;  // a target that costs nothing
+  double label_smoothing = 0;        // this share of the target is spread over all classes
+  bool is_log_probability = false;
+};
 
 // What a row of cross_entropy adds to the loss, and its gradient with respect to logit (or log probability) c:
 //   loss = hit * -log p[target] + sum over c of spread * weight[c] * -log p[c]

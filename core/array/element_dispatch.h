@@ -1,0 +1,145 @@
+// Element-wise operations on Arrays for every device: the choice of what its loops call, by operation and dtype.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/element_functions.h>
+#include <tandem/core/formulas/reductions.h>
+
+namespace tandem {
+
+// The loops of a device: Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...), any strides.
+// Loops::element_t<T> is the type that f takes and gives for elements of type T.
+namespace elementwise {
+
+template <class Loops>
+void convert(const Array& from, const Array& to) {
+  dispatch(from.dtype(), [&](auto source) {
+    using In = decltype(source);
+    dispatch(to.dtype(), [&](auto target) {
+      using Out = decltype(target);
+      Loops::template transform<Out, In>(from, to, Convert<Out>{});
+    });
+  });
+}
+
+template <class Loops>
+void fill(const Array& to, double value) {
+  dispatch(to.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_same_v<T, bool>) Loops::template transform<T>(to, Constant<T>{value != 0});
+    else Loops::template transform<T>(to, Constant<T>{static_cast<T>(functors::as<compute_t<T>>(value))});
+  });
+}
+
+template <class Loops>
+void map(const UnaryOp& op, const Array& x, const Array& y) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        const auto run = [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<T, T>(x, y, Value<F, T>{f});
+        };
+        if constexpr (keeps_integers<F>) dispatch_number(x.dtype(), "arithmetic", run);
+        else dispatch_floating(x.dtype(), "element-wise operation", run);
+      },
+      op);
+}
+
+template <class Loops>
+void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch_floating(grad_y.dtype(), "gradient of an element-wise operation", [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<T, T>(saved, grad_y, grad_x, UnaryGradient<F, T>{f});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch_number(y.dtype(), "arithmetic", [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<T, T>(a, b, y, Value<F, T>{f});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
+              const Array& grad) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch_floating(grad.dtype(), "gradient of an element-wise operation", [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          if (operand == 0) Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 0>{f});
+          else Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 1>{f});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch(a.dtype(), [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<bool, T>(a, b, y, Comparison<F, T>{f});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void compare(const CompareOp& op, const Array& x, double number, const Array& y) {
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        dispatch_number(x.dtype(), "comparison with a number", [&](auto type) {
+          using T = typename Loops::template element_t<decltype(type)>;
+          Loops::template transform<bool, T>(
+              x, y, ComparisonWithNumber<F, T>{f, functors::as<compute_t<T>>(number)});
+        });
+      },
+      op);
+}
+
+template <class Loops>
+void where(const Array& condition, const Array& a, const Array& b, const Array& y) {
+  const auto choose = [&](auto bits) {
+    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});
+  };
+  switch (size_of(y.dtype())) {
+    case 1: return choose(std::uint8_t{});
+    case 2: return choose(std::uint16_t{});
+    case 4: return choose(std::uint32_t{});
+    default: return choose(std::uint64_t{});
+  }
+}
+
+}  // namespace elementwise
+
+// Backend::reduce_grad with the element-wise loops of a device.
+template <class Loops>
+void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
+                 const Array& grad_x) {
+  with_derivative(op, [&](const auto& f) {
+    using F = std::decay_t<decltype(f)>;
+    dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {
+      using T = typename Loops::template element_t<decltype(type)>;
+      Loops::template transform<T, T>(x, y, grad_y, grad_x, ReductionGradient<F, T>{f});
+    });
+  });
+}
+
+}  // namespace tandem
