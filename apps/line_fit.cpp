@@ -69,7 +69,6 @@ int main(int argc, char** argv) {
       some->all_reduce(worst, ReduceOp::max, "worst loss")->wait();
       if (rank == 0) std::cout << "worst loss of " << some->size() << " ranks: " << worst.item() << "\n";
     }
-    if (rank == 0)
-      std::cout << "y = " << line.weight.value().item() << " x + " << line.bias.value().item() << "\n";
+    if (rank == 0) std::cout << "y = " << line.weight.value().item() << " x + " << line.bias.value().item() << "\n";
   });
 }

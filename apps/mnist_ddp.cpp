@@ -33,8 +33,7 @@ double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader&
   Array right;  // on the device, read once
   double all = 0;
   for (auto& [image, label] : images) {
-    const Array found =
-        ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label));
+    const Array found = ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label));
     if (right.defined()) ops::add_(right, found);
     else right = found;
     all += static_cast<double>(label.numel());
@@ -46,8 +45,7 @@ double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader&
 }
 
 int main(int argc, char** argv) {
-  TrainingOptions options("mnist_ddp",
-                          "Trains a small convolutional network on MNIST, on one process or several.");
+  TrainingOptions options("mnist_ddp", "Trains a small convolutional network on MNIST, on one process or several.");
   options.epochs = 5;
   options.batch_size = 100;
   std::string data;
@@ -82,7 +80,8 @@ int main(int argc, char** argv) {
 
     optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
     TrainingRun run(options, group, model, optimizer, loader, &scaler);
-    // On a GPU all of it is recorded once, and then one call; f16 waits for the GPU in each step, which can't be recorded.
+    // On a GPU all of it is recorded once, and then one call; f16 waits for the GPU in each step, which can't be
+    // recorded.
     GraphedStep step(
         scaler.is_enabled() ? Device{} : options.graph_device(),
         [&](const std::vector<Array>& batch) {

@@ -10,8 +10,7 @@ thread_local std::optional<DType> low_dtype;
 }
 
 Autocast::Autocast(DType dtype) : before_(low_dtype) {
-  TANDEM_CHECK(is_floating(dtype) && dtype != DType::f64, "Autocast: dtype must be f32, bf16 or f16, got ",
-               dtype);
+  TANDEM_CHECK(is_floating(dtype) && dtype != DType::f64, "Autocast: dtype must be f32, bf16 or f16, got ", dtype);
   low_dtype = dtype == DType::f32 ? std::nullopt : std::optional(dtype);
 }
 Autocast::~Autocast() { low_dtype = before_; }

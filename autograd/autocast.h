@@ -7,7 +7,8 @@
 //   softmax, log_softmax, layer_norm, group_norm                 compute in f32
 //   exp, log, log1p, pow, reciprocal, rsqrt, softplus            compute in f32
 //   sum, prod, cumsum, norm, logsumexp                           compute in f32
-//   everything else                                              computes in the type of its inputs, mixed inputs in the widest
+//   everything else                                              computes in the type of its inputs, mixed inputs in
+//   the widest
 // Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
 #pragma once
 

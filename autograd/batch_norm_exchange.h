@@ -5,8 +5,9 @@
 
 namespace tandem {
 
-// batch_norm calls it on the thread that runs forward or backward. Both calls are collective: every rank makes the same ones in
-// the same order, a rank whose part is empty too. distributed/ddp/sync_batch_norm.h implements it on a process group.
+// batch_norm calls it on the thread that runs forward or backward. Both calls are collective: every rank makes the same
+// ones in the same order, a rank whose part is empty too. distributed/ddp/sync_batch_norm.h implements it on a process
+// group.
 class BatchNormExchange {
  public:
   virtual ~BatchNormExchange() = default;

@@ -32,8 +32,7 @@ template <class F>
 struct SavedOperands {
   Saved a, b;
 
-  SavedOperands(const char* operation, const Array& a_value, bool needs_a, const Array& b_value,
-                bool needs_b) {
+  SavedOperands(const char* operation, const Array& a_value, bool needs_a, const Array& b_value, bool needs_b) {
     using functors::Add, functors::Sub, functors::Mul, functors::Div;
     constexpr bool is_sum = std::is_same_v<F, Add> || std::is_same_v<F, Sub>;
     constexpr bool is_product = std::is_same_v<F, Mul>, is_quotient = std::is_same_v<F, Div>;

@@ -1,8 +1,8 @@
 // The backward engine: the chain rule over the recorded graph, without recursion.
 //
-// An operation runs when every operation that used its result has run, the latest made first. A leaf's gradient is final
-// when the last operation that used it has run; its hooks fire at that moment, so that communication can begin while the
-// rest of the backward pass goes on.
+// An operation runs when every operation that used its result has run, the latest made first. A leaf's gradient is
+// final when the last operation that used it has run; its hooks fire at that moment, so that communication can begin
+// while the rest of the backward pass goes on.
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
@@ -116,18 +116,18 @@ class BackwardPass {
       node.needs.set_last_run(!retain_graph_);
       const ProfileRange range(node.operation, " backward");
       gradients = node.backward(gradient.to(node.dtype), node.needs);
-      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ",
-                   gradients.size(), " gradients for ", node.edges.size(), " inputs");
+      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
+                   " gradients for ", node.edges.size(), " inputs");
     }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Edge& edge = node.edges[i];
       if (!gradients[i].defined() || (!edge.leaf && !edge.node)) continue;
       const Shape& shape = edge.leaf ? edge.leaf->value.shape() : edge.node->shape;
-      TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i,
-                   " a gradient of shape ", gradients[i].shape(), ", the input has ", shape);
+      TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i, " a gradient of shape ",
+                   gradients[i].shape(), ", the input has ", shape);
       const Device device = edge.leaf ? edge.leaf->value.device() : edge.node->device;
-      TANDEM_CHECK(gradients[i].device() == device, node.operation, ": backward gave input ", i,
-                   " a gradient on ", gradients[i].device(), ", the input is on ", device);
+      TANDEM_CHECK(gradients[i].device() == device, node.operation, ": backward gave input ", i, " a gradient on ",
+                   gradients[i].device(), ", the input is on ", device);
     }
     if (!retain_graph_) node.backward = nullptr;
     // Leaves first: their gradients may be what others wait for.
@@ -154,8 +154,7 @@ void Tensor::backward(const BackwardOptions& options) const {
                "without requires_grad?)");
   Array gradient = options.gradient;
   if (!gradient.defined()) {
-    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(),
-                 " has more than one element; pass {.gradient = ...}");
+    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(), " has more than one element; pass {.gradient = ...}");
     gradient = ops::full(shape(), 1, dtype(), device());
   }
   TANDEM_CHECK(gradient.shape() == shape() && gradient.device() == device(), "backward: the gradient is ",

@@ -14,8 +14,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
     any = true;
     TANDEM_CHECK(input.dtype() == DType::f64 && input.is_leaf(), "gradcheck: inputs must be f64 leaves, got ",
                  input.dtype());
-    TANDEM_CHECK(input.value().is_contiguous(),
-                 "gradcheck: inputs that require a gradient must be contiguous");
+    TANDEM_CHECK(input.value().is_contiguous(), "gradcheck: inputs that require a gradient must be contiguous");
     input.zero_grad();
   }
   TANDEM_CHECK(any, "gradcheck: no input requires a gradient");
@@ -37,8 +36,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     Array value = inputs[i].value();
-    const Array here =
-        value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
+    const Array here = value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
     double* x = here.data<double>();
     const Array grad = inputs[i].grad();
     TANDEM_CHECK(grad.defined(), "gradcheck: backward gave input ", i, " no gradient");

@@ -47,12 +47,12 @@ Edge edge_to(const Tensor& tensor);
 std::uint64_t next_sequence();
 
 // A node without inputs that are Tensors: `edges` say where its gradients go.
-std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs,
-                                const Array& value, Backward backward);
+std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs, const Array& value,
+                                Backward backward);
 
-// For a closure that computes its graph only when its gradient arrives (nn/checkpoint.h): the backward pass that is running
-// goes on through the graph behind `root`, as if it had been there from the start. Where that graph leaves what was
-// recorded since, it may only lead to where edges of the closure's own node lead.
+// For a closure that computes its graph only when its gradient arrives (nn/checkpoint.h): the backward pass that is
+// running goes on through the graph behind `root`, as if it had been there from the start. Where that graph leaves what
+// was recorded since, it may only lead to where edges of the closure's own node lead.
 void extend_backward(const Tensor& root, Array gradient);
 
 }  // namespace tandem::autograd

@@ -1,4 +1,5 @@
-// How a differentiable operation is written: compute the value, then say in a closure what the gradients of the inputs are.
+// How a differentiable operation is written: compute the value, then say in a closure what the gradients of the inputs
+// are.
 //
 //   Tensor square(const Tensor& x) {
 //     const Saved in("square", x.value());
@@ -8,8 +9,8 @@
 //                   });
 //   }
 //
-// Closures hold Arrays, never Tensors: so no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells whether
-// the two halves agree.
+// Closures hold Arrays, never Tensors: so no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells
+// whether the two halves agree.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -62,10 +63,10 @@ class Saved {
   std::uint64_t version_ = 0;
 };
 
-// The result of an operation: `value`, with `backward` as its history when gradients are enabled and an input needs one.
+// The result of an operation: `value`, with `backward` as its history when gradients are enabled and an input needs
+// one.
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward);
-inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value,
-                     Backward backward) {
+inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward) {
   return record(operation, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
 }
 
@@ -77,8 +78,8 @@ inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs
 //     record_in_place("scale_", {x}, [factor](const Array& grad, Needs) -> Gradients { ... });
 //   }
 //
-// Error when gradients are recorded and the first input is a leaf that requires one, or shows memory that other Tensors of
-// the graph show too (a view, or what a view was made of): their history would not know of the change.
+// Error when gradients are recorded and the first input is a leaf that requires one, or shows memory that other Tensors
+// of the graph show too (a view, or what a view was made of): their history would not know of the change.
 void check_in_place(const char* operation, std::initializer_list<Tensor> inputs);
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward);
 

@@ -35,8 +35,8 @@ bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
 
 void Tensor::set_requires_grad(bool requires_grad) {
   TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can be told; use detach() to get one");
-  TANDEM_CHECK(!requires_grad || is_floating(dtype()),
-               "only floating tensors can require a gradient, this one is ", dtype());
+  TANDEM_CHECK(!requires_grad || is_floating(dtype()), "only floating tensors can require a gradient, this one is ",
+               dtype());
   state_->requires_grad = requires_grad;
 }
 
@@ -47,8 +47,8 @@ void Tensor::zero_grad() { checked(state_).has_grad = false; }
 void Tensor::set_grad(Array grad) {
   zero_grad();
   if (!grad.defined()) return;
-  TANDEM_CHECK(grad.shape() == shape() && grad.device() == device(), "set_grad: the gradient is ",
-               grad.shape(), " on ", grad.device(), ", the tensor ", shape(), " on ", device());
+  TANDEM_CHECK(grad.shape() == shape() && grad.device() == device(), "set_grad: the gradient is ", grad.shape(), " on ",
+               grad.device(), ", the tensor ", shape(), " on ", device());
   state_->accumulate(std::move(grad));
 }
 
@@ -64,17 +64,16 @@ void Tensor::set_grad_buffer(Array buffer) {
 void Tensor::set_value(Array value) {
   TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");
   TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype() && value.device() == device(),
-               "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(),
-               ", the tensor ", shape(), ' ', dtype(), " on ", device());
+               "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(), ", the tensor ",
+               shape(), ' ', dtype(), " on ", device());
   state_->value = std::move(value);
 }
 
 void Tensor::move_to(Device device) {
   TANDEM_CHECK(is_leaf(), "move_to: only a leaf can move; to() gives a copy of any tensor");
   if (device == this->device()) return;
-  TANDEM_CHECK(!state_->grad_is_fixed,
-               "a tensor whose gradients gather in a communication bucket can't move to ", device,
-               ": move the model before DistributedDataParallel is made");
+  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't move to ",
+               device, ": move the model before DistributedDataParallel is made");
   state_->value = state_->value.to(device);
   state_->grad = state_->has_grad ? state_->grad.to(device) : Array();
 }
@@ -82,10 +81,9 @@ void Tensor::move_to(Device device) {
 void Tensor::move_to(DType dtype) {
   TANDEM_CHECK(is_leaf(), "move_to: only a leaf can change its dtype; cast() gives a copy of any tensor");
   if (dtype == this->dtype()) return;
-  TANDEM_CHECK(is_floating(dtype) || !requires_grad(),
-               "move_to: a tensor that requires a gradient can't become ", dtype);
-  TANDEM_CHECK(!state_->grad_is_fixed,
-               "a tensor whose gradients gather in a communication bucket can't become ", dtype,
+  TANDEM_CHECK(is_floating(dtype) || !requires_grad(), "move_to: a tensor that requires a gradient can't become ",
+               dtype);
+  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't become ", dtype,
                ": convert the model before DistributedDataParallel is made");
   state_->value = state_->value.to(dtype);
   state_->grad = state_->has_grad ? state_->grad.to(dtype) : Array();
@@ -128,11 +126,10 @@ void TensorState::accumulate(Array gradient) {
   } else if (grad_is_fixed) {
     grad.copy_from(gradient);
   } else {
-    // It lies as the value does (row-major where that is not dense). Keep the array itself where nobody else sees its memory;
-    // a sum's gradient, say, may be one number repeated.
+    // It lies as the value does (row-major where that is not dense). Keep the array itself where nobody else sees its
+    // memory; a sum's gradient, say, may be one number repeated.
     const MemoryOrder order(value);
-    const bool ours =
-        gradient.storage().use_count() == 1 && gradient.dtype() == value.dtype() && order.fits(gradient);
+    const bool ours = gradient.storage().use_count() == 1 && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {
       grad = std::move(gradient);
     } else {
@@ -199,8 +196,8 @@ Edge edge_to(const Tensor& tensor) {
 
 std::uint64_t next_sequence() { return sequence_counter; }
 
-std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs,
-                                const Array& value, Backward backward) {
+std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs, const Array& value,
+                                Backward backward) {
   auto node = std::make_shared<Node>();
   node->operation = operation;
   node->sequence = sequence_counter++;
@@ -230,13 +227,11 @@ Tensor record(const char* operation, std::span<const Tensor> inputs, Array value
 void check_in_place(const char* operation, std::initializer_list<Tensor> inputs) {
   if (!needs_of(inputs).any()) return;
   const Tensor& target = *inputs.begin();
-  TANDEM_CHECK(!target.is_leaf() || !target.requires_grad(), operation,
-               ": a leaf that requires a gradient (shape ", target.shape(),
-               ") can't be changed in place while gradients are recorded; do it under NoGrad");
-  TANDEM_CHECK(
-      !target.state()->shares_memory, operation, ": this tensor of shape ", target.shape(),
-      " shares its memory with another one of the graph (one is a view of the other), which can't know of a "
-      "change in place; use the form that returns a new tensor");
+  TANDEM_CHECK(!target.is_leaf() || !target.requires_grad(), operation, ": a leaf that requires a gradient (shape ",
+               target.shape(), ") can't be changed in place while gradients are recorded; do it under NoGrad");
+  TANDEM_CHECK(!target.state()->shares_memory, operation, ": this tensor of shape ", target.shape(),
+               " shares its memory with another one of the graph (one is a view of the other), which can't know of a "
+               "change in place; use the form that returns a new tensor");
 }
 
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward) {

@@ -61,13 +61,13 @@ class Tensor {
   void zero_grad();
   // Replaces the gradient (undefined: none).
   void set_grad(Array grad);
-  // From now on the gradient accumulates in `buffer` (same shape, dtype and device; a view of a communication bucket). A gradient
-  // that exists moves there.
+  // From now on the gradient accumulates in `buffer` (same shape, dtype and device; a view of a communication bucket).
+  // A gradient that exists moves there.
   void set_grad_buffer(Array buffer);
   // Makes this leaf hold `value` (same shape, dtype and device): how an optimizer moves parameters into its arena.
   void set_value(Array value);
-  // Brings this leaf's value and gradient to `device`; every handle sees them there. Error when the gradient has a buffer
-  // (set_grad_buffer), which would stay behind.
+  // Brings this leaf's value and gradient to `device`; every handle sees them there. Error when the gradient has a
+  // buffer (set_grad_buffer), which would stay behind.
   void move_to(Device device);
   // The same for its dtype.
   void move_to(DType dtype);
@@ -76,8 +76,8 @@ class Tensor {
   void backward(const BackwardOptions& options = {}) const;
   // The same value without history, sharing memory.
   Tensor detach() const;
-  // The value on `device`, differentiable: the gradient comes back to this tensor's device. This tensor itself where it is
-  // there already.
+  // The value on `device`, differentiable: the gradient comes back to this tensor's device. This tensor itself where it
+  // is there already.
   Tensor to(Device device) const;
 
   // `hook` runs once per backward pass in which this leaf takes part, as soon as its gradient is final.

@@ -29,8 +29,7 @@ struct Iteration {
   Array array{};                        // what this rank gives; undefined: nothing
 };
 
-Iteration prepare(ProcessGroup& group, const std::string& operation, std::int64_t bytes,
-                  bool in_group_memory) {
+Iteration prepare(ProcessGroup& group, const std::string& operation, std::int64_t bytes, bool in_group_memory) {
   const Shape shape{bytes / 4};
   const auto zeros = [&] {
     if (in_group_memory) return group.allocate(shape, DType::f32);

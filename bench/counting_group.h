@@ -12,9 +12,9 @@
 
 namespace tandem::bench {
 
-// Bytes that this rank's operations brought away and in: of messages exactly, of collectives the least that any algorithm can
-// do with (2 (W - 1) / W n each way for an all_reduce of n bytes). Seconds in which the calling thread could not compute:
-// starting operations and waiting for them.
+// Bytes that this rank's operations brought away and in: of messages exactly, of collectives the least that any
+// algorithm can do with (2 (W - 1) / W n each way for an all_reduce of n bytes). Seconds in which the calling thread
+// could not compute: starting operations and waiting for them.
 struct Traffic {
   double sent = 0;
   double received = 0;
@@ -32,9 +32,7 @@ class CountingGroup : public distributed::ProcessGroup {
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
   const char* backend() const override { return group_->backend(); }
-  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
-    return group_->subgroup(ranks);
-  }
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override { return group_->subgroup(ranks); }
   Array allocate(const Shape& shape, DType dtype, Device device) override {
     return group_->allocate(shape, dtype, device);
   }

@@ -41,8 +41,7 @@ typename P::primitive_desc describe(const dnnl::engine& engine, const Args&... a
 }
 
 template <class P, class Hint, class... Args>
-typename P::primitive_desc describe_backward(const dnnl::engine& engine, const Hint& hint,
-                                             const Args&... args) {
+typename P::primitive_desc describe_backward(const dnnl::engine& engine, const Hint& hint, const Args&... args) {
 #if DNNL_VERSION_MAJOR >= 3
   return typename P::primitive_desc(engine, args..., hint);
 #else
@@ -150,16 +149,15 @@ class Step {
   }
 
   template <class Desc>
-  void add(std::string name, const Desc& desc, dnnl::primitive primitive,
-           std::unordered_map<int, memory> arguments) {
+  void add(std::string name, const Desc& desc, dnnl::primitive primitive, std::unordered_map<int, memory> arguments) {
     calls_.push_back({std::move(name), desc.impl_info_str(), std::move(primitive), std::move(arguments)});
   }
 
   // Kernel 5, stride 1, padding 2, as both convolutions of the network.
   dnnl::convolution_forward::primitive_desc convolution(const std::string& name, int in, int out, int size) {
     const auto desc = describe<dnnl::convolution_forward>(
-        engine_, prop_kind::forward_training, algorithm::convolution_direct, image(in, size),
-        weights(in, out), bias(out), image(out, size), stride_one_, padding_two_, padding_two_);
+        engine_, prop_kind::forward_training, algorithm::convolution_direct, image(in, size), weights(in, out),
+        bias(out), image(out, size), stride_one_, padding_two_, padding_two_);
     add(name + " forward", desc, dnnl::convolution_forward(desc),
         {{DNNL_ARG_SRC, filled(desc.src_desc())},
          {DNNL_ARG_WEIGHTS, filled(desc.weights_desc())},
@@ -172,8 +170,8 @@ class Step {
   void convolution_backward(const std::string& name, int in, int out, int size, bool needs_input_gradient) {
     const auto& forward = forward_.at(name);
     const auto by_weights = describe_backward<dnnl::convolution_backward_weights>(
-        engine_, forward, algorithm::convolution_direct, image(in, size), weights_gradient(in, out),
-        bias(out), image(out, size), stride_one_, padding_two_, padding_two_);
+        engine_, forward, algorithm::convolution_direct, image(in, size), weights_gradient(in, out), bias(out),
+        image(out, size), stride_one_, padding_two_, padding_two_);
     add(name + " backward weights", by_weights, dnnl::convolution_backward_weights(by_weights),
         {{DNNL_ARG_SRC, filled(by_weights.src_desc())},
          {DNNL_ARG_DIFF_DST, filled(by_weights.diff_dst_desc())},
@@ -189,15 +187,14 @@ class Step {
          {DNNL_ARG_DIFF_SRC, filled(by_data.diff_src_desc())}});
   }
 
-  Norm norm(const std::string& name, const dnnl::convolution_forward::primitive_desc& convolution,
-            int channels) {
+  Norm norm(const std::string& name, const dnnl::convolution_forward::primitive_desc& convolution, int channels) {
     const auto data = convolution.dst_desc();
 #if DNNL_VERSION_MAJOR >= 3
-    const auto desc = describe<dnnl::batch_normalization_forward>(engine_, prop_kind::forward_training, data,
-                                                                  data, 1e-5F, norm_flags_);
-#else
-    const auto desc = describe<dnnl::batch_normalization_forward>(engine_, prop_kind::forward_training, data,
+    const auto desc = describe<dnnl::batch_normalization_forward>(engine_, prop_kind::forward_training, data, data,
                                                                   1e-5F, norm_flags_);
+#else
+    const auto desc =
+        describe<dnnl::batch_normalization_forward>(engine_, prop_kind::forward_training, data, 1e-5F, norm_flags_);
 #endif
     const memory::desc vector({channels}, Type::f32, Format::a);
     const Norm norm{desc,
@@ -221,11 +218,11 @@ class Step {
   void norm_backward(const std::string& name, const Norm& norm) {
     const auto data = norm.forward.dst_desc();
 #if DNNL_VERSION_MAJOR >= 3
-    const auto desc = describe_backward<dnnl::batch_normalization_backward>(
-        engine_, norm.forward, prop_kind::backward, data, data, data, 1e-5F, norm_flags_);
+    const auto desc = describe_backward<dnnl::batch_normalization_backward>(engine_, norm.forward, prop_kind::backward,
+                                                                            data, data, data, 1e-5F, norm_flags_);
 #else
-    const auto desc = describe_backward<dnnl::batch_normalization_backward>(
-        engine_, norm.forward, prop_kind::backward, data, data, 1e-5F, norm_flags_);
+    const auto desc = describe_backward<dnnl::batch_normalization_backward>(engine_, norm.forward, prop_kind::backward,
+                                                                            data, data, 1e-5F, norm_flags_);
 #endif
     std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, norm.src},
                                               {DNNL_ARG_MEAN, norm.mean},
@@ -243,17 +240,15 @@ class Step {
   }
 
   // Kernel 2, stride 2.
-  Pool pool(const std::string& name, const dnnl::convolution_forward::primitive_desc& convolution,
-            int channels, int size) {
+  Pool pool(const std::string& name, const dnnl::convolution_forward::primitive_desc& convolution, int channels,
+            int size) {
     const memory::desc result({batch, channels, size / 2, size / 2}, type_, Format::any);
 #if DNNL_VERSION_MAJOR >= 3
-    const auto desc =
-        describe<dnnl::pooling_forward>(engine_, prop_kind::forward_training, algorithm::pooling_max,
-                                        convolution.dst_desc(), result, two_, two_, none_, none_, none_);
+    const auto desc = describe<dnnl::pooling_forward>(engine_, prop_kind::forward_training, algorithm::pooling_max,
+                                                      convolution.dst_desc(), result, two_, two_, none_, none_, none_);
 #else
-    const auto desc =
-        describe<dnnl::pooling_forward>(engine_, prop_kind::forward_training, algorithm::pooling_max,
-                                        convolution.dst_desc(), result, two_, two_, none_, none_);
+    const auto desc = describe<dnnl::pooling_forward>(engine_, prop_kind::forward_training, algorithm::pooling_max,
+                                                      convolution.dst_desc(), result, two_, two_, none_, none_);
 #endif
     const Pool pool{desc, filled(desc.workspace_desc())};
     add(name + " forward", desc, dnnl::pooling_forward(desc),
@@ -267,11 +262,11 @@ class Step {
     const auto result = pool.forward.dst_desc();
     const memory::desc source({batch, channels, size, size}, type_, Format::any);
 #if DNNL_VERSION_MAJOR >= 3
-    const auto desc = describe_backward<dnnl::pooling_backward>(
-        engine_, pool.forward, algorithm::pooling_max, source, result, two_, two_, none_, none_, none_);
+    const auto desc = describe_backward<dnnl::pooling_backward>(engine_, pool.forward, algorithm::pooling_max, source,
+                                                                result, two_, two_, none_, none_, none_);
 #else
-    const auto desc = describe_backward<dnnl::pooling_backward>(engine_, pool.forward, algorithm::pooling_max,
-                                                                source, result, two_, two_, none_, none_);
+    const auto desc = describe_backward<dnnl::pooling_backward>(engine_, pool.forward, algorithm::pooling_max, source,
+                                                                result, two_, two_, none_, none_);
 #endif
     add(name + " backward", desc, dnnl::pooling_backward(desc),
         {{DNNL_ARG_DIFF_DST, filled(desc.diff_dst_desc())},
@@ -284,8 +279,8 @@ class Step {
     const memory::desc src({batch, inputs}, type_, Format::any), dst({batch, outputs}, type_, Format::any);
     const memory::desc weights({outputs, inputs}, type_, Format::any);
     const memory::desc weights_gradient({outputs, inputs}, Type::f32, Format::any);
-    const auto forward = describe<dnnl::inner_product_forward>(engine_, prop_kind::forward_training, src,
-                                                               weights, bias(outputs), dst);
+    const auto forward =
+        describe<dnnl::inner_product_forward>(engine_, prop_kind::forward_training, src, weights, bias(outputs), dst);
     add("fc forward", forward, dnnl::inner_product_forward(forward),
         {{DNNL_ARG_SRC, filled(forward.src_desc())},
          {DNNL_ARG_WEIGHTS, filled(forward.weights_desc())},
@@ -298,8 +293,7 @@ class Step {
          {DNNL_ARG_DIFF_DST, filled(by_weights.diff_dst_desc())},
          {DNNL_ARG_DIFF_WEIGHTS, filled(by_weights.diff_weights_desc())},
          {DNNL_ARG_DIFF_BIAS, filled(by_weights.diff_bias_desc())}});
-    const auto by_data =
-        describe_backward<dnnl::inner_product_backward_data>(engine_, forward, src, weights, dst);
+    const auto by_data = describe_backward<dnnl::inner_product_backward_data>(engine_, forward, src, weights, dst);
     add("fc backward data", by_data, dnnl::inner_product_backward_data(by_data),
         {{DNNL_ARG_DIFF_DST, filled(by_data.diff_dst_desc())},
          {DNNL_ARG_WEIGHTS, filled(by_data.weights_desc())},
@@ -344,12 +338,11 @@ Summary best(Type type) {
 double epoch_seconds(double step_milliseconds) { return step_milliseconds * steps_in_epoch / 1000; }
 
 void print_json(const char* type, const Summary& summary) {
-  std::printf("{\"dtype\": \"%s\", \"epoch_seconds\": %.4f, \"in_step_epoch_seconds\": %.4f, \"kernels\": {",
-              type, epoch_seconds(summary.alone), epoch_seconds(summary.in_step));
+  std::printf("{\"dtype\": \"%s\", \"epoch_seconds\": %.4f, \"in_step_epoch_seconds\": %.4f, \"kernels\": {", type,
+              epoch_seconds(summary.alone), epoch_seconds(summary.in_step));
   const char* separator = "";
   for (const Call& call : summary.calls) {
-    std::printf("%s\"%s\": [%.4f, %.4f]", std::exchange(separator, ", "), call.name.c_str(), call.alone,
-                call.in_step);
+    std::printf("%s\"%s\": [%.4f, %.4f]", std::exchange(separator, ", "), call.name.c_str(), call.alone, call.in_step);
   }
   std::printf("}}\n");
 }
@@ -357,8 +350,7 @@ void print_json(const char* type, const Summary& summary) {
 void print_table(const char* type, const Summary& summary) {
   std::printf("%s, batch %d       ms alone  ms in a step\n", type, batch);
   for (const Call& call : summary.calls) {
-    std::printf("  %-22s %8.3f %8.3f   %s\n", call.name.c_str(), call.alone, call.in_step,
-                call.implementation.c_str());
+    std::printf("  %-22s %8.3f %8.3f   %s\n", call.name.c_str(), call.alone, call.in_step, call.implementation.c_str());
   }
   std::printf("  %-22s %8.3f %8.3f\n", "a step", summary.alone, summary.in_step);
   std::printf("  %-22s %8.2f %8.2f   seconds\n", "an epoch of 600 steps", epoch_seconds(summary.alone),

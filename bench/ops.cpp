@@ -1,7 +1,7 @@
 // Times single operations. bench/ops runs it beside torch_ops.py, which knows the same operations by the same names.
 //
-// Reads lines "NAME ELEMENTS SECONDS"; answers each with the shortest time of a call, in seconds, of all that fitted into
-// SECONDS. NAME_train is forward and backward.
+// Reads lines "NAME ELEMENTS SECONDS"; answers each with the shortest time of a call, in seconds, of all that fitted
+// into SECONDS. NAME_train is forward and backward.
 #include <tandem/tandem.h>
 
 #include <algorithm>
@@ -24,9 +24,7 @@ Shape rows(std::int64_t elements, std::int64_t width = 1024) {
   width = std::min(width, elements);
   return {elements / width, width};
 }
-std::int64_t side(std::int64_t elements) {
-  return static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements)));
-}
+std::int64_t side(std::int64_t elements) { return static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements))); }
 
 template <class F>
 Prepare unary(F f) {
@@ -166,12 +164,11 @@ const std::map<std::string, Prepare>& table() {
                                return Arrays{random(rows(n, 3)), random({rows(n, 3)[1]})};
                              },
                              add_pair)},
-      {"add_transposed",
-       forward(
-           [](std::int64_t n) {
-             return Arrays{random({side(n), side(n)}), random({side(n), side(n)}).transpose(0, 1)};
-           },
-           add_pair)},
+      {"add_transposed", forward(
+                             [](std::int64_t n) {
+                               return Arrays{random({side(n), side(n)}), random({side(n), side(n)}).transpose(0, 1)};
+                             },
+                             add_pair)},
       {"mul", forward(two, [](const In& in) { return mul(in[0], in[1]); })},
       {"where", forward(two, [](const In& in) { return where(gt(in[0], 0.5), in[0], in[1]); })},
       {"to_bf16", unary([](const Tensor& x) { return cast(x, DType::bf16); })},
@@ -201,8 +198,7 @@ const std::map<std::string, Prepare>& table() {
       {"softmax", unary([](const Tensor& x) { return softmax(x, 1); })},
       {"softmax_train", train(one, [](const In& in) { return softmax(in[0], 1); })},
       {"log_softmax", unary([](const Tensor& x) { return log_softmax(x, 1); })},
-      {"cross_entropy_train",
-       train(classes, [](const In& in) { return cross_entropy(in[0], in[1].value()); })},
+      {"cross_entropy_train", train(classes, [](const In& in) { return cross_entropy(in[0], in[1].value()); })},
       {"layer_norm", forward(normalised, normalise)},
       {"layer_norm_train", train(normalised, normalise)},
       {"matmul", forward(matrices, multiply)},
@@ -223,22 +219,18 @@ const std::map<std::string, Prepare>& table() {
       {"flip", unary([](const Tensor& x) { return flip(x, {1}); })},
       {"outer", forward(two_vectors, [](const In& in) { return outer(in[0], in[1]); })},
       {"dot", forward(two, [](const In& in) { return dot(flatten(in[0]), flatten(in[1])); })},
-      {"index_select",
-       forward(row_indices, [](const In& in) { return index_select(in[0], 0, in[1].value()); })},
+      {"index_select", forward(row_indices, [](const In& in) { return index_select(in[0], 0, in[1].value()); })},
       {"gather", forward(element_indices, [](const In& in) { return gather(in[0], 1, in[1].value()); })},
-      {"scatter_add_train",
-       train(scattered, [](const In& in) { return scatter_add(in[0], 1, in[1].value(), in[2]); })},
+      {"scatter_add_train", train(scattered, [](const In& in) { return scatter_add(in[0], 1, in[1].value(), in[2]); })},
       {"embedding_train", train(tokens, embed)},
       {"dropout_train", train(one, [](const In& in) { return dropout(in[0], 0.1, true); })},
-      {"global_avg_pool_train",
-       train([](std::int64_t n) { return Arrays{feature_maps(n).channels_last()}; }, pool)},
+      {"global_avg_pool_train", train([](std::int64_t n) { return Arrays{feature_maps(n).channels_last()}; }, pool)},
       {"global_avg_pool_rows_train", train([](std::int64_t n) { return Arrays{feature_maps(n)}; }, pool)},
       {"sgd", optimizer<optim::SGD>(optim::SgdOptions{.momentum = 0.9})},
       {"adam", optimizer<optim::Adam>(optim::AdamOptions{})},
       {"adamw", optimizer<optim::AdamW>(optim::AdamWOptions{})},
       {"rmsprop", optimizer<optim::RMSprop>(optim::RMSpropOptions{})},
-      {"clip_grad_norm",
-       [](std::int64_t n) -> Run { return [p = parameters(n)] { optim::clip_grad_norm_(p, 1.0); }; }},
+      {"clip_grad_norm", [](std::int64_t n) -> Run { return [p = parameters(n)] { optim::clip_grad_norm_(p, 1.0); }; }},
   };
   return all;
 }

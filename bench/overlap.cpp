@@ -2,8 +2,8 @@
 //
 //   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES     rank, size and the store's address: torchrun's variables
 //
-// Trains LAYERS linear layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with a line for each
-// measurement, the same for all ranks: WHAT STEPS, where WHAT is
+// Trains LAYERS linear layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with a line for
+// each measurement, the same for all ranks: WHAT STEPS, where WHAT is
 //   compute         steps without communication
 //   communication   the all-reduces of a step, and nothing else
 //   step            whole steps
@@ -33,8 +33,7 @@ double milliseconds_since(Clock::time_point begin) {
 
 struct Net : nn::Module {
   Net(int count, std::int64_t width) {
-    for (int i = 0; i < count; ++i)
-      layers.push_back(&add("layer" + std::to_string(i), nn::Linear(width, width)));
+    for (int i = 0; i < count; ++i) layers.push_back(&add("layer" + std::to_string(i), nn::Linear(width, width)));
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
@@ -46,8 +45,7 @@ struct Net : nn::Module {
 
 class Rank {
  public:
-  Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch,
-       std::size_t bucket)
+  Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch, std::size_t bucket)
       : group_(std::move(group)),
         model_(layers, width),
         ddp_(model_, group_, BucketSizes{.first_bytes = bucket, .bytes = bucket}),

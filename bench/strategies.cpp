@@ -1,13 +1,14 @@
-// Trains a model for a few steps with each strategy, and says what a step costs. bench/strategies and bench/strategies_voc
-// run it.
+// Trains a model for a few steps with each strategy, and says what a step costs. bench/strategies and
+// bench/strategies_voc run it.
 //
 //   tandemrun --nproc-per-node 2 strategies          the strategies of several processes
 //   strategies --replicas 2 --batch-size 100         DataParallel
 //   strategies --batch-size 100                      one process
-//   strategies --model deeplabv3_resnet18 --crop 65  not the MNIST network, but one for segmentation, on made-up pictures
+//   strategies --model deeplabv3_resnet18 --crop 65  not the MNIST network, but one for segmentation, on made-up
+//   pictures
 //
-// Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the same
-// batches, so the losses must agree; the batches are gathered, and brought to the device, before the clock starts.
+// Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the
+// same batches, so the losses must agree; the batches are gathered, and brought to the device, before the clock starts.
 // On a GPU a step ends when the device has done its work, and `exposed` is only what the host waits.
 #include <bench/counting_group.h>
 #include <tandem/tandem.h>
@@ -38,7 +39,8 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
 };
 
-// Pictures of noise, with masks that change the class every few pixels and have no void: sample i is the same in every process.
+// Pictures of noise, with masks that change the class every few pixels and have no void: sample i is the same in every
+// process.
 class NoisePictures : public data::SampleDataset {
  public:
   explicit NoisePictures(std::int64_t side) : side_(side) {}
@@ -46,8 +48,7 @@ class NoisePictures : public data::SampleDataset {
   data::Sample sample(std::int64_t index) const override {
     const auto pixels = static_cast<std::size_t>(side_ * side_);
     std::vector<float> colours(3 * pixels);
-    Generator(static_cast<std::uint64_t>(index))
-        .fill_normal(colours.data(), static_cast<std::int64_t>(colours.size()));
+    Generator(static_cast<std::uint64_t>(index)).fill_normal(colours.data(), static_cast<std::int64_t>(colours.size()));
     std::vector<std::int64_t> classes(pixels);
     for (std::size_t i = 0; i < pixels; ++i) classes[i] = (static_cast<std::int64_t>(i / 7) + index) % 21;
     return {Array::from(colours, {3, side_, side_}), Array::from(classes, {side_, side_})};
@@ -59,8 +60,8 @@ class NoisePictures : public data::SampleDataset {
 
 using Factory = std::function<std::unique_ptr<nn::Module>()>;
 
-// A network for segmentation without its auxiliary classifier, because DataParallel puts one output together, and without
-// dropout, whose draws differ from strategy to strategy.
+// A network for segmentation without its auxiliary classifier, because DataParallel puts one output together, and
+// without dropout, whose draws differ from strategy to strategy.
 Factory factory(const std::string& model) {
   if (model == "mnist") return [] { return std::make_unique<Net>(); };
   return [model]() -> std::unique_ptr<nn::Module> {
@@ -144,8 +145,8 @@ struct Measurement {
   double loss = 0;        // of the last step
 };
 
-Measurement measure(nn::Module& model, Training training, Group group,
-                    const std::vector<data::Batch>& batches, DType dtype) {
+Measurement measure(nn::Module& model, Training training, Group group, const std::vector<data::Batch>& batches,
+                    DType dtype) {
   const nn::CrossEntropyLoss criterion;
   Measurement result;
   std::vector<double> milliseconds, exposed;
@@ -210,8 +211,7 @@ void print(const std::string& strategy, std::int64_t round, const Measurement& m
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingOptions options("strategies",
-                          "Trains for a few steps with each strategy, and says what a step costs.");
+  TrainingOptions options("strategies", "Trains for a few steps with each strategy, and says what a step costs.");
   options.batch_size = 50;
   std::string data, model_name = "mnist", only;
   std::int64_t steps = 30, rounds = 1, replicas = 0, crop = 65;
@@ -221,15 +221,14 @@ int main(int argc, char** argv) {
   options.add("--only", only, "one strategy, by the name in the output (all)");
   options.add("--steps", steps, "steps to measure, of each strategy", {.min = 1, .max = 100000});
   options.add("--rounds", rounds, "how often, in turn", {.min = 1, .max = 100000});
-  options.add("--replicas", replicas,
-              "DataParallel over so many shares of the cores, or GPUs, in one process",
+  options.add("--replicas", replicas, "DataParallel over so many shares of the cores, or GPUs, in one process",
               {.min = 0, .max = 1000});
 
   return options.run(argc, argv, [&] {
     const auto group = std::make_shared<CountingGroup>(init(options.init_options()));
     const int rank = group->rank(), world = group->size();
-    TANDEM_CHECK(replicas == 0 || world == 1, "--replicas ", replicas,
-                 ": DataParallel is for one process, there are ", world);
+    TANDEM_CHECK(replicas == 0 || world == 1, "--replicas ", replicas, ": DataParallel is for one process, there are ",
+                 world);
     std::unique_ptr<data::Dataset> images;
     if (model_name == "mnist")
       images = std::make_unique<data::Mnist>(data::find_mnist({.data = data}).folder, data::Split::train);
@@ -270,8 +269,8 @@ int main(int argc, char** argv) {
     }
     if (!only.empty()) {
       std::erase_if(strategies, [&](const auto& strategy) { return strategy.first != only; });
-      TANDEM_CHECK(!strategies.empty(), "--only ", only, ": not a strategy of ", world, " processes and ",
-                   replicas, " replicas");
+      TANDEM_CHECK(!strategies.empty(), "--only ", only, ": not a strategy of ", world, " processes and ", replicas,
+                   " replicas");
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
       // Each round begins with another one: what a machine does in its first moments should favour none.
@@ -283,8 +282,7 @@ int main(int argc, char** argv) {
         auto measurement = measure(*model, make(*model), group, batches, options.dtype);
         // Copies from memory to memory: the state to each replica but the first, and the gradients back.
         for (std::int64_t i = 1; i < replicas; ++i) {
-          for (const auto& entry : model->state_dict())
-            measurement.sent += static_cast<double>(entry.array.bytes());
+          for (const auto& entry : model->state_dict()) measurement.sent += static_cast<double>(entry.array.bytes());
           for (const auto& entry : model->parameters())
             measurement.received += static_cast<double>(entry.tensor.value().bytes());
         }

@@ -2,8 +2,8 @@
 //
 //   voc_step MODEL BATCH CROP DTYPE STEPS DEVICE
 //
-// One line of JSON: seconds and loss of each step, and on the CPU the largest resident set of the process. The same seeds give
-// torch_voc.py the same weights and the same pictures; dropout is 0, so that the losses can be compared.
+// One line of JSON: seconds and loss of each step, and on the CPU the largest resident set of the process. The same
+// seeds give torch_voc.py the same weights and the same pictures; dropout is 0, so that the losses can be compared.
 #include <tandem/tandem.h>
 
 #include <sys/resource.h>

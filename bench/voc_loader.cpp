@@ -3,9 +3,11 @@
 //   voc_loader ROOT IMAGE_SET BASE CROP BATCH
 //
 // Reads commands from standard input and answers each with a line:
-//   time KIND EPOCH       seconds for all full batches of an epoch. KIND: "exact" (torchvision's pixels), "scaled" (JPEGs decoded
+//   time KIND EPOCH       seconds for all full batches of an epoch. KIND: "exact" (torchvision's pixels), "scaled"
+//   (JPEGs decoded
 //                         smaller where they are to be reduced), "read" (pictures and masks as they are stored)
-//   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE   writes sample INDEX, resized to HEIGHT x WIDTH and cut at TOP, LEFT: CROP x CROP
+//   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE   writes sample INDEX, resized to HEIGHT x WIDTH and cut at TOP, LEFT:
+//   CROP x CROP
 //                         pixels f32, then as many labels i64
 #include <tandem/data/segmentation/segmentation_transform.h>
 #include <tandem/data/segmentation/voc.h>
@@ -50,8 +52,8 @@ struct Side {
     std::int64_t index = 0;
     SegmentationGeometry geometry{0, 0, false, {0, 0, transform.crop, transform.crop}};
     std::string path;
-    words >> index >> geometry.resized_height >> geometry.resized_width >> geometry.flip >>
-        geometry.window.top >> geometry.window.left >> path;
+    words >> index >> geometry.resized_height >> geometry.resized_width >> geometry.flip >> geometry.window.top >>
+        geometry.window.left >> path;
     SegmentationTransform exact = transform;
     exact.scaled_decode = false;
     const Sample sample = PreparedSegmentation(files, exact).sample(index, geometry);

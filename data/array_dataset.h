@@ -5,8 +5,8 @@
 
 namespace tandem::data {
 
-// inputs (N, ...), targets (N, ...) or undefined; sample i is their row i. PyTorch's TensorDataset. Whole batches are gathered in
-// one pass, on the device where the arrays lie.
+// inputs (N, ...), targets (N, ...) or undefined; sample i is their row i. PyTorch's TensorDataset. Whole batches are
+// gathered in one pass, on the device where the arrays lie.
 class ArrayDataset : public SampleDataset {
  public:
   explicit ArrayDataset(Array inputs, Array targets = {});

@@ -35,13 +35,9 @@ const Layout& layout_of(Cifar::Version version) {
       1,
       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
       {"test_batch.bin"}};
-  static const Layout cifar100{"cifar-100-binary",
-                               "cifar-100-binary.tar.gz",
-                               "03b5dce01913d631647c71ecec9e9cb8",
-                               100,
-                               2,
-                               {"train.bin"},
-                               {"test.bin"}};
+  static const Layout cifar100{
+      "cifar-100-binary", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 100, 2, {"train.bin"},
+      {"test.bin"}};
   return version == Cifar::Version::cifar10 ? cifar10 : cifar100;
 }
 
@@ -50,8 +46,8 @@ fs::path find_file(const fs::path& folder, const Layout& layout, const std::stri
     std::error_code error;
     if (fs::exists(candidate, error)) return candidate;
   }
-  detail::fail("CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ",
-               layout.folder, " below it); unpack ", layout.archive, " there, or call download_cifar");
+  detail::fail("CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ", layout.folder,
+               " below it); unpack ", layout.archive, " there, or call download_cifar");
 }
 
 std::string read_file(const fs::path& path) {
@@ -71,8 +67,8 @@ Cifar::Cifar(const fs::path& folder, Version version, Split split) {
   for (const std::string& name : split == Split::train ? layout.train : layout.test) {
     const fs::path path = find_file(folder, layout, name);
     const std::string bytes = read_file(path);
-    TANDEM_CHECK(!bytes.empty() && bytes.size() % record == 0, "CIFAR file ", path.string(), " has ",
-                 bytes.size(), " bytes, which is not a number of samples of ", record,
+    TANDEM_CHECK(!bytes.empty() && bytes.size() % record == 0, "CIFAR file ", path.string(), " has ", bytes.size(),
+                 " bytes, which is not a number of samples of ", record,
                  " bytes each; it is damaged or something else");
     all += bytes;
   }
@@ -82,8 +78,8 @@ Cifar::Cifar(const fs::path& folder, Version version, Split split) {
   Array planes = Array::empty({count, 3, side, side}, DType::u8);
   for (std::int64_t i = 0; i < count; ++i, bytes += record) {
     labels.push_back(bytes[layout.label_bytes - 1]);
-    TANDEM_CHECK(labels.back() < classes_, "CIFAR: sample ", i, " has the label ", labels.back(),
-                 ", expected 0 to ", classes_ - 1);
+    TANDEM_CHECK(labels.back() < classes_, "CIFAR: sample ", i, " has the label ", labels.back(), ", expected 0 to ",
+                 classes_ - 1);
     std::copy_n(bytes + layout.label_bytes, pixels, planes.data<std::uint8_t>() + i * pixels);
   }
   images_ = planes.channels_last();

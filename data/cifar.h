@@ -16,8 +16,8 @@ class Cifar : public SampleDataset {
   enum class Version { cifar10, cifar100 };
 
   // Reads the files of the "binary version" from `folder`, or from the folder in it that the archive unpacks into:
-  // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Error when a file is missing or
-  // not of the size that it must have, or a label is not a class.
+  // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Error when a file
+  // is missing or not of the size that it must have, or a label is not a class.
   Cifar(const std::filesystem::path& folder, Version version, Split split);
 
   std::int64_t size() const override { return labels_.dim(0); }
@@ -45,9 +45,8 @@ struct CifarSource {
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// Makes sure that `folder` holds the files of `version`: downloads the archive into it and unpacks it, unless they are there. Of
-// several processes on one host one should call this first. DownloadError when it can't be had.
-void download_cifar(const std::filesystem::path& folder, Cifar::Version version,
-                    const CifarSource& source = {});
+// Makes sure that `folder` holds the files of `version`: downloads the archive into it and unpacks it, unless they are
+// there. Of several processes on one host one should call this first. DownloadError when it can't be had.
+void download_cifar(const std::filesystem::path& folder, Cifar::Version version, const CifarSource& source = {});
 
 }  // namespace tandem::data

@@ -22,14 +22,14 @@ void place(Array& whole, const Array& part, const std::vector<std::int64_t>& pos
   if (!whole.defined()) {
     Shape shape = part.shape();
     shape[0] = count;
-    whole = part.is_channels_last() ? Array::empty_channels_last(shape, part.dtype())
-                                    : Array::empty(shape, part.dtype());
+    whole =
+        part.is_channels_last() ? Array::empty_channels_last(shape, part.dtype()) : Array::empty(shape, part.dtype());
   }
   Shape expected = whole.shape();
   expected[0] = part.dim(0);
   TANDEM_CHECK(part.shape() == expected && part.dtype() == whole.dtype(),
-               "ConcatDataset: one data set gives samples of ", whole.shape(), ' ', whole.dtype(),
-               ", another of ", part.shape(), ' ', part.dtype(), " (N first)");
+               "ConcatDataset: one data set gives samples of ", whole.shape(), ' ', whole.dtype(), ", another of ",
+               part.shape(), ' ', part.dtype(), " (N first)");
   for (std::size_t i = 0; i < positions.size(); ++i)
     whole.select(0, positions[i]).copy_from(part.select(0, static_cast<std::int64_t>(i)));
 }
@@ -56,8 +56,7 @@ Batch Subset::gather(const Array& indices) const {
   return dataset_->gather(ops::gather_rows(on_device_, indices));
 }
 
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
-                                 Generator& generator) {
+std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes, Generator& generator) {
   for (const auto size : sizes)
     TANDEM_CHECK(size >= 0 && size <= dataset.size(), "random_split: a part can't have ", size,
                  " samples of a data set that has ", dataset.size());
@@ -74,11 +73,10 @@ std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::
   return parts;
 }
 
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,
-                                 Generator& generator) {
+std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions, Generator& generator) {
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
-  TANDEM_CHECK(!fractions.empty() && std::abs(sum - 1) < 1e-9,
-               "random_split: the fractions must add up to 1, got ", sum);
+  TANDEM_CHECK(!fractions.empty() && std::abs(sum - 1) < 1e-9, "random_split: the fractions must add up to 1, got ",
+               sum);
   std::vector<std::int64_t> sizes;
   std::int64_t left = dataset.size();
   for (const double fraction : fractions) {
@@ -105,8 +103,7 @@ Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
   std::vector<std::vector<std::int64_t>> theirs(datasets_.size()), positions(datasets_.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     check_index("ConcatDataset", indices[i], size());
-    const auto d =
-        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), indices[i]) - ends_.begin());
+    const auto d = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), indices[i]) - ends_.begin());
     theirs[d].push_back(indices[i] - (d == 0 ? 0 : ends_[d - 1]));
     positions[d].push_back(static_cast<std::int64_t>(i));
   }

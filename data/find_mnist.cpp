@@ -13,11 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-const std::vector<std::string> mnist_md5 = {
-    "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
-    "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"};
+constexpr const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                 "t10k-labels-idx1-ubyte"};
+const std::vector<std::string> mnist_md5 = {"f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+                                            "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"};
 const std::vector<std::string> mnist_mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
                                                 "http://yann.lecun.com/exdb/mnist/"};
 
@@ -32,8 +31,7 @@ bool holds(const fs::path& folder, const std::string& name) {
 }
 
 bool holds_all(const fs::path& folder) {
-  return std::all_of(std::begin(names), std::end(names),
-                     [&](const char* name) { return holds(folder, name); });
+  return std::all_of(std::begin(names), std::end(names), [&](const char* name) { return holds(folder, name); });
 }
 
 void download_all(const MnistSource& source, const fs::path& folder) {
@@ -65,9 +63,8 @@ fs::path bundled_sample() {
 MnistFolder sample(const std::string& reason) {
   const std::string given = environment("TANDEM_SAMPLE");
   const fs::path folder = given.empty() ? bundled_sample() : fs::path(given);
-  TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ",
-               folder.string(), " (TANDEM_SAMPLE names another place); give the folder of the MNIST files.\n",
-               reason);
+  TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ", folder.string(),
+               " (TANDEM_SAMPLE names another place); give the folder of the MNIST files.\n", reason);
   return {folder, true,
           "WARNING: MNIST could not be downloaded. Going on with the small sample that comes with Tandem: "
           "10,000 training and "

@@ -26,7 +26,8 @@ struct MnistSource {
 
 // `source.data`, else $TANDEM_DATA, else the user's cache folder ($XDG_CACHE_HOME or ~/.cache, then tandem/mnist), into
 // which the files are downloaded on first use and unpacked; else, where no mirror can be reached, the sample that comes
-// with Tandem ($TANDEM_SAMPLE or its place in the source tree). Of several processes on one host one should call this first.
+// with Tandem ($TANDEM_SAMPLE or its place in the source tree). Of several processes on one host one should call this
+// first.
 MnistFolder find_mnist(const MnistSource& source = {});
 
 }  // namespace tandem::data

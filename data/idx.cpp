@@ -30,8 +30,7 @@ class Source {
     check(std::filesystem::is_regular_file(status), "is not a regular file");
     file_bytes_ = std::filesystem::file_size(path, error);
     file_.reset(std::fopen(path_.c_str(), "rb"));
-    check(file_ != nullptr, "cannot be opened: ", std::generic_category().message(errno),
-          "; check its permissions");
+    check(file_ != nullptr, "cannot be opened: ", std::generic_category().message(errno), "; check its permissions");
     fill();
     is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
     if (is_gzip_) {
@@ -58,8 +57,8 @@ class Source {
   std::size_t read(unsigned char* destination, std::size_t bytes) {
     std::size_t done = 0;
     while (done < bytes) {
-      const std::size_t got = is_gzip_ ? inflate_some(destination + done, bytes - done)
-                                       : copy_some(destination + done, bytes - done);
+      const std::size_t got =
+          is_gzip_ ? inflate_some(destination + done, bytes - done) : copy_some(destination + done, bytes - done);
       if (got == 0) break;
       done += got;
     }
@@ -124,8 +123,7 @@ class Source {
 };
 
 std::uint32_t big_endian(const unsigned char* bytes) {
-  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
-         bytes[3];
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
 }  // namespace
@@ -138,35 +136,32 @@ Array read_idx(const std::filesystem::path& path) {
                " bytes, too few for a header; it is truncated: download or copy it again");
   source.check(magic[0] == 0 && magic[1] == 0, "begins with the bytes ", int{magic[0]}, " ", int{magic[1]},
                ", expected 0 0; it is not an IDX file: give the folder of the MNIST files");
-  source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ",
-               unsigned_byte, " (unsigned bytes); it is not a file of MNIST");
+  source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ", unsigned_byte,
+               " (unsigned bytes); it is not a file of MNIST");
   const int rank = magic[3];
-  source.check(rank >= 1 && rank <= Dims::max_rank, "has ", rank, " dimensions, expected 1 to ",
-               Dims::max_rank);
+  source.check(rank >= 1 && rank <= Dims::max_rank, "has ", rank, " dimensions, expected 1 to ", Dims::max_rank);
 
   Shape shape;
   std::uint64_t expected = 1;
   for (int i = 0; i < rank; ++i) {
     unsigned char size[4];
     const auto size_bytes = source.read(size, sizeof size);
-    source.check(size_bytes == sizeof size,
-                 "ends within its header; it is truncated: download or copy it again");
+    source.check(size_bytes == sizeof size, "ends within its header; it is truncated: download or copy it again");
     shape.push_back(big_endian(size));
     // The largest possible size of one dimension times what fits so far: checked before it can overflow.
     expected *= big_endian(size);
-    source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape,
-                 ", more than 4 GiB; it is damaged");
+    source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape, ", more than 4 GiB; it is damaged");
   }
   source.check(expected <= source.most_bytes(), "announces the shape ", shape, ", ", expected,
                " bytes, more than can be in it; it is truncated: download or copy it again");
 
   Array array = Array::empty(shape, DType::u8);
   const std::size_t found = expected == 0 ? 0 : source.read(array.data<std::uint8_t>(), expected);
-  source.check(found == expected, "announces the shape ", shape, ", ", expected, " bytes, but holds only ",
-               found, "; it is truncated: download or copy it again");
+  source.check(found == expected, "announces the shape ", shape, ", ", expected, " bytes, but holds only ", found,
+               "; it is truncated: download or copy it again");
   unsigned char beyond;
-  source.check(source.read(&beyond, 1) == 0, "holds more than the ", expected, " bytes that its shape ",
-               shape, " announces; it is damaged: download or copy it again");
+  source.check(source.read(&beyond, 1) == 0, "holds more than the ", expected, " bytes that its shape ", shape,
+               " announces; it is damaged: download or copy it again");
   return array;
 }
 

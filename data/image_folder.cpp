@@ -34,16 +34,14 @@ ImageFolder::ImageFolder(const fs::path& folder) {
     std::vector<fs::path> paths;
     for (const auto& entry : fs::recursive_directory_iterator(folder / classes_[label]))
       if (entry.is_regular_file() && is_image(entry.path())) paths.push_back(entry.path());
-    TANDEM_CHECK(!paths.empty(), "image folder ", folder.string(), ": the class ", classes_[label],
-                 " holds no image");
+    TANDEM_CHECK(!paths.empty(), "image folder ", folder.string(), ": the class ", classes_[label], " holds no image");
     std::sort(paths.begin(), paths.end());
     for (fs::path& path : paths) files_.push_back({std::move(path), static_cast<std::int64_t>(label)});
   }
 }
 
 const ImageFolder::File& ImageFolder::at(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "ImageFolder: sample ", index, " was asked for, there are ",
-               size());
+  TANDEM_CHECK(index >= 0 && index < size(), "ImageFolder: sample ", index, " was asked for, there are ", size());
   return files_[static_cast<std::size_t>(index)];
 }
 

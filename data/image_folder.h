@@ -9,11 +9,12 @@
 
 namespace tandem::data {
 
-// FOLDER/CLASS/NAME.jpg, as torchvision's ImageFolder: classes are numbered by their folders' names in order, images are sorted by
-// path, folders within a class are looked through. Images are read when they are asked for.
+// FOLDER/CLASS/NAME.jpg, as torchvision's ImageFolder: classes are numbered by their folders' names in order, images
+// are sorted by path, folders within a class are looked through. Images are read when they are asked for.
 class ImageFolder : public SampleDataset {
  public:
-  // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .gif, .tga (any case).
+  // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .gif, .tga (any
+  // case).
   explicit ImageFolder(const std::filesystem::path& folder);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }

@@ -19,8 +19,7 @@ namespace {
 using Indices = std::span<const std::int64_t>;
 
 // Asks for the samples of a failed batch one by one, to name the one that is at fault.
-[[noreturn]] void fail(const Dataset& dataset, Indices indices, std::int64_t number,
-                       const std::string& reason) {
+[[noreturn]] void fail(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
   for (const auto index : indices) {
     try {
       dataset.get({&index, 1});
@@ -54,8 +53,7 @@ struct Work {
     bool is_ready = false;
   };
 
-  Work(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options,
-       std::int64_t batches)
+  Work(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
       : dataset(dataset),
         indices(std::move(indices)),
         batch_size(options.batch_size),
@@ -81,8 +79,7 @@ struct Work {
 
   Indices indices_of(std::int64_t number) const {
     const auto begin = static_cast<std::size_t>(number * batch_size);
-    return Indices(indices).subspan(begin,
-                                    std::min(static_cast<std::size_t>(batch_size), indices.size() - begin));
+    return Indices(indices).subspan(begin, std::min(static_cast<std::size_t>(batch_size), indices.size() - begin));
   }
 
   void run() {
@@ -115,8 +112,7 @@ struct Work {
 
 class Loader::Iterator::Epoch {
  public:
-  Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options,
-        std::int64_t batches)
+  Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
       : options_(options), work_(std::make_shared<Work>(dataset, std::move(indices), options, batches)) {
     if (!dataset.device().is_cpu()) {
       order_ = order_on_device();
@@ -138,8 +134,8 @@ class Loader::Iterator::Epoch {
     std::unique_lock lock(work_->mutex);
     work_->is_stopped = true;
     work_->has_room.notify_all();
-    const bool have_ended = work_->has_ended.wait_for(
-        lock, is_stuck_ ? std::chrono::seconds(0) : options_.timeout, [&] { return work_->running == 0; });
+    const bool have_ended = work_->has_ended.wait_for(lock, is_stuck_ ? std::chrono::seconds(0) : options_.timeout,
+                                                      [&] { return work_->running == 0; });
     lock.unlock();
     for (auto& thread : threads_) {
       // A worker that never comes back from the dataset must not hang the program, which is about to fail
@@ -155,8 +151,7 @@ class Loader::Iterator::Epoch {
     if (order_.defined()) {
       ++work_->next_to_take;
       const std::int64_t begin = number * options_.batch_size;
-      batch =
-          work_->dataset.gather(order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
+      batch = work_->dataset.gather(order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
       return true;
     }
     if (threads_.empty()) {
@@ -185,8 +180,8 @@ class Loader::Iterator::Epoch {
     const Dataset& dataset = work_->dataset;
     const auto& indices = work_->indices;
     for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index,
-                   ", there are ", dataset.size());
+      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index, ", there are ",
+                   dataset.size());
     return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
   }
 
@@ -200,12 +195,10 @@ class Loader::Iterator::Epoch {
 Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options)
     : dataset_(dataset), sampler_(sampler), options_(options) {
   TANDEM_CHECK(options.batch_size >= 1, "Loader: batch_size must be at least 1, got ", options.batch_size);
-  TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ",
-               options.workers);
+  TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ", options.workers);
   TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
                options.prefetch);
-  TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ",
-               options.timeout.count());
+  TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
 std::int64_t Loader::size() const {
@@ -214,20 +207,17 @@ std::int64_t Loader::size() const {
                             : samples / options_.batch_size + (samples % options_.batch_size != 0);
 }
 
-std::int64_t Loader::samples() const {
-  return options_.drop_last ? size() * options_.batch_size : sampler_.size();
-}
+std::int64_t Loader::samples() const { return options_.drop_last ? size() * options_.batch_size : sampler_.size(); }
 
 Loader::Iterator Loader::begin() {
   default_generator().next_u64();
   auto indices = sampler_.indices();
   TANDEM_CHECK(skip_ >= 0, "Loader: can't skip ", skip_, " batches");
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
-  indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size,
-                                                            static_cast<std::int64_t>(indices.size())));
+  indices.erase(indices.begin(),
+                indices.begin() + std::min(skipped * options_.batch_size, static_cast<std::int64_t>(indices.size())));
   if (const auto state = std::exchange(generator_, {}); !state.empty()) default_generator().set_state(state);
-  return Iterator(
-      std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
+  return Iterator(std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
 }
 
 Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

@@ -15,8 +15,7 @@ namespace tandem::data {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  int workers =
-      0;  // threads; 0: batches are made where they are asked for, and so are those of a data set on a GPU
+  int workers = 0;   // threads; 0: batches are made where they are asked for, and so are those of a data set on a GPU
   int prefetch = 2;  // batches made ahead, per worker
   bool drop_last = false;
   std::chrono::seconds timeout{300};  // longest wait for a batch from a worker

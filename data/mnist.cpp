@@ -30,9 +30,8 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
     std::error_code error;
     if (fs::exists(candidate, error)) return candidate;
   }
-  detail::fail(
-      "MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
-      ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");
+  detail::fail("MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
+               ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");
 }
 
 }  // namespace
@@ -47,8 +46,8 @@ Mnist::Mnist(const fs::path& folder, Split split) {
   TANDEM_CHECK(images.rank() == 3 && images.dim(1) == height && images.dim(2) == width, "MNIST images ",
                images_path.string(), " have the shape ", images.shape(), ", expected (N, 28, 28)");
   labels_ = read_idx(labels_path);
-  TANDEM_CHECK(labels_.rank() == 1, "MNIST labels ", labels_path.string(), " have the shape ",
-               labels_.shape(), ", expected (N)");
+  TANDEM_CHECK(labels_.rank() == 1, "MNIST labels ", labels_path.string(), " have the shape ", labels_.shape(),
+               ", expected (N)");
   const std::int64_t count = images.dim(0);
   TANDEM_CHECK(count == labels_.dim(0), "MNIST: ", images_path.string(), " holds ", count, " images, but ",
                labels_path.string(), " holds ", labels_.dim(0), " labels; they must be of the same set");

@@ -11,12 +11,12 @@ Array stack_samples(std::span<const Array> arrays) {
   const Array& first = arrays.front();
   Shape shape{static_cast<std::int64_t>(arrays.size())};
   for (const auto size : first.shape()) shape.push_back(size);
-  Array batch = shape.rank() == 4 ? Array::empty_channels_last(shape, first.dtype())
-                                  : Array::empty(shape, first.dtype());
+  Array batch =
+      shape.rank() == 4 ? Array::empty_channels_last(shape, first.dtype()) : Array::empty(shape, first.dtype());
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     TANDEM_CHECK(arrays[i].shape() == first.shape() && arrays[i].dtype() == first.dtype(),
-                 "the samples of a batch differ: the first is ", first.shape(), ' ', first.dtype(),
-                 ", the one at ", i, " is ", arrays[i].shape(), ' ', arrays[i].dtype(),
+                 "the samples of a batch differ: the first is ", first.shape(), ' ', first.dtype(), ", the one at ", i,
+                 " is ", arrays[i].shape(), ' ', arrays[i].dtype(),
                  "; bring them to one size by a transform (resize, crop, pad), or override collate()");
     batch.select(0, static_cast<std::int64_t>(i)).copy_from(arrays[i]);
   }

@@ -26,8 +26,8 @@ struct Sample {
 class SampleDataset : public Dataset {
  public:
   virtual Sample sample(std::int64_t index) const = 0;
-  // Makes a batch of samples, which are at least one. Here: puts them on top of each other, which needs equal shapes and
-  // dtypes. Override it to pad sequences, or to leave something out.
+  // Makes a batch of samples, which are at least one. Here: puts them on top of each other, which needs equal shapes
+  // and dtypes. Override it to pad sequences, or to leave something out.
   virtual Batch collate(std::span<const Sample> samples) const;
   Batch get(std::span<const std::int64_t> indices) const override;
 };

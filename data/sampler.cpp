@@ -49,15 +49,13 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, const Distribu
 
 std::int64_t DistributedSampler::size() const {
   // drop_last gives ceil((N - R) / R) where R does not divide N, which is N / R rounded down.
-  return options_.drop_last ? dataset_size_ / options_.world
-                            : (dataset_size_ + options_.world - 1) / options_.world;
+  return options_.drop_last ? dataset_size_ / options_.world : (dataset_size_ + options_.world - 1) / options_.world;
 }
 
 std::vector<std::int64_t> DistributedSampler::indices() {
-  const auto order =
-      options_.shuffle
-          ? Generator(options_.seed + static_cast<std::uint64_t>(epoch_)).permutation(dataset_size_)
-          : in_order(dataset_size_);
+  const auto order = options_.shuffle
+                         ? Generator(options_.seed + static_cast<std::uint64_t>(epoch_)).permutation(dataset_size_)
+                         : in_order(dataset_size_);
   std::vector<std::int64_t> mine(static_cast<std::size_t>(size()));
   auto position = static_cast<std::size_t>(options_.rank);
   for (auto& index : mine) {

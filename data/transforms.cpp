@@ -12,13 +12,12 @@ namespace tandem::data {
 namespace {
 
 bool is_mask(const Array& target, const Array& image) {
-  return target.defined() && target.rank() == 2 && target.dim(0) == image.dim(1) &&
-         target.dim(1) == image.dim(2);
+  return target.defined() && target.rank() == 2 && target.dim(0) == image.dim(1) && target.dim(1) == image.dim(2);
 }
 
 void check_image(const char* transform, const Array& image) {
-  TANDEM_CHECK(image.defined() && image.rank() == 3, transform,
-               ": the input must be an image (C, H, W), got ", image.defined() ? image.shape() : Shape{});
+  TANDEM_CHECK(image.defined() && image.rank() == 3, transform, ": the input must be an image (C, H, W), got ",
+               image.defined() ? image.shape() : Shape{});
 }
 
 // (..., H, W) with each row backwards.
@@ -104,11 +103,9 @@ Array bilinear(const Array& image, std::int64_t height, std::int64_t width) {
 }
 
 Sample resized(Sample sample, std::int64_t height, std::int64_t width, Interpolation interpolation) {
-  if (is_mask(sample.target, sample.input))
-    sample.target = nearest(nearest(sample.target, -2, height), -1, width);
-  sample.input = interpolation == Interpolation::nearest
-                     ? nearest(nearest(sample.input, -2, height), -1, width)
-                     : bilinear(sample.input, height, width);
+  if (is_mask(sample.target, sample.input)) sample.target = nearest(nearest(sample.target, -2, height), -1, width);
+  sample.input = interpolation == Interpolation::nearest ? nearest(nearest(sample.input, -2, height), -1, width)
+                                                         : bilinear(sample.input, height, width);
   return sample;
 }
 
@@ -118,8 +115,8 @@ void check_has_pixels(const Array& image) {
 }
 
 void check_size(const char* transform, const Array& image, std::int64_t height, std::int64_t width) {
-  TANDEM_CHECK(image.dim(1) >= height && image.dim(2) >= width, transform, ": the image is ", image.dim(1),
-               " x ", image.dim(2), ", smaller than the ", height, " x ", width, " that were asked for");
+  TANDEM_CHECK(image.dim(1) >= height && image.dim(2) >= width, transform, ": the image is ", image.dim(1), " x ",
+               image.dim(2), ", smaller than the ", height, " x ", width, " that were asked for");
 }
 
 }  // namespace
@@ -135,16 +132,15 @@ Transform to_float() {
 }
 
 Transform normalize(std::vector<float> mean, std::vector<float> std) {
-  TANDEM_CHECK(mean.size() == std.size() && !mean.empty(), "normalize: got ", mean.size(), " means and ",
-               std.size(), " deviations");
+  TANDEM_CHECK(mean.size() == std.size() && !mean.empty(), "normalize: got ", mean.size(), " means and ", std.size(),
+               " deviations");
   for (const float s : std) TANDEM_CHECK(s > 0, "normalize: a deviation must be above 0, got ", s);
   const auto channels = static_cast<std::int64_t>(mean.size());
   const Array means = Array::from(mean, {channels, 1, 1}), deviations = Array::from(std, {channels, 1, 1});
   return [=](Sample sample, SampleRandom&) {
     check_image("normalize", sample.input);
-    TANDEM_CHECK(sample.input.dim(0) == channels && sample.input.dtype() == DType::f32,
-                 "normalize: expected f32 with ", channels, " channels, got ", sample.input.shape(), ' ',
-                 sample.input.dtype());
+    TANDEM_CHECK(sample.input.dim(0) == channels && sample.input.dtype() == DType::f32, "normalize: expected f32 with ",
+                 channels, " channels, got ", sample.input.shape(), ' ', sample.input.dtype());
     sample.input = ops::zip(functors::Div{}, ops::zip(functors::Sub{}, sample.input, means), deviations);
     return sample;
   };
@@ -164,8 +160,8 @@ Transform random_horizontal_flip(double probability) {
 
 Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padding, double mask_fill) {
   constexpr std::int64_t most_padding = std::int64_t{1} << 30;
-  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0 && padding <= most_padding, "random_crop: ", height,
-               " x ", width, " with padding ", padding, " can't be cut");
+  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0 && padding <= most_padding, "random_crop: ", height, " x ",
+               width, " with padding ", padding, " can't be cut");
   return [=](Sample sample, SampleRandom& random) {
     check_image("random_crop", sample.input);
     const bool mask = is_mask(sample.target, sample.input);
@@ -214,8 +210,7 @@ Transform center_crop(std::int64_t height, std::int64_t width) {
     check_image("center_crop", sample.input);
     check_size("center_crop", sample.input, height, width);
     const auto top = (sample.input.dim(1) - height) / 2, left = (sample.input.dim(2) - width) / 2;
-    if (is_mask(sample.target, sample.input))
-      sample.target = cropped(sample.target, top, left, height, width);
+    if (is_mask(sample.target, sample.input)) sample.target = cropped(sample.target, top, left, height, width);
     sample.input = cropped(sample.input, top, left, height, width);
     return sample;
   };

@@ -1,5 +1,5 @@
-// The activations: layers without parameters, but for PReLU. What they compute is in autograd/functions/elementwise.h. `inplace` writes over the
-// input, which saves memory where nobody else needs it.
+// The activations: layers without parameters, but for PReLU. What they compute is in autograd/functions/elementwise.h.
+// `inplace` writes over the input, which saves memory where nobody else needs it.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>

@@ -49,8 +49,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
 }
 
 MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, const Tensor& key_in,
-                                                       const Tensor& value_in,
-                                                       const MultiheadAttentionInputs& inputs) {
+                                                       const Tensor& value_in, const MultiheadAttentionInputs& inputs) {
   const int rank = query_in.shape().rank();
   for (const auto& [x, size] :
        {std::pair(query_in, embed_dim_), std::pair(key_in, key_dim_), std::pair(value_in, value_dim_)})
@@ -102,19 +101,16 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   AttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0, .is_causal = inputs.is_causal};
   if (inputs.attn_mask.defined()) {
     const Tensor& mask = inputs.attn_mask;
-    TANDEM_CHECK(
-        mask.shape() == Shape({length, keys}) || mask.shape() == Shape({batch * num_heads_, length, keys}),
-        "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{length, keys}, " or ",
-        Shape{batch * num_heads_, length, keys});
+    TANDEM_CHECK(mask.shape() == Shape({length, keys}) || mask.shape() == Shape({batch * num_heads_, length, keys}),
+                 "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{length, keys}, " or ",
+                 Shape{batch * num_heads_, length, keys});
     const Tensor numbers = added(mask);
-    options.attn_mask =
-        mask.shape().rank() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
+    options.attn_mask = mask.shape().rank() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
   }
   if (inputs.key_padding_mask.defined()) {
     const Tensor& mask = inputs.key_padding_mask;
     const Shape wanted = is_single ? Shape{keys} : Shape{batch, keys};
-    TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ",
-                 wanted);
+    TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ", wanted);
     if (options.is_causal) {
       TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: takes attn_mask or is_causal, not both");
       options.attn_mask = causal(length, keys, query.device());
@@ -133,8 +129,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
     if (inputs.average_attn_weights) result.weights = mean(result.weights, {1});
     if (is_single) {
       const Tensor& w = result.weights;
-      result.weights =
-          reshape(w, inputs.average_attn_weights ? Shape{length, keys} : Shape{num_heads_, length, keys});
+      result.weights = reshape(w, inputs.average_attn_weights ? Shape{length, keys} : Shape{num_heads_, length, keys});
     }
   } else {
     y = scaled_dot_product_attention(q, k, v, options);

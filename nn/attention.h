@@ -23,13 +23,13 @@ struct MultiheadAttentionInputs {
   bool is_causal = false;  // instead of attn_mask: query i looks at keys 0 .. i
 };
 
-// Attention of several heads (Vaswani et al., arXiv:1706.03762). query (L, N, E), key and value (S, N, E), or without N, or with N
-// first: batch_first. in_proj_weight (3 E, E) has the projections of query, key and value below each other; where key or value have
-// a size of their own, there are q_proj_weight (E, E), k_proj_weight (E, kdim) and v_proj_weight (E, vdim) in its place.
+// Attention of several heads (Vaswani et al., arXiv:1706.03762). query (L, N, E), key and value (S, N, E), or without
+// N, or with N first: batch_first. in_proj_weight (3 E, E) has the projections of query, key and value below each
+// other; where key or value have a size of their own, there are q_proj_weight (E, E), k_proj_weight (E, kdim) and
+// v_proj_weight (E, vdim) in its place.
 class MultiheadAttention : public Module {
  public:
-  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
-                     const MultiheadAttentionOptions& options = {});
+  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, const MultiheadAttentionOptions& options = {});
 
   struct Result {
     Tensor output;   // as query

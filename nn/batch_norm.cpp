@@ -4,8 +4,7 @@
 
 namespace tandem::nn {
 
-BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options)
-    : options_(options) {
+BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options) : options_(options) {
   TANDEM_CHECK(channels > 0, name, ": channels must be positive, got ", channels);
   if (options.affine) {
     weight = add_parameter("weight", ops::ones({channels}));

@@ -16,15 +16,15 @@ struct BatchNormOptions {
   bool track_running_stats = true;       // false: by the batch's own statistics, in evaluation too
 };
 
-// Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running ones;
-// by the running ones in evaluation. weight and bias (C).
+// Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running
+// ones; by the running ones in evaluation. weight and bias (C).
 class BatchNorm2d : public Module {
  public:
   explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {})
       : BatchNorm2d("BatchNorm2d", channels, options) {}
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
-  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow. addend: as x, or
-  // undefined, is added before ReLU.
+  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow. addend: as
+  // x, or undefined, is added before ReLU.
   Tensor forward(const Tensor& x, BatchNormFusion fusion, const Tensor& addend = {});
   std::string describe() const override;
   // From now on x is one rank's part of a batch, in training; null: x is the whole batch.

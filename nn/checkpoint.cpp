@@ -1,7 +1,7 @@
-// The forward run records its history like any other and is asked where it leads: to which parameters, and to which inputs.
-// These become the edges of one node, and the history is dropped. When the node's gradient arrives, the second run records
-// the history anew, and the backward pass that is running goes on through it. So leaves count their uses, fire their hooks
-// and add up their gradients in the order in which they would have without a checkpoint.
+// The forward run records its history like any other and is asked where it leads: to which parameters, and to which
+// inputs. These become the edges of one node, and the history is dropped. When the node's gradient arrives, the second
+// run records the history anew, and the backward pass that is running goes on through it. So leaves count their uses,
+// fire their hooks and add up their gradients in the order in which they would have without a checkpoint.
 #include <tandem/nn/checkpoint.h>
 
 #include <tandem/autograd/autocast.h>
@@ -90,8 +90,7 @@ struct Input {
 
 bool is_recomputing() { return recomputing; }
 
-Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> function,
-                          std::vector<Tensor> inputs) {
+Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> function, std::vector<Tensor> inputs) {
   if (!grad_enabled()) return function(inputs);
   const std::vector<Input> kept(inputs.begin(), inputs.end());
   const Generator random = default_generator();
@@ -119,12 +118,11 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
     const Restored second_run(recomputing, true);
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
-    TANDEM_CHECK(
-        same.shape() == shape && same_places(boundary(same, begin), places),
-        "checkpoint: the function computed something else when it ran again for the backward pass (first ",
-        shape, " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
-        boundary(same, begin).size(),
-        "): it must not depend on anything that changes between the forward and the backward pass");
+    TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),
+                 "checkpoint: the function computed something else when it ran again for the backward pass (first ",
+                 shape, " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
+                 boundary(same, begin).size(),
+                 "): it must not depend on anything that changes between the forward and the backward pass");
     autograd::extend_backward(same, gradient);
     return Gradients(places.size());
   };
@@ -138,8 +136,8 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
 
 Tensor checkpoint_sequential(Sequential& modules, std::int64_t segments, const Tensor& input) {
   const std::int64_t size = modules.size();
-  TANDEM_CHECK(0 < segments && segments <= size, "checkpoint_sequential: ", size, " modules can't make ",
-               segments, " segments");
+  TANDEM_CHECK(0 < segments && segments <= size, "checkpoint_sequential: ", size, " modules can't make ", segments,
+               " segments");
   Tensor x = input;
   for (std::int64_t i = 0; i < segments; ++i) {
     const std::int64_t begin = size * i / segments, end = size * (i + 1) / segments;

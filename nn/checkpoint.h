@@ -18,12 +18,13 @@ Tensor checkpoint(std::function<Tensor(std::span<const Tensor>)> function, std::
 //   Tensor x2 = nn::checkpoint([&](const Tensor& x) { return block(x); }, x1);
 //   Tensor x3 = nn::checkpoint(attention_block, x2, mask);
 //
-// The second run draws the same random numbers from default_generator() and has the same Autocast. Gradients, those of parameters
-// in the function included, come out as without checkpoint, and their on_grad_ready hooks fire once and as early. A part may
-// hold further checkpoints. A Module is taken by reference. What a function captures must live until the backward pass.
+// The second run draws the same random numbers from default_generator() and has the same Autocast. Gradients, those of
+// parameters in the function included, come out as without checkpoint, and their on_grad_ready hooks fire once and as
+// early. A part may hold further checkpoints. A Module is taken by reference. What a function captures must live until
+// the backward pass.
 //
-// The function must compute the same in both runs: Error in the backward pass when it used other parameters, or an input or
-// parameter was changed in place in between. What else a forward pass changes it would change twice: it asks
+// The function must compute the same in both runs: Error in the backward pass when it used other parameters, or an
+// input or parameter was changed in place in between. What else a forward pass changes it would change twice: it asks
 // is_recomputing(), as BatchNorm2d does before it moves its running statistics.
 template <class F, class... Inputs>
 Tensor checkpoint(F&& function, const Inputs&... inputs) {

@@ -5,14 +5,12 @@
 namespace tandem::nn {
 
 Module& Container::child_at(std::int64_t index) const {
-  TANDEM_CHECK(-size() <= index && index < size(), class_name(), ": there is no module ", index,
-               ", it holds ", size());
+  TANDEM_CHECK(-size() <= index && index < size(), class_name(), ": there is no module ", index, ", it holds ", size());
   return *children()[static_cast<std::size_t>(index < 0 ? index + size() : index)].second;
 }
 
 bool ModuleDict::contains(const std::string& name) const {
-  return std::any_of(children().begin(), children().end(),
-                     [&](const auto& child) { return child.first == name; });
+  return std::any_of(children().begin(), children().end(), [&](const auto& child) { return child.first == name; });
 }
 
 Module& ModuleDict::at(const std::string& name) const {

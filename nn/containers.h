@@ -18,8 +18,7 @@ class Container : public Module {
   // for (Module& module : list): in order.
   class Iterator {
    public:
-    explicit Iterator(std::vector<std::pair<std::string, std::shared_ptr<Module>>>::const_iterator at)
-        : at_(at) {}
+    explicit Iterator(std::vector<std::pair<std::string, std::shared_ptr<Module>>>::const_iterator at) : at_(at) {}
     Module& operator*() const { return *at_->second; }
     Iterator& operator++() {
       ++at_;

@@ -11,8 +11,8 @@ namespace {
 
 void check_sizes(const char* module, std::int64_t in, std::int64_t out, std::int64_t groups, Extent kernel) {
   TANDEM_CHECK(in > 0 && out > 0, module, ": channels must be positive, got ", in, " and ", out);
-  TANDEM_CHECK(groups > 0 && in % groups == 0 && out % groups == 0, module, ": ", groups,
-               " groups must divide the ", in, " channels in and the ", out, " channels out");
+  TANDEM_CHECK(groups > 0 && in % groups == 0 && out % groups == 0, module, ": ", groups, " groups must divide the ",
+               in, " channels in and the ", out, " channels out");
   TANDEM_CHECK(kernel.h > 0 && kernel.w > 0, module, ": kernel_size must be positive, got ", kernel);
 }
 
@@ -45,16 +45,16 @@ std::string describe_window(const Module& module, std::int64_t in, std::int64_t 
 }  // namespace
 
 Padding::Padding(const char* name) : same_(std::string_view(name) == "same") {
-  TANDEM_CHECK(same_ || std::string_view(name) == "valid",
-               "padding must be a number, \"same\" or \"valid\", got \"", name, '"');
+  TANDEM_CHECK(same_ || std::string_view(name) == "valid", "padding must be a number, \"same\" or \"valid\", got \"",
+               name, '"');
 }
 
 Extent Padding::of(Extent kernel, Extent stride, Extent dilation) const {
   if (!same_) return extent_;
   TANDEM_CHECK(stride == Extent(1), "padding \"same\" needs stride 1, got ", stride);
   const Extent total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
-  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel,
-               " with dilation ", dilation, " would not be the same on both sides; use an odd kernel");
+  TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel, " with dilation ",
+               dilation, " would not be the same on both sides; use an odd kernel");
   return {total.h / 2, total.w / 2};
 }
 
@@ -68,8 +68,8 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
 }
 
 std::string Conv2d::describe() const {
-  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0),
-                         {weight.dim(2), weight.dim(3)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {weight.dim(2), weight.dim(3)},
+                         options_, bias.defined());
 }
 
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& o)
@@ -85,8 +85,7 @@ std::string Conv1d::describe() const {
                          bias.defined());
 }
 
-ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
-                                 const ConvTranspose2dOptions& o)
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& o)
     : options_{o.stride, o.padding, o.output_padding, o.groups, o.dilation} {
   check_sizes("ConvTranspose2d", in_channels, out_channels, o.groups, o.kernel_size);
   const auto initial =
@@ -96,12 +95,11 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 std::string ConvTranspose2d::describe() const {
-  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups,
-                         {weight.dim(2), weight.dim(3)}, options_, bias.defined());
+  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {weight.dim(2), weight.dim(3)},
+                         options_, bias.defined());
 }
 
-ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels,
-                                 const ConvTranspose1dOptions& o)
+ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& o)
     : options_{o.stride, o.padding, o.output_padding, o.groups, o.dilation} {
   check_sizes("ConvTranspose1d", in_channels, out_channels, o.groups, o.kernel_size);
   const auto initial = draw({in_channels, out_channels / o.groups, o.kernel_size}, out_channels, o.bias);

@@ -8,8 +8,8 @@
 
 namespace tandem::nn {
 
-// Zeros on both sides: how many, or by PyTorch's names "valid" (none) and "same" (so many that with stride 1 the output has
-// the input's size; an Error where that is not the same number on both sides, as for an even kernel).
+// Zeros on both sides: how many, or by PyTorch's names "valid" (none) and "same" (so many that with stride 1 the output
+// has the input's size; an Error where that is not the same number on both sides, as for an even kernel).
 class Padding {
  public:
   template <std::integral T>

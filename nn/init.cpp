@@ -41,22 +41,19 @@ double uniform_bound(double std) { return std::sqrt(3.0) * std; }
 
 void uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
   TANDEM_CHECK(low <= high, "uniform_: there is nothing between ", low, " and ", high);
-  dispatch_draw(tensor, "uniform_", [&]<class T>(T) {
-    assign(tensor, detail::uniform_values<T>(tensor.numel(), low, high, generator));
-  });
+  dispatch_draw(tensor, "uniform_",
+                [&]<class T>(T) { assign(tensor, detail::uniform_values<T>(tensor.numel(), low, high, generator)); });
 }
 
 void normal_(const Tensor& tensor, double mean, double std, Generator& generator) {
   TANDEM_CHECK(std >= 0, "normal_: std must not be negative, got ", std);
-  dispatch_draw(tensor, "normal_", [&]<class T>(T) {
-    assign(tensor, detail::normal_values<T>(tensor.numel(), mean, std, generator));
-  });
+  dispatch_draw(tensor, "normal_",
+                [&]<class T>(T) { assign(tensor, detail::normal_values<T>(tensor.numel(), mean, std, generator)); });
 }
 
-void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
-                   Generator& generator) {
-  TANDEM_CHECK(low < high && std > 0, "trunc_normal_: needs low < high and std > 0, got [", low, ", ", high,
-               "] and ", std);
+void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high, Generator& generator) {
+  TANDEM_CHECK(low < high && std > 0, "trunc_normal_: needs low < high and std > 0, got [", low, ", ", high, "] and ",
+               std);
   const auto cdf = [&](double x) { return (1 + std::erf((x - mean) / std / std::sqrt(2.0))) / 2; };
   const std::int64_t count = tensor.numel();
   dispatch_draw(tensor, "trunc_normal_", [&]<class T>(T) {
@@ -100,17 +97,16 @@ void eye_(const Tensor& tensor) {
   TANDEM_CHECK(tensor.shape().rank() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
-  for (std::int64_t i = 0; i < std::min(rows, columns); ++i)
-    values[static_cast<std::size_t>(i * columns + i)] = 1;
+  for (std::int64_t i = 0; i < std::min(rows, columns); ++i) values[static_cast<std::size_t>(i * columns + i)] = 1;
   assign(tensor, values);
 }
 
 void dirac_(const Tensor& tensor, std::int64_t groups) {
   const Shape& shape = tensor.shape();
-  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5,
-               "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ", shape);
-  TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ",
-               groups, " groups");
+  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5, "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ",
+               shape);
+  TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ", groups,
+               " groups");
   const Strides strides = contiguous_strides(shape);
   std::int64_t centre = 0;
   for (int i = 2; i < shape.rank(); ++i) centre += shape[i] / 2 * strides[i];
@@ -177,9 +173,7 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
     // the Q of a QR decomposition with a positive diagonal of R, which makes it unique.
     const bool by_row = rows < columns;
     const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
-    const auto place = [&](std::size_t i, std::size_t k) {
-      return by_row ? i * columns + k : k * columns + i;
-    };
+    const auto place = [&](std::size_t i, std::size_t k) { return by_row ? i * columns + k : k * columns + i; };
     std::vector<std::vector<double>> basis(count, std::vector<double>(length));
     for (std::size_t i = 0; i < count; ++i) {
       auto& v = basis[i];
@@ -202,8 +196,7 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
 
 void sparse_(const Tensor& tensor, double sparsity, double std, Generator& generator) {
   TANDEM_CHECK(tensor.shape().rank() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
-  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ",
-               sparsity);
+  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ", sparsity);
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
   dispatch_draw(tensor, "sparse_", [&]<class T>(T) {

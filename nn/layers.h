@@ -10,8 +10,7 @@ namespace tandem::nn {
 // The dimensions from start_dim to end_dim become one; by default (N, ...) -> (N, everything else).
 class Flatten : public Module {
  public:
-  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1)
-      : start_dim(start_dim), end_dim(end_dim) {}
+  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
   Tensor forward(const Tensor& x) override { return flatten(x, start_dim, end_dim); }
 
   const std::int64_t start_dim, end_dim;

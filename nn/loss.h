@@ -14,9 +14,7 @@ class LossWithOptions {
  public:
   LossWithOptions() = default;
   LossWithOptions(Options options) : options_(std::move(options)) {}  // NOLINT: {.reduction = ...} converts
-  Tensor operator()(const Tensor& input, const Tensor& target) const {
-    return function(input, target, options_);
-  }
+  Tensor operator()(const Tensor& input, const Tensor& target) const { return function(input, target, options_); }
 
  private:
   Options options_;
@@ -27,9 +25,7 @@ template <Tensor (*function)(const Tensor&, const Tensor&, LossReduction)>
 class LossWithReduction {
  public:
   explicit LossWithReduction(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
-  Tensor operator()(const Tensor& input, const Tensor& target) const {
-    return function(input, target, reduction_);
-  }
+  Tensor operator()(const Tensor& input, const Tensor& target) const { return function(input, target, reduction_); }
 
  private:
   LossReduction reduction_;

@@ -21,8 +21,8 @@ void walk(M& module, const std::string& prefix, const F& f) {
 }  // namespace
 
 Tensor Module::forward(const Tensor&) {
-  detail::fail(class_name(), " has no forward(const Tensor&): define it, or call the function that ",
-               class_name(), " has instead, with the arguments which that takes");
+  detail::fail(class_name(), " has no forward(const Tensor&): define it, or call the function that ", class_name(),
+               " has instead, with the arguments which that takes");
 }
 
 void Module::check_free(const std::string& name) const {
@@ -31,8 +31,7 @@ void Module::check_free(const std::string& name) const {
   const auto taken = [&](const auto& list) {
     return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   };
-  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), "this module has a '", name,
-               "' already");
+  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), "this module has a '", name, "' already");
 }
 
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
@@ -168,8 +167,8 @@ void Module::run_hooks(const Tensor& output) {
 
 std::string Module::class_name() const {
   const auto& type = typeid(*this);
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr),
+                                                    std::free);
   std::string name = text ? text.get() : type.name();
   name = name.substr(0, name.find('<'));  // arguments of a template say more than anybody wants to know
   const auto colon = name.rfind("::");

@@ -39,8 +39,8 @@ struct StateMismatch {
 //
 // Names and their order equal PyTorch's, so state dicts interchange. A module can be moved, not copied.
 //
-// A module that takes something else than one Tensor defines forward with the arguments it wants, and operator() with the
-// same, which wraps it in called() for the profile and the hooks:
+// A module that takes something else than one Tensor defines forward with the arguments it wants, and operator() with
+// the same, which wraps it in called() for the profile and the hooks:
 //
 //   struct Attention : nn::Module {
 //     using nn::Module::forward;  // compilers warn of one that is hidden
@@ -50,8 +50,8 @@ struct StateMismatch {
 //     }
 //   };
 //
-// One module may be added under several names (shared weights): its parameters appear once, under the first name, and in the
-// state dict under each.
+// One module may be added under several names (shared weights): its parameters appear once, under the first name, and
+// in the state dict under each.
 class Module {
  public:
   Module() = default;
@@ -66,9 +66,9 @@ class Module {
     return called([&] { return forward(input); });
   }
 
-  // Depth first, own parameters before children's, in order of registration. A shared parameter, buffer or module appears
-  // once, under its first name. modules() begins with this one, whose name is empty; children() are those directly below,
-  // and may have a shared one twice.
+  // Depth first, own parameters before children's, in order of registration. A shared parameter, buffer or module
+  // appears once, under its first name. modules() begins with this one, whose name is empty; children() are those
+  // directly below, and may have a shared one twice.
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> buffers() const;
   std::vector<NamedModule> modules();
@@ -77,9 +77,7 @@ class Module {
   std::vector<NamedTensor> named_parameters() const { return parameters(); }
   std::vector<NamedTensor> named_buffers() const { return buffers(); }
   std::vector<NamedModule> named_modules() { return modules(); }
-  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const {
-    return children_;
-  }
+  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const { return children_; }
   // The module at a dotted path from here: "layer1.0". Error, with the names there are, when there is none.
   Module& submodule(std::string_view path);
   // Calls f with every module below, children first, and with this one last.
@@ -88,8 +86,8 @@ class Module {
 
   // Parameters and buffers, in the order PyTorch's state_dict() gives. The arrays are the live ones, not copies.
   std::vector<NamedArray> state_dict() const;
-  // Copies `state` in. An Error lists every name that is missing, unexpected or of another shape, and nothing is changed. With
-  // strict = false only another shape is an error; what was missing or unexpected is returned.
+  // Copies `state` in. An Error lists every name that is missing, unexpected or of another shape, and nothing is
+  // changed. With strict = false only another shape is an error; what was missing or unexpected is returned.
   StateMismatch load_state_dict(const std::vector<NamedArray>& state, bool strict = true);
 
   // Training mode (the default) or evaluation mode, for this module and all below.
@@ -97,11 +95,12 @@ class Module {
   void eval() { train(false); }
   bool is_training() const { return training_; }
   void zero_grad();
-  // Whether parameters get gradients, for all of them. Freezing: before an optimizer or DistributedDataParallel is made.
+  // Whether parameters get gradients, for all of them. Freezing: before an optimizer or DistributedDataParallel is
+  // made.
   void requires_grad_(bool on = true);
 
-  // Brings parameters, buffers and gradients to `device`. Every handle stays what it was and sees them there. To be called
-  // before an optimizer or DistributedDataParallel is made: they lay memory out on the device.
+  // Brings parameters, buffers and gradients to `device`. Every handle stays what it was and sees them there. To be
+  // called before an optimizer or DistributedDataParallel is made: they lay memory out on the device.
   void to(Device device);
   // The same for the dtype of all floating parameters and buffers.
   void to(DType dtype);

@@ -33,8 +33,8 @@ InstanceNorm2d::InstanceNorm2d(std::int64_t channels, const InstanceNormOptions&
 }
 
 Tensor InstanceNorm2d::forward(const Tensor& x) {
-  TANDEM_CHECK(x.shape().rank() == 4 && x.dim(1) == channels_, "InstanceNorm2d: input must be (N, ",
-               channels_, ", H, W), got ", x.shape());
+  TANDEM_CHECK(x.shape().rank() == 4 && x.dim(1) == channels_, "InstanceNorm2d: input must be (N, ", channels_,
+               ", H, W), got ", x.shape());
   return instance_norm(x, weight, bias, eps_);
 }
 

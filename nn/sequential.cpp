@@ -10,8 +10,8 @@ Sequential::Sequential(std::initializer_list<Step> steps) {
 }
 
 Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end) {
-  TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin,
-               " to ", end, ", it holds ", size());
+  TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin, " to ", end,
+               ", it holds ", size());
   const auto& steps = children();
   // The module at i, if its own call would do nothing but forward().
   const auto plain = [&](std::int64_t i) {
@@ -23,9 +23,9 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
     auto* norm = dynamic_cast<BatchNorm2d*>(plain(i));
     if (norm && dynamic_cast<ReLU*>(plain(i + 1))) {
       const auto* pool = dynamic_cast<MaxPool2d*>(plain(i + 2));
-      const bool pools_2x2 = pool && pool->options.kernel_size == Extent(2) &&
-                             pool->options.stride == Extent(2) && pool->options.padding == Extent(0) &&
-                             pool->options.dilation == Extent(1) && !pool->options.ceil_mode;
+      const bool pools_2x2 = pool && pool->options.kernel_size == Extent(2) && pool->options.stride == Extent(2) &&
+                             pool->options.padding == Extent(0) && pool->options.dilation == Extent(1) &&
+                             !pool->options.ceil_mode;
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else {

@@ -9,10 +9,11 @@ namespace tandem::nn {
 
 // Modules and plain functions, one after the other, named "0", "1", ... as in PyTorch.
 //
-//   nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}), nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)}
+//   nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}), nn::BatchNorm2d(16), nn::ReLU(),
+//   nn::MaxPool2d(2)}
 //
-// Write braces: C++ then constructs the modules from left to right, which fixes the order in which they draw their initial
-// weights. Where BatchNorm2d is followed by ReLU, and that by 2 x 2 max pooling, they run as one operation
+// Write braces: C++ then constructs the modules from left to right, which fixes the order in which they draw their
+// initial weights. Where BatchNorm2d is followed by ReLU, and that by 2 x 2 max pooling, they run as one operation
 // (unless one of them has forward hooks).
 class Sequential : public Container {
  public:

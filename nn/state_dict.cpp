@@ -49,9 +49,8 @@ std::string guess(const Names& missing, const Names& unexpected) {
   const auto is_missing = [&](const std::string& name) { return lookup.count(name) > 0; };
   for (const auto& name : missing) {
     const auto prefix = find_prefix(unexpected, name, [&](const std::string& p) {
-      return std::all_of(unexpected.begin(), unexpected.end(), [&](const auto& other) {
-        return other.starts_with(p) && is_missing(other.substr(p.size()));
-      });
+      return std::all_of(unexpected.begin(), unexpected.end(),
+                         [&](const auto& other) { return other.starts_with(p) && is_missing(other.substr(p.size())); });
     });
     if (!prefix) continue;
     return "every unexpected name is a missing one behind \"" + *prefix + '"' +
@@ -59,8 +58,7 @@ std::string guess(const Names& missing, const Names& unexpected) {
            ": take it off, or load into the module that has these names";
   }
   const auto prefix = find_prefix(missing, unexpected[0], [&](const std::string& p) {
-    return std::all_of(unexpected.begin(), unexpected.end(),
-                       [&](const auto& other) { return is_missing(p + other); });
+    return std::all_of(unexpected.begin(), unexpected.end(), [&](const auto& other) { return is_missing(p + other); });
   });
   if (!prefix) return {};
   return "the unexpected names are those of \"" + prefix->substr(0, prefix->size() - 1) +

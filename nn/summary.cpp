@@ -74,8 +74,7 @@ struct Builder {
       row.output = found->second.output;
     }
     rows.push_back(std::move(row));
-    std::stable_sort(below.begin(), below.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(below.begin(), below.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [first, child] : below) add(child->first, *child->second, depth + 1);
   }
 };
@@ -139,8 +138,8 @@ std::ostream& operator<<(std::ostream& out, const Summary& summary) {
     out << text.substr(0, text.find_last_not_of(' ') + 1) << '\n';
   }
   out << with_commas(summary.parameters) << " parameters (" << bytes_text(summary.parameter_bytes) << "), "
-      << with_commas(summary.trainable_parameters) << " of them trained; buffers "
-      << bytes_text(summary.buffer_bytes) << '\n';
+      << with_commas(summary.trainable_parameters) << " of them trained; buffers " << bytes_text(summary.buffer_bytes)
+      << '\n';
   return out;
 }
 

@@ -24,7 +24,8 @@ struct Summary {
   std::size_t parameter_bytes = 0, buffer_bytes = 0;
 };
 
-// Runs the model once, in evaluation mode without gradients, and writes down what came by. The model is afterwards as it was.
+// Runs the model once, in evaluation mode without gradients, and writes down what came by. The model is afterwards as
+// it was.
 //   std::cout << nn::summary(net, Tensor(ops::zeros({1, 1, 28, 28})));
 Summary summary(Module& model, const Tensor& input);
 // For a model that takes something else: `run` calls it.

@@ -34,8 +34,7 @@ class Adagrad : public OptimizerOf<AdagradOptions> {
  public:
   explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {})
       : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
-  explicit Adagrad(const std::vector<AdagradGroup>& groups)
-      : OptimizerOf("Adagrad::step", "Adagrad", groups) {}
+  explicit Adagrad(const std::vector<AdagradGroup>& groups) : OptimizerOf("Adagrad::step", "Adagrad", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

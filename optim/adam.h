@@ -60,8 +60,8 @@ class Adam : public OptimizerOf<AdamOptions> {
   UpdateRule rule(int group) const override;
 };
 
-// Adam whose weight decay is apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov and
-// Hutter, arXiv:1711.05101).
+// Adam whose weight decay is apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov
+// and Hutter, arXiv:1711.05101).
 class AdamW : public OptimizerOf<AdamWOptions> {
  public:
   explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {})

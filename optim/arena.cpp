@@ -8,8 +8,7 @@ std::vector<Array> arena_like(std::span<const Array> like) {
   std::size_t total = 0;
   const Device device = like.empty() ? Device{} : like[0].device();
   for (const Array& a : like) {
-    TANDEM_CHECK(a.device() == device, "an arena lies on one device, got arrays on ", device, " and ",
-                 a.device());
+    TANDEM_CHECK(a.device() == device, "an arena lies on one device, got arrays on ", device, " and ", a.device());
     total += padded(a);
   }
   const auto block = std::make_shared<Storage>(total, device);

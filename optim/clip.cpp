@@ -16,10 +16,10 @@ class Gradients {
     for (const Tensor& parameter : parameters) {
       const Array gradient = parameter.grad();
       if (!gradient.defined()) continue;
-      TANDEM_CHECK(gradient.dtype() == DType::f32, operation, ": a gradient of shape ", gradient.shape(),
-                   " is ", gradient.dtype(), ", must be f32");
-      TANDEM_CHECK(gradients_.empty() || gradient.device() == device(), operation, ": gradients lie on ",
-                   device(), " and on ", gradient.device(), ", must lie on one device");
+      TANDEM_CHECK(gradient.dtype() == DType::f32, operation, ": a gradient of shape ", gradient.shape(), " is ",
+                   gradient.dtype(), ", must be f32");
+      TANDEM_CHECK(gradients_.empty() || gradient.device() == device(), operation, ": gradients lie on ", device(),
+                   " and on ", gradient.device(), ", must lie on one device");
       gradients_.push_back(gradient);
       rows_.push_back(gradient.is_channels_last() ? gradient : gradient.contiguous());
     }
@@ -81,8 +81,8 @@ Array clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, do
   if (gradients.empty()) return ops::scalar(0);
   const Array norm = gradients.norm(norm_type);
   if (error_if_nonfinite)
-    TANDEM_CHECK(std::isfinite(norm.item()), "clip_grad_norm_: the norm of order ", norm_type,
-                 " of the gradients is ", norm.item(),
+    TANDEM_CHECK(std::isfinite(norm.item()), "clip_grad_norm_: the norm of order ", norm_type, " of the gradients is ",
+                 norm.item(),
                  ", so they can't be clipped; without error_if_nonfinite they would be scaled by it anyway");
   gradients.change(rules::ClipNorm{static_cast<float>(max_norm)}, static_cast<float*>(norm.raw()));
   return norm;

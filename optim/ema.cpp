@@ -13,11 +13,10 @@ const std::string prefix = "module.";
 }
 
 ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> parameters,
-                                                   std::vector<NamedTensor> buffers,
-                                                   const EmaOptions& options)
+                                                   std::vector<NamedTensor> buffers, const EmaOptions& options)
     : options_(options) {
-  TANDEM_CHECK(options.decay >= 0 && options.decay <= 1,
-               "ExponentialMovingAverage: decay must be from 0 to 1, got ", options.decay);
+  TANDEM_CHECK(options.decay >= 0 && options.decay <= 1, "ExponentialMovingAverage: decay must be from 0 to 1, got ",
+               options.decay);
   TANDEM_CHECK(!parameters.empty(), "ExponentialMovingAverage: no parameters");
   for (auto& parameter : parameters) entries_.push_back({std::move(parameter), {}, true});
   for (auto& buffer : buffers) entries_.push_back({std::move(buffer), {}, options.use_buffers});
@@ -32,8 +31,7 @@ ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> para
 
 void ExponentialMovingAverage::update() {
   const ProfileRange range("ExponentialMovingAverage::update");
-  TANDEM_CHECK(!is_swapped_,
-               "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
+  TANDEM_CHECK(!is_swapped_, "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
   std::vector<UpdateSegment> segments;
   std::vector<Array> values;  // keeps dense copies of odd layouts alive
   const auto weight = static_cast<float>(1 - options_.decay);
@@ -95,8 +93,7 @@ std::vector<NamedArray> ExponentialMovingAverage::state_dict() const {
 
 void ExponentialMovingAverage::load_state_dict(const std::vector<NamedArray>& state) {
   const auto find = [&](const std::string& name) -> const Array& {
-    const auto found =
-        std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
+    const auto found = std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
     TANDEM_CHECK(found != state.end(), "ExponentialMovingAverage: the saved state has no ", name);
     return found->array;
   };
@@ -107,8 +104,8 @@ void ExponentialMovingAverage::load_state_dict(const std::vector<NamedArray>& st
     TANDEM_CHECK(saved.shape() == e.average.shape(), "ExponentialMovingAverage: ", prefix, e.followed.name,
                  " has shape ", saved.shape(), ", expected ", e.average.shape());
   }
-  TANDEM_CHECK(state.size() == entries_.size() + 1, "ExponentialMovingAverage: the saved state has ",
-               state.size(), " entries, expected ", entries_.size() + 1);
+  TANDEM_CHECK(state.size() == entries_.size() + 1, "ExponentialMovingAverage: the saved state has ", state.size(),
+               " entries, expected ", entries_.size() + 1);
   for (Entry& e : entries_) e.average.copy_from(find(prefix + e.followed.name));
   updates_ = updates;
 }

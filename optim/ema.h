@@ -1,4 +1,5 @@
-// ExponentialMovingAverage: a second set of a model's parameters that follows the first slowly, and is often the better model.
+// ExponentialMovingAverage: a second set of a model's parameters that follows the first slowly, and is often the better
+// model.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -20,17 +21,19 @@ struct EmaOptions {
 //   ...; optimizer.step(); average.update();
 //   average.swap(); evaluate(model); average.swap();
 //
-// The first update copies the parameters; each further one is average = decay * average + (1 - decay) * parameter. Averages
-// lie where the parameters do, in memory of their own. It shares the model's parameters, not its memory for them.
+// The first update copies the parameters; each further one is average = decay * average + (1 - decay) * parameter.
+// Averages lie where the parameters do, in memory of their own. It shares the model's parameters, not its memory for
+// them.
 class ExponentialMovingAverage {
  public:
-  explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters,
-                                    std::vector<NamedTensor> buffers = {}, const EmaOptions& options = {});
+  explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},
+                                    const EmaOptions& options = {});
 
   void update();
   std::int64_t updates() const { return updates_; }
 
-  // Exchanges the model's values and the averages, parameters and buffers; once more brings both back. In between update() is an error.
+  // Exchanges the model's values and the averages, parameters and buffers; once more brings both back. In between
+  // update() is an error.
   void swap();
   // The averages, with the names of the model's state dict, for another model of the same kind: load_state_dict().
   std::vector<NamedArray> averages() const;

@@ -15,8 +15,7 @@ GradScaler::GradScaler(const GradScalerOptions& options)
     : options_(options), scale_(static_cast<float>(options.init_scale)) {
   TANDEM_CHECK(std::isfinite(scale_) && scale_ > 0, "GradScaler: init_scale must be a number above 0, got ",
                options.init_scale);
-  TANDEM_CHECK(options.growth_factor > 1, "GradScaler: growth_factor must be above 1, got ",
-               options.growth_factor);
+  TANDEM_CHECK(options.growth_factor > 1, "GradScaler: growth_factor must be above 1, got ", options.growth_factor);
   TANDEM_CHECK(options.backoff_factor > 0 && options.backoff_factor < 1,
                "GradScaler: backoff_factor must be between 0 and 1, got ", options.backoff_factor);
   TANDEM_CHECK(options.growth_interval >= 1, "GradScaler: growth_interval must be at least 1, got ",
@@ -38,18 +37,16 @@ Tensor GradScaler::scale(const Tensor& loss) const {
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;
-  TANDEM_CHECK(
-      !seen(optimizer),
-      "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
-      "update() after each step");
+  TANDEM_CHECK(!seen(optimizer),
+               "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
+               "update() after each step");
   const ProfileRange range("GradScaler::unscale_");
   const auto parameters = optimizer.parameters();
   // The largest of all gradients is finite exactly where all of them are. Waits for the device.
   const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
   const double inverse = 1.0 / static_cast<double>(scale_);
   for (const Tensor& parameter : parameters)
-    if (Array gradient = parameter.grad(); gradient.defined())
-      ops::scale_(gradient, static_cast<float>(inverse));
+    if (Array gradient = parameter.grad(); gradient.defined()) ops::scale_(gradient, static_cast<float>(inverse));
   seen_.push_back({&optimizer, {.overflow = !finite}});
 }
 
@@ -60,8 +57,7 @@ bool GradScaler::step(Optimizer& optimizer) {
   }
   if (!seen(optimizer)) unscale_(optimizer);
   Seen& found = *seen(optimizer);
-  TANDEM_CHECK(!found.stepped,
-               "GradScaler::step: this optimizer has made its step; call update() after each step");
+  TANDEM_CHECK(!found.stepped, "GradScaler::step: this optimizer has made its step; call update() after each step");
   found.stepped = true;
   if (!found.overflow) optimizer.step();
   return !found.overflow;
@@ -70,8 +66,7 @@ bool GradScaler::step(Optimizer& optimizer) {
 void GradScaler::update() {
   if (!options_.enabled) return;
   TANDEM_CHECK(!seen_.empty(), "GradScaler::update: no optimizer has made a step since the last update()");
-  const bool overflow =
-      std::any_of(seen_.begin(), seen_.end(), [](const auto& s) { return s.second.overflow; });
+  const bool overflow = std::any_of(seen_.begin(), seen_.end(), [](const auto& s) { return s.second.overflow; });
   seen_.clear();
   if (overflow) {
     scale_ = static_cast<float>(scale_ * options_.backoff_factor);
@@ -90,11 +85,9 @@ constexpr std::array names{"scale", "growth_factor", "backoff_factor", "growth_i
 std::vector<NamedArray> GradScaler::state_dict() const {
   if (!options_.enabled) return {};
   const std::array values{static_cast<double>(scale_), options_.growth_factor, options_.backoff_factor,
-                          static_cast<double>(options_.growth_interval),
-                          static_cast<double>(growth_tracker_)};
+                          static_cast<double>(options_.growth_interval), static_cast<double>(growth_tracker_)};
   std::vector<NamedArray> state;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    state.push_back({names[i], ops::scalar(values[i], DType::f64)});
+  for (std::size_t i = 0; i < names.size(); ++i) state.push_back({names[i], ops::scalar(values[i], DType::f64)});
   return state;
 }
 
@@ -102,13 +95,13 @@ void GradScaler::load_state_dict(const std::vector<NamedArray>& state) {
   if (!options_.enabled || state.empty()) return;
   std::array<double, names.size()> values{};
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto found = std::find_if(state.begin(), state.end(),
-                                    [&](const NamedArray& entry) { return entry.name == names[i]; });
+    const auto found =
+        std::find_if(state.begin(), state.end(), [&](const NamedArray& entry) { return entry.name == names[i]; });
     TANDEM_CHECK(found != state.end(), "GradScaler: the saved state has no ", names[i]);
     values[i] = found->array.item();
   }
-  TANDEM_CHECK(state.size() == names.size(), "GradScaler: the saved state has ", state.size(),
-               " entries, expected ", names.size());
+  TANDEM_CHECK(state.size() == names.size(), "GradScaler: the saved state has ", state.size(), " entries, expected ",
+               names.size());
   GradScaler loaded({values[0], values[1], values[2], static_cast<std::int64_t>(values[3])});
   loaded.growth_tracker_ = static_cast<std::int64_t>(values[4]);
   *this = std::move(loaded);

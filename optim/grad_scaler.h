@@ -1,5 +1,5 @@
-// GradScaler: keeps the small gradients of f16 training from becoming zero, by making the loss larger before backward and the
-// gradients smaller after it.
+// GradScaler: keeps the small gradients of f16 training from becoming zero, by making the loss larger before backward
+// and the gradients smaller after it.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -27,19 +27,20 @@ struct GradScalerOptions {
 //   scaler.step(optimizer);  // not where a gradient is infinite or NaN
 //   scaler.update();         // the scale of the next step
 //
-// Between backward and step(), unscale_() gives the gradients their true size, for clipping. Under DistributedDataParallel all ranks
-// hold the same gradients, and so decide alike without a message.
+// Between backward and step(), unscale_() gives the gradients their true size, for clipping. Under
+// DistributedDataParallel all ranks hold the same gradients, and so decide alike without a message.
 //
-// On a GPU the gradients are looked at there, and step() waits once for what was found: whether the optimizer runs is decided
-// on the host. A captured step (a CUDA graph) can't wait, so it can't contain a GradScaler that is enabled.
+// On a GPU the gradients are looked at there, and step() waits once for what was found: whether the optimizer runs is
+// decided on the host. A captured step (a CUDA graph) can't wait, so it can't contain a GradScaler that is enabled.
 class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  // The loss times the scale. f32, as the losses of this library are under Autocast: f16 has no number as large as the first
-  // scale.
+  // The loss times the scale. f32, as the losses of this library are under Autocast: f16 has no number as large as the
+  // first scale.
   Tensor scale(const Tensor& loss) const;
-  // Divides the gradients of the optimizer's parameters by the scale, in place. Error when that was done since update().
+  // Divides the gradients of the optimizer's parameters by the scale, in place. Error when that was done since
+  // update().
   void unscale_(Optimizer& optimizer);
   // optimizer.step(), unless a gradient is not finite; unscale_() first unless that was done. Whether it stepped.
   bool step(Optimizer& optimizer);

@@ -21,25 +21,24 @@ NamedArray number(const char* name, double value) { return {name, ops::scalar(va
 
 // The entry `name`, which has `count` numbers.
 std::vector<double> entry(const std::vector<NamedArray>& state, const char* name, std::size_t count) {
-  const auto found =
-      std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
+  const auto found = std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
   TANDEM_CHECK(found != state.end(), "the saved state of the schedule has no ", name);
   auto values = found->array.to(DType::f64).to_vector<double>();
-  TANDEM_CHECK(values.size() == count, "the saved state of the schedule has ", values.size(), " numbers in ",
-               name, ", expected ", count);
+  TANDEM_CHECK(values.size() == count, "the saved state of the schedule has ", values.size(), " numbers in ", name,
+               ", expected ", count);
   return values;
 }
 
 void check_entries(const std::vector<NamedArray>& state, std::size_t expected) {
-  TANDEM_CHECK(state.size() == expected, "the saved state of the schedule has ", state.size(),
-               " entries, expected ", expected);
+  TANDEM_CHECK(state.size() == expected, "the saved state of the schedule has ", state.size(), " entries, expected ",
+               expected);
 }
 
 }  // namespace
 
 LrScheduler::LrScheduler(Optimizer& optimizer, Schedule schedule)
-    : LrScheduler(optimizer, std::vector<Schedule>(static_cast<std::size_t>(optimizer.group_count()),
-                                                   std::move(schedule))) {}
+    : LrScheduler(optimizer,
+                  std::vector<Schedule>(static_cast<std::size_t>(optimizer.group_count()), std::move(schedule))) {}
 
 LrScheduler::LrScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
     : optimizer_(optimizer), schedules_(std::move(schedules)), base_lrs_(lrs_of(optimizer)) {
@@ -82,8 +81,8 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
   TANDEM_CHECK(options_.factor >= 0 && options_.factor < 1,
                "ReduceLROnPlateau: factor must be at least 0 and below 1, got ", options_.factor);
   TANDEM_CHECK(options_.patience >= 0 && options_.cooldown >= 0,
-               "ReduceLROnPlateau: patience and cooldown must not be negative, got ", options_.patience,
-               " and ", options_.cooldown);
+               "ReduceLROnPlateau: patience and cooldown must not be negative, got ", options_.patience, " and ",
+               options_.cooldown);
   const auto groups = static_cast<std::size_t>(optimizer.group_count());
   if (options_.min_lr.size() == 1) options_.min_lr.resize(groups, options_.min_lr[0]);
   TANDEM_CHECK(options_.min_lr.size() == groups, "ReduceLROnPlateau: ", options_.min_lr.size(),
@@ -125,8 +124,8 @@ std::vector<double> ReduceLROnPlateau::last_lr() const { return lrs_of(optimizer
 
 std::vector<NamedArray> ReduceLROnPlateau::state_dict() const {
   return {number("best", best_), number("num_bad_epochs", static_cast<double>(bad_steps_)),
-          number("cooldown_counter", static_cast<double>(cooldown_)),
-          number("last_epoch", static_cast<double>(steps_)), numbers("last_lr", last_lr())};
+          number("cooldown_counter", static_cast<double>(cooldown_)), number("last_epoch", static_cast<double>(steps_)),
+          numbers("last_lr", last_lr())};
 }
 
 void ReduceLROnPlateau::load_state_dict(const std::vector<NamedArray>& state) {

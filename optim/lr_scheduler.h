@@ -13,7 +13,8 @@ namespace tandem::optim {
 //   LrScheduler schedule(optimizer, CosineAnnealingLR{.T_max = epochs});
 //   for (...) { ...; optimizer.step(); schedule.step(); }
 //
-// The learning rates that the optimizer has at first are the bases. It refers to the optimizer, which must live as long.
+// The learning rates that the optimizer has at first are the bases. It refers to the optimizer, which must live as
+// long.
 class LrScheduler {
  public:
   // From step 0, which the optimizer is set to at once. One schedule for all groups, or one for each.

@@ -28,21 +28,18 @@ struct Optimizer::Needs {
   }
 };
 
-Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups)
-    : step_name_(step_name) {
+Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups) : step_name_(step_name) {
   TANDEM_CHECK(!groups.empty(), name(), ": needs at least one group of parameters");
   std::set<const autograd::TensorState*> seen;
   for (const auto& parameters : groups) {
     TANDEM_CHECK(!parameters.empty(), name(), ": a group without parameters");
     for (const auto& [name, tensor] : parameters) {
       TANDEM_CHECK(tensor.defined() && tensor.is_leaf(), this->name(), ": parameter ", name,
-                   tensor.defined()
-                       ? " is the result of an operation, not a leaf: only leaves can be optimised"
-                       : " is undefined");
+                   tensor.defined() ? " is the result of an operation, not a leaf: only leaves can be optimised"
+                                    : " is undefined");
       TANDEM_CHECK(tensor.dtype() == DType::f32, this->name(), ": parameter ", name, " is ", tensor.dtype(),
                    ", must be f32");
-      TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name,
-                   " is given twice");
+      TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name, " is given twice");
     }
   }
   for (auto& parameters : groups) {
@@ -74,8 +71,7 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
     return values;
   };
   for (const char* name : needs.slots) {
-    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }))
-      continue;
+    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; })) continue;
     group.slots.push_back({name, arena_like(like())});
     for (Array& array : group.slots.back().arrays) array.fill(initial_state(index));
     for (Entry& e : group.entries) e.is_started = false;
@@ -88,8 +84,8 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
   }
   std::vector<Slot*> slots;
   for (const char* name : needs.slots)
-    slots.push_back(&*std::find_if(group.slots.begin(), group.slots.end(),
-                                   [&](const Slot& s) { return s.name == name; }));
+    slots.push_back(
+        &*std::find_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }));
   return slots;
 }
 
@@ -118,20 +114,19 @@ void Optimizer::step() {
       if (!gradient.defined()) continue;
       gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
-      TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ",
-                   group.device, " when the optimizer was made, and is on ", value.device(),
+      TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ", group.device,
+                   " when the optimizer was made, and is on ", value.device(),
                    " now: move the model before making the optimizer");
-      TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ",
-                   e.parameter.name, " was row-major f32 when the optimizer was made, and is ", value.dtype(),
-                   " with strides ", value.strides(), " now: convert the model before making the optimizer");
+      TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ", e.parameter.name,
+                   " was row-major f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
+                   value.strides(), " now: convert the model before making the optimizer");
       UpdateSegment segment{static_cast<float*>(value.raw()),
                             static_cast<const float*>(gradients.back().raw()),
                             {},
                             e.count.defined() ? static_cast<float*>(e.count.raw()) : nullptr,
                             value.numel(),
                             !e.is_started};
-      for (std::size_t s = 0; s < slots.size(); ++s)
-        segment.state[s] = static_cast<float*>(slots[s]->arrays[i].raw());
+      for (std::size_t s = 0; s < slots.size(); ++s) segment.state[s] = static_cast<float*>(slots[s]->arrays[i].raw());
       segments.push_back(segment);
       e.is_started = true;
       value.storage()->written_by(step_name_);
@@ -173,8 +168,8 @@ std::vector<std::string> Optimizer::parameter_names(int group) const {
 }
 
 std::size_t Optimizer::checked_group(int group) const {
-  TANDEM_CHECK(group >= 0 && group < group_count(), name(), ": there is no parameter group ", group,
-               ", it has ", group_count());
+  TANDEM_CHECK(group >= 0 && group < group_count(), name(), ": there is no parameter group ", group, ", it has ",
+               group_count());
   return static_cast<std::size_t>(group);
 }
 
@@ -188,8 +183,7 @@ std::vector<NamedArray> Optimizer::state_dict() const {
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       const Entry& e = group.entries[i];
       if (!e.is_started) continue;
-      for (const Slot& slot : group.slots)
-        state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
+      for (const Slot& slot : group.slots) state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
       if (e.count.defined()) state.push_back({e.parameter.name + "/step", e.count});
     }
   }
@@ -220,11 +214,9 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
       const std::string parameter = name.substr(0, name.rfind('/'));
       for (const Group& group : groups_)
         for (const Entry& e : group.entries)
-          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(),
-                       ": the saved state has ", name,
+          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(), ": the saved state has ", name,
                        ", which is not kept with the options given here: give those that it was saved with");
-      detail::fail(this->name(), ": the saved state has ", name,
-                   ", but no such parameter is being optimised");
+      detail::fail(this->name(), ": the saved state has ", name, ", but no such parameter is being optimised");
     }
     Home& home = found->second;
     TANDEM_CHECK(home.array.shape() == array.shape(), this->name(), ": ", name, " has shape ", array.shape(),
@@ -246,13 +238,12 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
 }
 
 void check_option(const char* optimizer, const char* name, double value) {
-  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name,
-               " must be a number of at least 0, got ", value);
+  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be a number of at least 0, got ",
+               value);
 }
 
 void check_fraction(const char* optimizer, const char* name, double value) {
-  TANDEM_CHECK(value >= 0 && value < 1, optimizer, ": ", name, " must be at least 0 and below 1, got ",
-               value);
+  TANDEM_CHECK(value >= 0 && value < 1, optimizer, ": ", name, " must be at least 0 and below 1, got ", value);
 }
 
 }  // namespace tandem::optim

@@ -1,5 +1,6 @@
-// Optimizer: moves parameters along their gradients. The base class keeps the books (groups of parameters, memory, state); a
-// class of its own for each algorithm has the options and says which rule of core/formulas/update_rules.h they make.
+// Optimizer: moves parameters along their gradients. The base class keeps the books (groups of parameters, memory,
+// state); a class of its own for each algorithm has the options and says which rule of core/formulas/update_rules.h
+// they make.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -25,15 +26,15 @@ struct ParameterGroup {
 using OptionValue = std::variant<double, bool, std::array<double, 2>>;
 using NamedOption = std::pair<std::string, OptionValue>;
 
-// The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group are on
-// one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may be recorded and
-// repeated (core/array/graphed_step.h): how many there were before, and the options, which may change between repetitions (though not
-// in what state the algorithm keeps: SGD's momentum from 0, centered, amsgrad).
+// The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group
+// are on one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may
+// be recorded and repeated (core/array/graphed_step.h): how many there were before, and the options, which may change
+// between repetitions (though not in what state the algorithm keeps: SGD's momentum from 0, centered, amsgrad).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // One update from the gradients that are there; a parameter without gradient stays as it is, and so does its state. Gradients
-  // are only read.
+  // One update from the gradients that are there; a parameter without gradient stays as it is, and so does its state.
+  // Gradients are only read.
   void step();
   void zero_grad();
   // What it moves: handles of the live parameters, of all groups.
@@ -52,11 +53,12 @@ class Optimizer {
   virtual std::vector<NamedOption> group_options(int group) const = 0;
   virtual void set_group_options(int group, const std::vector<NamedOption>& options) = 0;
 
-  // What the next step depends on besides parameters and options: "layer1.0.weight/exp_avg", with PyTorch's name behind the slash (SGD's
-  // is "momentum"); "layer1.0.weight/step" is the number of updates. Nothing of a parameter before its first update.
+  // What the next step depends on besides parameters and options: "layer1.0.weight/exp_avg", with PyTorch's name behind
+  // the slash (SGD's is "momentum"); "layer1.0.weight/step" is the number of updates. Nothing of a parameter before its
+  // first update.
   std::vector<NamedArray> state_dict() const;
-  // Error when an entry fits no parameter, or one is missing; nothing is changed then. Nothing for a parameter: as before
-  // its first update.
+  // Error when an entry fits no parameter, or one is missing; nothing is changed then. Nothing for a parameter: as
+  // before its first update.
   void load_state_dict(const std::vector<NamedArray>& state);
 
   // "SGD", "Adam": PyTorch's name of the class.
@@ -99,8 +101,8 @@ class Optimizer {
   std::vector<Group> groups_;
 };
 
-// The part of an optimizer that is the same for all kinds of options. Options has lr, check(name), which throws for values out of
-// range, and visit(self, f), which calls f("lr", self.lr) for each option.
+// The part of an optimizer that is the same for all kinds of options. Options has lr, check(name), which throws for
+// values out of range, and visit(self, f), which calls f("lr", self.lr) for each option.
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
@@ -126,8 +128,7 @@ class OptimizerOf : public Optimizer {
 
   std::vector<NamedOption> group_options(int group) const final {
     std::vector<NamedOption> named;
-    Options::visit(options(group),
-                   [&](const char* key, const auto& value) { named.emplace_back(key, value); });
+    Options::visit(options(group), [&](const char* key, const auto& value) { named.emplace_back(key, value); });
     return named;
   }
   void set_group_options(int group, const std::vector<NamedOption>& named) final {
@@ -158,8 +159,8 @@ class OptimizerOf : public Optimizer {
   static constexpr bool has_momentum = requires(Options o) { o.momentum; };
   static constexpr bool has_betas = requires(Options o) { o.betas; };
 
-  static std::vector<std::vector<NamedTensor>> parameters_of(
-      const std::vector<ParameterGroup<Options>>& groups, const char* name) {
+  static std::vector<std::vector<NamedTensor>> parameters_of(const std::vector<ParameterGroup<Options>>& groups,
+                                                             const char* name) {
     std::vector<std::vector<NamedTensor>> parameters;
     for (const auto& group : groups) {
       group.options.check(name);

@@ -33,14 +33,13 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 //   centered: a = alpha * a + (1 - alpha) * g, and s - a^2 takes the place of s in what follows
 //   u = g / (sqrt(s) + eps);  with momentum: b = momentum * b + u, and b takes the place of u
 //   p = p - lr * u
-// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. s - a^2 counts as 0 where rounding makes it less, which gives a NaN
-// in PyTorch.
+// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. s - a^2 counts as 0 where rounding makes it less,
+// which gives a NaN in PyTorch.
 class RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
   explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
-  explicit RMSprop(const std::vector<RMSpropGroup>& groups)
-      : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
+  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

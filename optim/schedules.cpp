@@ -60,14 +60,12 @@ double PolynomialLR::operator()(double base, std::int64_t step) const {
 void PolynomialLR::check() const { check_positive("PolynomialLR", "total_iters", total_iters); }
 
 double LinearLR::operator()(double base, std::int64_t step) const {
-  return base *
-         (start_factor + (end_factor - start_factor) * ratio(std::min(step, total_iters), total_iters));
+  return base * (start_factor + (end_factor - start_factor) * ratio(std::min(step, total_iters), total_iters));
 }
 void LinearLR::check() const {
-  TANDEM_CHECK(start_factor > 0 && start_factor <= 1,
-               "LinearLR: start_factor must be above 0 and at most 1, got ", start_factor);
-  TANDEM_CHECK(end_factor >= 0 && end_factor <= 1, "LinearLR: end_factor must be from 0 to 1, got ",
-               end_factor);
+  TANDEM_CHECK(start_factor > 0 && start_factor <= 1, "LinearLR: start_factor must be above 0 and at most 1, got ",
+               start_factor);
+  TANDEM_CHECK(end_factor >= 0 && end_factor <= 1, "LinearLR: end_factor must be from 0 to 1, got ", end_factor);
   check_positive("LinearLR", "total_iters", total_iters);
 }
 
@@ -87,9 +85,8 @@ double OneCycleLR::anneal(double low, double high, double last, std::int64_t ste
   const auto total = static_cast<double>(total_steps);
   const double first_end = pct_start * total - 1;
   const std::vector<Phase> phases =
-      three_phase
-          ? std::vector<Phase>{{first_end, low, high}, {2 * first_end, high, low}, {total - 1, low, last}}
-          : std::vector<Phase>{{first_end, low, high}, {total - 1, high, last}};
+      three_phase ? std::vector<Phase>{{first_end, low, high}, {2 * first_end, high, low}, {total - 1, low, last}}
+                  : std::vector<Phase>{{first_end, low, high}, {total - 1, high, last}};
   const auto now = static_cast<double>(step);
   double begin = 0;
   std::size_t i = 0;
@@ -104,14 +101,11 @@ double OneCycleLR::operator()(double, std::int64_t step) const {
   return anneal(low, max_lr, low / final_div_factor, step);
 }
 
-double OneCycleLR::momentum(std::int64_t step) const {
-  return anneal(max_momentum, base_momentum, max_momentum, step);
-}
+double OneCycleLR::momentum(std::int64_t step) const { return anneal(max_momentum, base_momentum, max_momentum, step); }
 
 void OneCycleLR::check() const {
   check_positive("OneCycleLR", "total_steps", total_steps);
-  TANDEM_CHECK(pct_start >= 0 && pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1, got ",
-               pct_start);
+  TANDEM_CHECK(pct_start >= 0 && pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1, got ", pct_start);
 }
 
 double SequentialLR::operator()(double base, std::int64_t step) const {
@@ -120,13 +114,12 @@ double SequentialLR::operator()(double base, std::int64_t step) const {
   return schedules[index].lr(base, index == 0 ? step : step - milestones[index - 1]);
 }
 void SequentialLR::check() const {
-  TANDEM_CHECK(!schedules.empty() && milestones.size() + 1 == schedules.size(),
-               "SequentialLR: ", schedules.size(), " schedules need ",
-               static_cast<std::int64_t>(schedules.size()) - 1, " milestones, got ", milestones.size());
-  TANDEM_CHECK(std::is_sorted(milestones.begin(), milestones.end()),
-               "SequentialLR: milestones must increase");
-  TANDEM_CHECK(milestones.empty() || milestones[0] >= 0,
-               "SequentialLR: milestones must not be negative, got ", milestones[0]);
+  TANDEM_CHECK(!schedules.empty() && milestones.size() + 1 == schedules.size(), "SequentialLR: ", schedules.size(),
+               " schedules need ", static_cast<std::int64_t>(schedules.size()) - 1, " milestones, got ",
+               milestones.size());
+  TANDEM_CHECK(std::is_sorted(milestones.begin(), milestones.end()), "SequentialLR: milestones must increase");
+  TANDEM_CHECK(milestones.empty() || milestones[0] >= 0, "SequentialLR: milestones must not be negative, got ",
+               milestones[0]);
 }
 
 double ChainedScheduler::operator()(double base, std::int64_t step) const {

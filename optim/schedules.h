@@ -1,6 +1,7 @@
-// Schedules of the learning rate: pure functions of the step. Each is a struct of its options that makes a learning rate of the one
-// that a group began with and the number of steps since; LrScheduler (optim/lr_scheduler.h) brings them to an optimizer.
-// Names, options, defaults and values are PyTorch's. A step is whatever the program calls step() for: an epoch or an update.
+// Schedules of the learning rate: pure functions of the step. Each is a struct of its options that makes a learning
+// rate of the one that a group began with and the number of steps since; LrScheduler (optim/lr_scheduler.h) brings them
+// to an optimizer. Names, options, defaults and values are PyTorch's. A step is whatever the program calls step() for:
+// an epoch or an update.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct ExponentialLR {
   double operator()(double base, std::int64_t step) const;
 };
 
-// From lr to eta_min by half a cosine over T_max steps, and back over the next T_max (SGDR without restarts, arXiv:1608.03983).
+// From lr to eta_min by half a cosine over T_max steps, and back over the next T_max (SGDR without restarts,
+// arXiv:1608.03983).
 struct CosineAnnealingLR {
   std::int64_t T_max;
   double eta_min = 0;
@@ -83,9 +85,9 @@ struct LambdaLR {
 
 enum class Anneal { cos, linear };
 
-// Up from max_lr / div_factor to max_lr, and down to a final_div_factor-th of where it began; the momentum (Adam: the first
-// beta) goes the other way. Whatever the group's own learning rate is. (Smith and Topin, "Super-Convergence", arXiv:1708.07120.)
-// Error for a step beyond total_steps (epochs times steps of an epoch).
+// Up from max_lr / div_factor to max_lr, and down to a final_div_factor-th of where it began; the momentum (Adam: the
+// first beta) goes the other way. Whatever the group's own learning rate is. (Smith and Topin, "Super-Convergence",
+// arXiv:1708.07120.) Error for a step beyond total_steps (epochs times steps of an epoch).
 struct OneCycleLR {
   double max_lr;
   std::int64_t total_steps;
@@ -110,13 +112,11 @@ struct OneCycleLR {
 class Schedule {
  public:
   template <class F>
-  requires(!std::is_same_v<std::decay_t<F>, Schedule> &&
-           std::is_invocable_r_v<double, F, double, std::int64_t>)
+  requires(!std::is_same_v<std::decay_t<F>, Schedule> && std::is_invocable_r_v<double, F, double, std::int64_t>)
       Schedule(F function) {  // NOLINT: StepLR{.step_size = 30} is a schedule
     if constexpr (requires { function.check(); }) function.check();
     if constexpr (requires { function.has_momentum(); }) {
-      if (function.has_momentum())
-        momentum_ = [function](std::int64_t step) { return function.momentum(step); };
+      if (function.has_momentum()) momentum_ = [function](std::int64_t step) { return function.momentum(step); };
     }
     lr_ = std::move(function);
   }
@@ -138,8 +138,8 @@ struct SequentialLR {
   void check() const;
 };
 
-// All at once: each has for its base what the one before it gave. Where each is a factor of its base (all but cosines with an eta_min, and
-// OneCycleLR) that is their product, as in PyTorch.
+// All at once: each has for its base what the one before it gave. Where each is a factor of its base (all but cosines
+// with an eta_min, and OneCycleLR) that is their product, as in PyTorch.
 struct ChainedScheduler {
   std::vector<Schedule> schedules;
   double operator()(double base, std::int64_t step) const;

@@ -14,8 +14,8 @@ UpdateRule SGD::rule(int group) const {
   const SgdOptions& o = options(group);
   const auto lr = static_cast<float>(o.lr), decay = static_cast<float>(o.weight_decay);
   if (o.momentum == 0) return rules::Sgd{lr, decay};
-  return rules::SgdMomentum{
-      lr, decay, static_cast<float>(o.momentum), static_cast<float>(1 - o.dampening), o.nesterov, false};
+  return rules::SgdMomentum{lr,         decay, static_cast<float>(o.momentum), static_cast<float>(1 - o.dampening),
+                            o.nesterov, false};
 }
 
 }  // namespace tandem::optim

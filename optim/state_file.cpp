@@ -32,8 +32,7 @@ void save_optimizer(const std::filesystem::path& path, const Optimizer& optimize
     group["params"] = optimizer.parameter_names(g);
     groups.push_back(std::move(group));
   }
-  write_safetensors(path, optimizer.state_dict(),
-                    {{"optimizer", optimizer.name()}, {"param_groups", groups.dump()}});
+  write_safetensors(path, optimizer.state_dict(), {{"optimizer", optimizer.name()}, {"param_groups", groups.dump()}});
 }
 
 void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
@@ -41,12 +40,10 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
   const Safetensors file = read_safetensors(path);
   const auto text = [&](const char* key) {
     const auto found = file.metadata.find(key);
-    if (found == file.metadata.end())
-      fail("no \"", key, "\" in its metadata: it is not a file of an optimizer");
+    if (found == file.metadata.end()) fail("no \"", key, "\" in its metadata: it is not a file of an optimizer");
     return found->second;
   };
-  if (text("optimizer") != optimizer.name())
-    fail("it is of ", text("optimizer"), ", this is ", optimizer.name());
+  if (text("optimizer") != optimizer.name()) fail("it is of ", text("optimizer"), ", this is ", optimizer.name());
   std::vector<std::vector<NamedOption>> options;
   try {
     const Json groups = Json::parse(text("param_groups"));
@@ -54,13 +51,11 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
       fail("it has ", groups.size(), " parameter groups, this optimizer ", optimizer.group_count());
     for (int g = 0; g < optimizer.group_count(); ++g) {
       const auto names = groups[g].at("params").get<std::vector<std::string>>();
-      if (names != optimizer.parameter_names(g))
-        fail("its group ", g, " has other parameters, or in another order");
+      if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or in another order");
       options.push_back(options_of(groups[g], optimizer, g));
       // Of the options that only PyTorch has, the one that changes what is computed.
       const auto is_maximize = [](const NamedOption& o) { return o.first == "maximize"; };
-      if (groups[g].value("maximize", false) &&
-          std::none_of(options[g].begin(), options[g].end(), is_maximize))
+      if (groups[g].value("maximize", false) && std::none_of(options[g].begin(), options[g].end(), is_maximize))
         fail("its group ", g, " has maximize, which ", optimizer.name(), " has not: change the loss's sign");
     }
   } catch (const nlohmann::json::exception& error) {

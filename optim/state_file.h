@@ -1,5 +1,5 @@
-// An optimizer in a file of its own, which a few lines of Python turn into what torch.optim's load_state_dict() takes, and
-// back: docs/optimizers.md has them.
+// An optimizer in a file of its own, which a few lines of Python turn into what torch.optim's load_state_dict() takes,
+// and back: docs/optimizers.md has them.
 #pragma once
 
 #include <tandem/optim/optimizer.h>
@@ -8,8 +8,8 @@
 
 namespace tandem::optim {
 
-// safetensors: the state_dict(), and as metadata "optimizer" (PyTorch's name of the class) and "param_groups", JSON: for
-// each group its options by PyTorch's names, and "params", the names of its parameters in order.
+// safetensors: the state_dict(), and as metadata "optimizer" (PyTorch's name of the class) and "param_groups", JSON:
+// for each group its options by PyTorch's names, and "params", the names of its parameters in order.
 void save_optimizer(const std::filesystem::path& path, const Optimizer& optimizer);
 
 // State and options. Options that only PyTorch has (how it computes) are left out. Error when the file is of another

@@ -1,9 +1,10 @@
-// A character transformer in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): learns
-// sonnets, and writes some lines.
+// A character transformer in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
+// Learners", 2019): learns sonnets, and writes some lines.
 //
 //   char_transformer                       trains on sonnets.txt of this folder
 //   char_transformer text FILE             on another text
-//   char_transformer file X.safetensors    prints the losses of the weights, and of the batches `tokens` (steps, N, length + 1), of a
+//   char_transformer file X.safetensors    prints the losses of the weights, and of the batches `tokens` (steps, N,
+//   length + 1), of a
 //                                          file
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
@@ -25,8 +26,7 @@ struct Attention : nn::Module {
   Tensor forward(const Tensor& x) override {
     const std::int64_t n = x.dim(0), length = x.dim(1);
     // (N, L, 3, heads, size) -> 3 x (N, heads, L, size)
-    const auto parts =
-        unbind(permute(reshape(qkv(x), {n, length, 3, heads, width / heads}), {2, 0, 3, 1, 4}), 0);
+    const auto parts = unbind(permute(reshape(qkv(x), {n, length, 3, heads, width / heads}), {2, 0, 3, 1, 4}), 0);
     const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {.is_causal = true});
     return proj(reshape(transpose(y, 1, 2), {n, length, width}));
   }
@@ -67,15 +67,13 @@ struct CharTransformer : nn::Module {
 struct Trainer {
   CharTransformer model;
   optim::AdamW optimizer;
-  explicit Trainer(std::int64_t characters)
-      : model(characters), optimizer(model.parameters(), {.lr = 3e-3}) {}
+  explicit Trainer(std::int64_t characters) : model(characters), optimizer(model.parameters(), {.lr = 3e-3}) {}
 
   // tokens (N, L + 1): each of the first L predicts the one after it.
   double step(const Array& tokens) {
     const std::int64_t length = tokens.dim(1) - 1;
     const Tensor logits = model(tokens.slice(1, 0, length));
-    const Tensor loss =
-        cross_entropy(flatten(logits, 0, 1), tokens.slice(1, 1, length + 1).contiguous().reshape({-1}));
+    const Tensor loss = cross_entropy(flatten(logits, 0, 1), tokens.slice(1, 1, length + 1).contiguous().reshape({-1}));
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();

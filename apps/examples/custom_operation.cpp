@@ -1,5 +1,5 @@
-// An operation of one's own with its gradient, checked, and trained through: the Huber loss of a prediction, in one pass instead
-// of several element-wise operations. docs/own_operation.md explains it.
+// An operation of one's own with its gradient, checked, and trained through: the Huber loss of a prediction, in one
+// pass instead of several element-wise operations. docs/own_operation.md explains it.
 #include <tandem/tandem.h>
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 using namespace tandem;
 
-// Mean over all elements of 0.5 e^2 where |e| < delta, else delta (|e| - 0.5 delta), with e = prediction - target (both f32 or
-// f64, of one shape): Huber, "Robust Estimation of a Location Parameter", 1964. The target gets no gradient.
+// Mean over all elements of 0.5 e^2 where |e| < delta, else delta (|e| - 0.5 delta), with e = prediction - target (both
+// f32 or f64, of one shape): Huber, "Robust Estimation of a Location Parameter", 1964. The target gets no gradient.
 template <class T>
 Tensor huber(const Tensor& prediction, const Array& target, double delta) {
   const Array p = prediction.value().contiguous(), t = target.contiguous();
@@ -20,8 +20,7 @@ Tensor huber(const Tensor& prediction, const Array& target, double delta) {
   }
   return autograd::record(
       "huber", {prediction}, ops::scalar(sum / static_cast<double>(n), p.dtype()),
-      [p = autograd::Saved("huber", p), t = autograd::Saved("huber", t), n, delta](const Array& grad,
-                                                                                   autograd::Needs) {
+      [p = autograd::Saved("huber", p), t = autograd::Saved("huber", t), n, delta](const Array& grad, autograd::Needs) {
         const Array result = Array::empty(p.get().shape(), p.get().dtype());
         const double scale = grad.item() / static_cast<double>(n);
         for (std::int64_t i = 0; i < n; ++i) {

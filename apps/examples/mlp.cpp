@@ -15,8 +15,7 @@ class Spirals : public data::SampleDataset {
     const double t = 0.25 + static_cast<double>(index) / static_cast<double>(size());
     const double angle = 3 * M_PI * t + M_PI * static_cast<double>(arm);
     const auto coordinate = [](double v) { return static_cast<float>(v); };
-    return {Array::from(std::vector<float>{coordinate(t * std::cos(angle)), coordinate(t * std::sin(angle))},
-                        {2}),
+    return {Array::from(std::vector<float>{coordinate(t * std::cos(angle)), coordinate(t * std::sin(angle))}, {2}),
             Array::from(std::vector<std::int64_t>{arm}, {})};
   }
 };
@@ -35,8 +34,7 @@ double accuracy(Mlp& model, const data::Dataset& dataset) {
   data::Loader loader(dataset, sampler, {.batch_size = 100});
   double correct = 0;
   for (auto& [points, arms] : loader) {
-    const auto found = argmax(model(points), 1).to_vector<std::int64_t>(),
-               expected = arms.to_vector<std::int64_t>();
+    const auto found = argmax(model(points), 1).to_vector<std::int64_t>(), expected = arms.to_vector<std::int64_t>();
     for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == expected[i];
   }
   return correct / static_cast<double>(dataset.size());
@@ -61,8 +59,8 @@ int main() try {
       total += loss.item();
     }
     if (epoch % 20 == 0)
-      std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size())
-                << ", held out " << 100 * accuracy(model, parts[1]) << " % right\n";
+      std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size()) << ", held out "
+                << 100 * accuracy(model, parts[1]) << " % right\n";
   }
   return accuracy(model, parts[1]) > 0.9 ? 0 : 1;
 } catch (const Error& error) {

@@ -1,9 +1,10 @@
-// A small residual network (He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385, section 4.2) on images
-// of CIFAR-10's shape.
+// A small residual network (He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385, section 4.2)
+// on images of CIFAR-10's shape.
 //
 //   resnet                       made-up images, which anybody has
 //   resnet cifar10 FOLDER        CIFAR-10, downloaded into FOLDER where it is not there yet; ten epochs
-//   resnet file X.safetensors    the weights, and the batches `images` (steps, N, 3, 32, 32) u8 and `labels` (steps, N), of a file
+//   resnet file X.safetensors    the weights, and the batches `images` (steps, N, 3, 32, 32) u8 and `labels` (steps,
+//   N), of a file
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
 
@@ -21,15 +22,13 @@ struct Block : nn::Module {
 
   Block(std::int64_t in, std::int64_t out)
       : conv1(add("conv1",
-                  nn::Conv2d(in, out,
-                             {.kernel_size = 3, .stride = in == out ? 1 : 2, .padding = 1, .bias = false}))),
+                  nn::Conv2d(in, out, {.kernel_size = 3, .stride = in == out ? 1 : 2, .padding = 1, .bias = false}))),
         bn1(add("bn1", nn::BatchNorm2d(out))),
         conv2(add("conv2", nn::Conv2d(out, out, {.kernel_size = 3, .padding = 1, .bias = false}))),
         bn2(add("bn2", nn::BatchNorm2d(out))) {
     if (in == out) return;
-    shortcut =
-        &add("shortcut", nn::Sequential{nn::Conv2d(in, out, {.kernel_size = 1, .stride = 2, .bias = false}),
-                                        nn::BatchNorm2d(out)});
+    shortcut = &add("shortcut", nn::Sequential{nn::Conv2d(in, out, {.kernel_size = 1, .stride = 2, .bias = false}),
+                                               nn::BatchNorm2d(out)});
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
@@ -63,8 +62,7 @@ void train_on_cifar10(const std::string& folder) {
   data::download_cifar(folder, data::Cifar::Version::cifar10,
                        {.report = [](const std::string& line) { std::cout << line << '\n'; }});
   const data::Cifar images(folder, data::Cifar::Version::cifar10, data::Split::train);
-  data::Transformed augmented(
-      images, {data::random_crop(32, 32, 4), data::random_horizontal_flip(), data::to_float()});
+  data::Transformed augmented(images, {data::random_crop(32, 32, 4), data::random_horizontal_flip(), data::to_float()});
   data::RandomSampler sampler(images.size());
   data::Loader loader(augmented, sampler, {.batch_size = 128, .workers = 2});
   Trainer trainer;
@@ -72,8 +70,7 @@ void train_on_cifar10(const std::string& folder) {
     augmented.set_epoch(epoch);
     double total = 0;
     for (auto& [batch, labels] : loader) total += trainer.step(batch, labels);
-    std::cout << "epoch " << epoch + 1 << ": loss " << total / static_cast<double>(loader.size())
-              << std::endl;
+    std::cout << "epoch " << epoch + 1 << ": loss " << total / static_cast<double>(loader.size()) << std::endl;
   }
 }
 

@@ -28,10 +28,9 @@ void write_prediction(const std::filesystem::path& folder, const std::string& na
 
 std::vector<NamedArray> load_tensors(const std::string& file) {
   auto tensors = load_arrays(file);
-  TANDEM_CHECK(
-      !distributed::is_checkpoint(tensors),
-      "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
-      "--epochs 0 --save FILE makes a model of the newest in a folder");
+  TANDEM_CHECK(!distributed::is_checkpoint(tensors),
+               "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
+               "--epochs 0 --save FILE makes a model of the newest in a folder");
   return tensors;
 }
 
@@ -41,8 +40,7 @@ void check_output(const std::string& option, const std::filesystem::path& folder
   // A link to such a folder, and a link in such a folder.
   for (const fs::path& path : {fs::weakly_canonical(folder, error), fs::absolute(folder).lexically_normal()})
     if (fs::exists((path / "").parent_path().parent_path() / "ImageSets", error))
-      throw distributed::UsageError(option + " " + folder.string() +
-                                    ": that folder is a data set's: name another one");
+      throw distributed::UsageError(option + " " + folder.string() + ": that folder is a data set's: name another one");
 }
 
 void check_weights(const std::string& weights) {

@@ -50,10 +50,8 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--momentum", s.momentum, "of the gradients", {.min = 0});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
   options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
-  options.add("--base", s.base, "short side before random resizing, and in evaluation",
-              {.min = 1, .max = 1 << 14});
-  options.add("--min-scale", s.min_scale, "smallest random resizing, as a factor of --base (0.5)",
-              {.min = 0});
+  options.add("--base", s.base, "short side before random resizing, and in evaluation", {.min = 1, .max = 1 << 14});
+  options.add("--min-scale", s.min_scale, "smallest random resizing, as a factor of --base (0.5)", {.min = 0});
   options.add("--max-scale", s.max_scale, "largest random resizing (2)", {.min = 0});
   options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
   options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
@@ -70,8 +68,8 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
 // Whose errors name the option that may help.
 class Pictures : public data::PreparedSegmentation {
  public:
-  Pictures(const data::SegmentationFiles& files, const data::SegmentationTransform& transform,
-           const Settings& s, std::uint64_t seed = 0)
+  Pictures(const data::SegmentationFiles& files, const data::SegmentationTransform& transform, const Settings& s,
+           std::uint64_t seed = 0)
       : PreparedSegmentation(files, transform, seed), skips_bad_(s.skip_bad) {}
   data::Batch get(std::span<const std::int64_t> indices) const override {
     try {
@@ -102,8 +100,8 @@ Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
 
 // Over all ranks, each with its share of the pictures, one by one in their own shapes.
 std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& model, ProcessGroup& group,
-                             const data::SegmentationFiles& files, const Settings& s,
-                             const TrainingOptions& options, TrainingRun& run) {
+                             const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
+                             TrainingRun& run) {
   ddp.eval();
   Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
@@ -130,9 +128,7 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
   ddp.train();
-  return {{"miou", matrix.mean_iou()},
-          {"pixel_accuracy", matrix.pixel_accuracy()},
-          {"class_iou", matrix.class_iou()}};
+  return {{"miou", matrix.mean_iou()}, {"pixel_accuracy", matrix.pixel_accuracy()}, {"class_iou", matrix.class_iou()}};
 }
 
 // UsageError where --data is a step too deep: a download would begin there.
@@ -151,8 +147,7 @@ data::SegmentationTransform training_transform(const Settings& s) {
     return data::SegmentationTransform::middle(s.crop);
   }
   try {
-    return data::SegmentationTransform::train(s.base, s.crop, s.min_scale.value_or(0.5),
-                                              s.max_scale.value_or(2));
+    return data::SegmentationTransform::train(s.base, s.crop, s.min_scale.value_or(0.5), s.max_scale.value_or(2));
   } catch (const Error& error) {
     throw UsageError(std::string("--base, --min-scale, --max-scale: ") + error.what());
   }
@@ -186,9 +181,8 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") {
     const std::string file = find_weights(*group, s.weights, report);
     notices = run_together(*group, [&] {
-      return voc::load_from("--weights", file, [&](auto tensors) {
-        return nn::models::load_weights(model, std::move(tensors));
-      });
+      return voc::load_from("--weights", file,
+                            [&](auto tensors) { return nn::models::load_weights(model, std::move(tensors)); });
     });
   }
   if (!s.init.empty())
@@ -209,14 +203,13 @@ void train(TrainingOptions& options, const Settings& s) {
     return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
   Pictures pictures(files, transform, s, options.seed);
-  data::DistributedSampler sampler(
-      pictures.size(), {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
+  data::DistributedSampler sampler(pictures.size(),
+                                   {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
   data::Loader loader(
       pictures, sampler,
       {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers), .drop_last = true});
-  TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ",
-               sampler.size(), " of the ", pictures.size(), " pictures of '", s.image_set,
-               "' are each process's, less than one batch");
+  TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ", sampler.size(),
+               " of the ", pictures.size(), " pictures of '", s.image_set, "' are each process's, less than one batch");
 
   model.to(options.device());
   if (options.sync_bn) convert_sync_batch_norm(model, group);
@@ -224,16 +217,15 @@ void train(TrainingOptions& options, const Settings& s) {
   ddp.set_communication_hook(options.communication_hook());
   optim::SGD optimizer(parameter_groups(model, s));
   const std::int64_t steps_an_epoch = (loader.size() + options.accumulate - 1) / options.accumulate;
-  optim::LrScheduler schedule(optimizer, optim::PolynomialLR{.total_iters = std::max<std::int64_t>(
-                                                                 1, options.epochs * steps_an_epoch),
-                                                             .power = 0.9});
+  optim::LrScheduler schedule(
+      optimizer,
+      optim::PolynomialLR{.total_iters = std::max<std::int64_t>(1, options.epochs * steps_an_epoch), .power = 0.9});
 
   optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
   TrainingRun run(options, group, model, optimizer, loader, &scaler);
   for (const auto& notice : notices) run.note("note: " + notice);
   for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
-    for (const auto& [name, reason] : data->skipped())
-      run.note("left out of '" + set + "': " + name + ": " + reason);
+    for (const auto& [name, reason] : data->skipped()) run.note("left out of '" + set + "': " + name + ": " + reason);
   schedule.set_step(run.steps());
   while (run.next_epoch()) {
     sampler.set_epoch(run.epoch());
@@ -246,8 +238,7 @@ void train(TrainingOptions& options, const Settings& s) {
         const Autocast autocast(options.dtype);
         const auto local = ddp.no_sync(!completes_step);
         loss = ddp.forward([&] {
-          return loss_of(model.segment(Tensor(batch.inputs.to(options.device()))),
-                         batch.targets.to(options.device()));
+          return loss_of(model.segment(Tensor(batch.inputs.to(options.device()))), batch.targets.to(options.device()));
         });
         scaler.scale(loss / run.parts()).backward();
       }
@@ -262,8 +253,7 @@ void train(TrainingOptions& options, const Settings& s) {
     run.end_epoch(evaluate(ddp, model, *group, val_files, s, options, run));
   }
   if (options.epochs == 0) run.show(evaluate(ddp, model, *group, val_files, s, options, run));
-  run.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
-           " MiB of arrays");
+  run.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) + " MiB of arrays");
   if (world > 1) run.note(ddp.report().to_string());
   run.finish();
 }
@@ -272,10 +262,9 @@ void train(TrainingOptions& options, const Settings& s) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "predict") return voc::predict_main(argc - 1, argv + 1);
-  TrainingOptions options(
-      "voc_ddp",
-      "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
-      "voc_ddp predict --help: what it does with pictures afterwards.");
+  TrainingOptions options("voc_ddp",
+                          "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
+                          "voc_ddp predict --help: what it does with pictures afterwards.");
   Settings settings;
   add_options(options, settings);
   return options.run(argc, argv, [&] { train(options, settings); });

@@ -56,7 +56,7 @@ std::string model_of(const std::vector<NamedArray>& weights) {
     return std::any_of(weights.begin(), weights.end(), [&](const auto& entry) { return entry.name == name; });
   };
   const bool has_bottlenecks = has("backbone.layer1.0.conv3.weight");
-  const int depth = !has_bottlenecks ? (has("backbone.layer1.2.conv1.weight") ? 34 : 18)
+  const int depth = !has_bottlenecks                         ? (has("backbone.layer1.2.conv1.weight") ? 34 : 18)
                     : has("backbone.layer3.35.conv1.weight") ? 152
                     : has("backbone.layer3.22.conv1.weight") ? 101
                                                              : 50;

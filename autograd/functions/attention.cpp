@@ -22,22 +22,19 @@ namespace {
 constexpr const char* name = "scaled_dot_product_attention";
 
 void check(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
-  TANDEM_CHECK(query.shape().rank() >= 2 && key.shape().rank() >= 2 && query.dim(-1) == key.dim(-1), name,
-               ": query ", query.shape(), " and key ", key.shape(),
-               " do not fit: needs (..., L, E) and (..., S, E)");
+  TANDEM_CHECK(query.shape().rank() >= 2 && key.shape().rank() >= 2 && query.dim(-1) == key.dim(-1), name, ": query ",
+               query.shape(), " and key ", key.shape(), " do not fit: needs (..., L, E) and (..., S, E)");
   TANDEM_CHECK(query.dtype() == key.dtype() && is_floating(query.dtype()), name,
                ": query and key need one floating dtype, got ", query.dtype(), " and ", key.dtype());
-  TANDEM_CHECK(query.device() == key.device(), name, ": query is on ", query.device(), ", key on ",
-               key.device());
-  TANDEM_CHECK(!options.attn_mask.defined() || !options.is_causal, name,
-               ": takes attn_mask or is_causal, not both");
+  TANDEM_CHECK(query.device() == key.device(), name, ": query is on ", query.device(), ", key on ", key.device());
+  TANDEM_CHECK(!options.attn_mask.defined() || !options.is_causal, name, ": takes attn_mask or is_causal, not both");
   const Tensor& mask = options.attn_mask;
   TANDEM_CHECK(!mask.defined() || is_floating(mask.dtype()) || mask.dtype() == DType::boolean, name,
                ": attn_mask must be bool or floating, got ", mask.dtype());
   TANDEM_CHECK(!mask.defined() || mask.device() == query.device(), name, ": query is on ", query.device(),
                ", attn_mask on ", mask.device());
-  TANDEM_CHECK(options.dropout_p >= 0 && options.dropout_p <= 1, name,
-               ": dropout_p must be between 0 and 1, got ", options.dropout_p);
+  TANDEM_CHECK(options.dropout_p >= 0 && options.dropout_p <= 1, name, ": dropout_p must be between 0 and 1, got ",
+               options.dropout_p);
 }
 
 double scale_of(const Tensor& query, const AttentionOptions& options) {
@@ -59,29 +56,25 @@ Shape batch_of(const Shape& shape) {
 }
 
 // Without ever holding all weights; undefined where that isn't possible.
-Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const AttentionOptions& options) {
+Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
                                       batch_of(value.shape()), name);
-  const auto expanded = [&](const Tensor& x) {
-    return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1)));
-  };
+  const auto expanded = [&](const Tensor& x) { return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1))); };
   const AttentionInputs in{expanded(query), expanded(key), expanded(value),
                            ops::attention_mask(value_of(options.attn_mask), options.is_causal,
                                                with_matrix(batch, query.dim(-2), key.dim(-2)), query.dtype()),
                            scale_of(query, options)};
   const auto forward = ops::attention(in);
   if (!forward) return {};
-  return record(name, {query, key, value}, forward->y,
-                [in, saved_query = Saved(name, in.query), saved_key = Saved(name, in.key),
-                 saved_value = Saved(name, in.value), saved_y = Saved(name, forward->y),
-                 log_sum = forward->log_sum, shape_query = query.shape(), shape_key = key.shape(),
-                 shape_value = value.shape()](const Array& grad, Needs) -> Gradients {
-                  const AttentionInputs inputs{saved_query, saved_key, saved_value, in.mask, in.scale};
-                  const AttentionGradients g = ops::attention_grad(inputs, {saved_y, log_sum}, grad);
-                  return {ops::sum_to(g.query, shape_query), ops::sum_to(g.key, shape_key),
-                          ops::sum_to(g.value, shape_value)};
-                });
+  return record(
+      name, {query, key, value}, forward->y,
+      [in, saved_query = Saved(name, in.query), saved_key = Saved(name, in.key), saved_value = Saved(name, in.value),
+       saved_y = Saved(name, forward->y), log_sum = forward->log_sum, shape_query = query.shape(),
+       shape_key = key.shape(), shape_value = value.shape()](const Array& grad, Needs) -> Gradients {
+        const AttentionInputs inputs{saved_query, saved_key, saved_value, in.mask, in.scale};
+        const AttentionGradients g = ops::attention_grad(inputs, {saved_y, log_sum}, grad);
+        return {ops::sum_to(g.query, shape_query), ops::sum_to(g.key, shape_key), ops::sum_to(g.value, shape_value)};
+      });
 }
 
 }  // namespace
@@ -92,12 +85,10 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Attention
   const Tensor& mask = options.attn_mask;
   const double scale = scale_of(query, options);
   const Array weights = ops::attention_weights(
-      scores.value(), ops::attention_mask(value_of(mask), options.is_causal, scores.shape(), scores.dtype()),
-      scale);
+      scores.value(), ops::attention_mask(value_of(mask), options.is_causal, scores.shape(), scores.dtype()), scale);
   return record(
       "attention_weights", {scores, mask}, weights,
-      [saved = Saved("attention_weights", weights), scale,
-       mask_shape = mask.defined() ? mask.shape() : Shape{},
+      [saved = Saved("attention_weights", weights), scale, mask_shape = mask.defined() ? mask.shape() : Shape{},
        mask_dtype = mask.defined() ? mask.dtype() : DType::f32](const Array& grad, Needs needs) -> Gradients {
         Gradients gradients(2);
         if (needs[0]) gradients[0] = ops::attention_weights_grad(saved, grad, scale);
@@ -112,10 +103,10 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
   const ProfileRange range(name);
   const Tensor query = autocast_low(query_in), key = autocast_low(key_in), value = autocast_low(value_in);
   check(query, key, options);
-  TANDEM_CHECK(value.shape().rank() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(),
-               " and value ", value.shape(), " do not fit: needs (..., S, E) and (..., S, F)");
-  TANDEM_CHECK(value.dtype() == key.dtype() && value.device() == key.device(), name, ": key is ", key.dtype(),
-               " on ", key.device(), ", value ", value.dtype(), " on ", value.device());
+  TANDEM_CHECK(value.shape().rank() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(), " and value ",
+               value.shape(), " do not fit: needs (..., S, E) and (..., S, F)");
+  TANDEM_CHECK(value.dtype() == key.dtype() && value.device() == key.device(), name, ": key is ", key.dtype(), " on ",
+               key.device(), ", value ", value.dtype(), " on ", value.device());
   const bool drops = options.dropout_p > 0;
   if (!drops && (!options.attn_mask.defined() || !options.attn_mask.requires_grad())) {
     const Tensor y = in_blocks(query, key, value, options);

@@ -28,13 +28,12 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
 Tensor cdist(const Tensor& left, const Tensor& right, double p) {
   const ProfileRange range("cdist");
   const Tensor a = autocast_f32(left), b = autocast_f32(right);
-  TANDEM_CHECK(a.shape().rank() >= 2 && b.shape().rank() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ",
-               a.shape(), " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");
-  TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(),
-               "cdist: operands must be of one floating dtype, got ", a.dtype(), " and ", b.dtype());
+  TANDEM_CHECK(a.shape().rank() >= 2 && b.shape().rank() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ", a.shape(),
+               " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");
+  TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(), "cdist: operands must be of one floating dtype, got ",
+               a.dtype(), " and ", b.dtype());
   TANDEM_CHECK(p >= 0, "cdist: p must be 0 or more, got ", p);
-  if (p != 2 || (a.dim(-2) <= 25 && b.dim(-2) <= 25))
-    return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
+  if (p != 2 || (a.dim(-2) <= 25 && b.dim(-2) <= 25)) return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
   // |a|^2 + |b|^2 - 2 a b, which cancels: nothing of it in 16 bits.
   const Autocast exact(DType::f32);
   const DType dtype = promote(a.dtype(), DType::f32);

@@ -17,8 +17,7 @@ namespace {
 // Whether there is anything to drop.
 bool drops(const char* name, const Tensor& x, double p, bool training) {
   TANDEM_CHECK(p >= 0 && p <= 1, name, ": p must be from 0 to 1, got ", p);
-  TANDEM_CHECK(is_floating(x.dtype()) || !training, name, ": needs a floating tensor, got ", x.shape(), ' ',
-               x.dtype());
+  TANDEM_CHECK(is_floating(x.dtype()) || !training, name, ": needs a floating tensor, got ", x.shape(), ' ', x.dtype());
   return training && p > 0;
 }
 

@@ -50,8 +50,7 @@ Labels labels_of(const Equation& equation, std::string_view subscripts, int elli
       labels += c;
     } else if (subscripts.substr(i, 3) == "...") {
       for (int d = ellipsis - 1; d >= 0; --d) {
-        if (contains(labels, static_cast<char>('0' + d)))
-          equation.fail("\"...\" stands twice in \"", subscripts, '"');
+        if (contains(labels, static_cast<char>('0' + d))) equation.fail("\"...\" stands twice in \"", subscripts, '"');
         labels += static_cast<char>('0' + d);
       }
       i += 2;
@@ -73,8 +72,7 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
     if (c == ',') parts.emplace_back();
     else parts.back() += c;
   }
-  if (parts.size() != operands.size())
-    equation.fail(parts.size(), " subscripts for ", operands.size(), " operands");
+  if (parts.size() != operands.size()) equation.fail(parts.size(), " subscripts for ", operands.size(), " operands");
   int most_ellipsis = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int rank = operands[i].shape().rank();
@@ -122,9 +120,9 @@ void check_sizes(const Equation& equation, std::span<const Tensor> operands) {
       Seen& before = seen[static_cast<unsigned char>(label)];
       if (size == 1) continue;
       if (before.size != 1 && before.size != size)
-        equation.fail("subscript '", label, "' is ", before.size, " in operand ", before.operand,
-                      " of shape ", operands[before.operand].shape(), " and ", size, " in operand ", i,
-                      " of shape ", operands[i].shape());
+        equation.fail("subscript '", label, "' is ", before.size, " in operand ", before.operand, " of shape ",
+                      operands[before.operand].shape(), " and ", size, " in operand ", i, " of shape ",
+                      operands[i].shape());
       before = {size, i};
     }
 }
@@ -139,8 +137,8 @@ Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
     }
     const int a = static_cast<int>(first), b = static_cast<int>(second);
     if (term.tensor.shape()[a] != term.tensor.shape()[b])
-      equation.fail("subscript '", term.labels[first], "' is ", term.tensor.shape()[a], " and ",
-                    term.tensor.shape()[b], " in one operand of shape ", operand.shape());
+      equation.fail("subscript '", term.labels[first], "' is ", term.tensor.shape()[a], " and ", term.tensor.shape()[b],
+                    " in one operand of shape ", operand.shape());
     const char label = term.labels[first];
     term.tensor = diagonal(term.tensor, 0, a, b);  // its dimension comes last
     term.labels.erase(second, 1);
@@ -213,8 +211,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
     for (std::size_t i = 0; i < right.size(); ++i) shape_a.push_back(1);
     for (std::size_t i = 0; i < left.size(); ++i) shape_b.push_back(1);
     for (const char l : right) shape_b.push_back(b.size(l));
-    result.tensor =
-        mul(in_shape(in_order(a, batch + left), shape_a), in_shape(in_order(b, batch + right), shape_b));
+    result.tensor = mul(in_shape(in_order(a, batch + left), shape_a), in_shape(in_order(b, batch + right), shape_b));
     return result;
   }
   batch_a.push_back(size_of(a, left));

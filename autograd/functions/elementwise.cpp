@@ -37,9 +37,9 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
   Array y = ops::zip(op, a.value(), b.value());
   const bool needs_a = needs_gradient(a), needs_b = needs_gradient(b);
   if (!needs_a && !needs_b) return y;
-  return record(name, {a, b}, std::move(y),
-                binary_backward(op, SavedOperands<F>(name, a.value(), needs_a, b.value(), needs_b), a.value(),
-                                b.value()));
+  return record(
+      name, {a, b}, std::move(y),
+      binary_backward(op, SavedOperands<F>(name, a.value(), needs_a, b.value(), needs_b), a.value(), b.value()));
 }
 
 // x in the dtype of arithmetic with this number.
@@ -68,27 +68,17 @@ void check_divisor(const char* operation, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b, double alpha) {
-  return binary("add", functors::Add{alpha}, a, b);
-}
+Tensor add(const Tensor& a, const Tensor& b, double alpha) { return binary("add", functors::Add{alpha}, a, b); }
 Tensor sub(const Tensor& a, const Tensor& b, double alpha) {
   if (alpha != 1) return binary("sub", functors::Add{-alpha}, a, b);
   return binary("sub", functors::Sub{}, a, b);
 }
 Tensor mul(const Tensor& a, const Tensor& b) { return binary("mul", functors::Mul{}, a, b); }
 Tensor div(const Tensor& a, const Tensor& b) { return binary("div", functors::Div{}, a, b); }
-Tensor add(const Tensor& x, Number number) {
-  return unary("add", functors::Affine{1, number.value}, fit(x, number));
-}
-Tensor sub(const Tensor& x, Number number) {
-  return unary("sub", functors::Affine{1, -number.value}, fit(x, number));
-}
-Tensor sub(Number number, const Tensor& x) {
-  return unary("sub", functors::Affine{-1, number.value}, fit(x, number));
-}
-Tensor mul(const Tensor& x, Number number) {
-  return unary("mul", functors::Affine{number.value}, fit(x, number));
-}
+Tensor add(const Tensor& x, Number number) { return unary("add", functors::Affine{1, number.value}, fit(x, number)); }
+Tensor sub(const Tensor& x, Number number) { return unary("sub", functors::Affine{1, -number.value}, fit(x, number)); }
+Tensor sub(Number number, const Tensor& x) { return unary("sub", functors::Affine{-1, number.value}, fit(x, number)); }
+Tensor mul(const Tensor& x, Number number) { return unary("mul", functors::Affine{number.value}, fit(x, number)); }
 Tensor div(const Tensor& x, Number number) { return unary("div", functors::DivideBy{number.value}, x); }
 Tensor div(Number number, const Tensor& x) { return unary("div", functors::Reciprocal{number.value}, x); }
 Array floor_divide(const Tensor& a, const Tensor& b) {
@@ -208,11 +198,11 @@ Tensor prelu(const Tensor& input, const Tensor& of_negative) {
   const Tensor x = autocast_low(input), weight = autocast_low(of_negative);
   const int rank = x.shape().rank();
   const std::int64_t channels = rank < 2 ? 1 : x.dim(1);
-  TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(),
-               " and weight ", weight.dtype(), " must be of one floating dtype");
+  TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(), " and weight ",
+               weight.dtype(), " must be of one floating dtype");
   TANDEM_CHECK(weight.shape().rank() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
-               "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(),
-               ", got ", weight.shape());
+               "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(), ", got ",
+               weight.shape());
   Shape along;
   for (int i = 0; i < rank; ++i) along.push_back(i == 1 ? weight.numel() : 1);
   return binary("prelu", functors::Prelu{}, x, reshape(weight, along));
@@ -223,14 +213,12 @@ Tensor where(const Array& condition, const Tensor& a, const Tensor& b) {
   Array y = ops::where(condition, a.value(), b.value());
   if (!needs_gradient(a) && !needs_gradient(b)) return y;
   return record("where", {a, b}, std::move(y),
-                [saved = Saved("where", condition), shape_a = a.shape(), shape_b = b.shape(),
-                 dtype_a = a.dtype(), dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
+                [saved = Saved("where", condition), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
+                 dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
                   const Array zero = ops::scalar(0, grad.dtype(), grad.device());
                   Gradients gradients(2);
-                  if (needs[0])
-                    gradients[0] = ops::sum_to(ops::where(saved, grad, zero), shape_a).to(dtype_a);
-                  if (needs[1])
-                    gradients[1] = ops::sum_to(ops::where(saved, zero, grad), shape_b).to(dtype_b);
+                  if (needs[0]) gradients[0] = ops::sum_to(ops::where(saved, grad, zero), shape_a).to(dtype_a);
+                  if (needs[1]) gradients[1] = ops::sum_to(ops::where(saved, zero, grad), shape_b).to(dtype_b);
                   return gradients;
                 });
 }
@@ -257,9 +245,7 @@ namespace {
 Array comparison(const CompareOp& op, const Tensor& a, const Tensor& b) {
   return ops::compare(op, a.value(), b.value());
 }
-Array comparison(const CompareOp& op, const Tensor& x, Number number) {
-  return ops::compare(op, x.value(), number);
-}
+Array comparison(const CompareOp& op, const Tensor& x, Number number) { return ops::compare(op, x.value(), number); }
 
 }  // namespace
 

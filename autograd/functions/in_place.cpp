@@ -49,8 +49,8 @@ Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& oth
 }
 
 void check_number(const char* name, const Tensor& x, Number number) {
-  TANDEM_CHECK(is_floating(x.dtype()) || number.is_integer, name, ": ", x.dtype(), " with the number ",
-               number.value, " gives f32, which ", x.dtype(), " can't hold");
+  TANDEM_CHECK(is_floating(x.dtype()) || number.is_integer, name, ": ", x.dtype(), " with the number ", number.value,
+               " gives f32, which ", x.dtype(), " can't hold");
 }
 
 }  // namespace
@@ -135,13 +135,13 @@ Tensor copy_(const Tensor& x, const Tensor& source) {
   autograd::check_in_place("copy_", {x, source});
   Array target = x.value();
   target.copy_from(source.value());
-  autograd::record_in_place("copy_", {x, source},
-                            [shape = source.shape(), dtype = source.dtype(), device = source.device()](
-                                const Array& grad, Needs needs) {
-                              Gradients gradients(2);
-                              if (needs[1]) gradients[1] = ops::sum_to(grad, shape).to(dtype).to(device);
-                              return gradients;
-                            });
+  autograd::record_in_place(
+      "copy_", {x, source},
+      [shape = source.shape(), dtype = source.dtype(), device = source.device()](const Array& grad, Needs needs) {
+        Gradients gradients(2);
+        if (needs[1]) gradients[1] = ops::sum_to(grad, shape).to(dtype).to(device);
+        return gradients;
+      });
   return x;
 }
 

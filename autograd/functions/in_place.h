@@ -1,8 +1,9 @@
 // Element-wise operations that write over their first operand, which they return. Each does what the form without the
-// underscore does; shape and dtype stay. In-place ReLU after an operation that does not need its own output saves memory.
+// underscore does; shape and dtype stay. In-place ReLU after an operation that does not need its own output saves
+// memory.
 //
-// Errors: the result has another shape or a higher kind of dtype; while gradients are recorded, a leaf that requires one,
-// or a view. A value that some backward pass needs may be written over; that backward pass then says so.
+// Errors: the result has another shape or a higher kind of dtype; while gradients are recorded, a leaf that requires
+// one, or a view. A value that some backward pass needs may be written over; that backward pass then says so.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>

@@ -42,26 +42,26 @@ Array without_scattered(const Array& grad, std::int64_t dim, const Array& index)
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Array& index) {
   const ProfileRange range("index_select");
-  return record(
-      "index_select", {x}, ops::index_select(x.value(), dim, index),
-      [dim, before = x.shape(), saved = Saved("index_select", index)](const Array& grad, Needs) -> Gradients {
-        Array result = ops::zeros(before, grad.dtype(), grad.device());
-        ops::index_add_(result, dim, saved, grad);
-        return {result};
-      });
+  return record("index_select", {x}, ops::index_select(x.value(), dim, index),
+                [dim, before = x.shape(), saved = Saved("index_select", index)](const Array& grad, Needs) -> Gradients {
+                  Array result = ops::zeros(before, grad.dtype(), grad.device());
+                  ops::index_add_(result, dim, saved, grad);
+                  return {result};
+                });
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Array& index) {
   const ProfileRange range("gather");
   return record("gather", {x}, ops::gather(x.value(), dim, index),
-                [dim, before = x.shape(), saved = Saved("gather", index)](
-                    const Array& grad, Needs) -> Gradients { return {scattered(grad, before, dim, saved)}; });
+                [dim, before = x.shape(), saved = Saved("gather", index)](const Array& grad, Needs) -> Gradients {
+                  return {scattered(grad, before, dim, saved)};
+                });
 }
 
 Tensor take_along_dim(const Tensor& x, const Array& index, std::int64_t dim) {
   const int rank = x.shape().rank();
-  TANDEM_CHECK(rank == index.rank() && rank > 0, "take_along_dim: x ", x.shape(), " and index ",
-               index.shape(), " must have the same number of dimensions");
+  TANDEM_CHECK(rank == index.rank() && rank > 0, "take_along_dim: x ", x.shape(), " and index ", index.shape(),
+               " must have the same number of dimensions");
   const int d = normalize_dim(dim, rank);
   Shape x_slice = x.shape(), index_slice = index.shape();
   x_slice[d] = index_slice[d] = 1;
@@ -80,71 +80,63 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tens
   const ProfileRange range("scatter");
   Array y = x.value().clone();
   ops::scatter_(y, dim, index, source.value());
-  return record(
-      "scatter", {x, source}, y,
-      [dim, shape = source.shape(), saved = Saved("scatter", index)](const Array& grad, Needs needs) {
-        Gradients gradients(2);
-        if (needs[0]) gradients[0] = without_scattered(grad, dim, saved);
-        if (needs[1]) gradients[1] = gathered(grad, shape, dim, saved);
-        return gradients;
-      });
+  return record("scatter", {x, source}, y,
+                [dim, shape = source.shape(), saved = Saved("scatter", index)](const Array& grad, Needs needs) {
+                  Gradients gradients(2);
+                  if (needs[0]) gradients[0] = without_scattered(grad, dim, saved);
+                  if (needs[1]) gradients[1] = gathered(grad, shape, dim, saved);
+                  return gradients;
+                });
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double value) {
   const ProfileRange range("scatter");
   Array y = x.value().clone();
   ops::scatter_(y, dim, index, ops::scalar(value, x.dtype(), x.device()).expand(index.shape()));
-  return record("scatter", {x}, y,
-                [dim, saved = Saved("scatter", index)](const Array& grad, Needs) -> Gradients {
-                  return {without_scattered(grad, dim, saved)};
-                });
+  return record("scatter", {x}, y, [dim, saved = Saved("scatter", index)](const Array& grad, Needs) -> Gradients {
+    return {without_scattered(grad, dim, saved)};
+  });
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source) {
   const ProfileRange range("scatter_add");
   Array y = x.value().clone();
   ops::scatter_add_(y, dim, index, source.value());
-  return record(
-      "scatter_add", {x, source}, y,
-      [dim, shape = source.shape(), saved = Saved("scatter_add", index)](const Array& grad, Needs needs) {
-        Gradients gradients(2);
-        if (needs[0]) gradients[0] = grad;
-        if (needs[1]) gradients[1] = gathered(grad, shape, dim, saved);
-        return gradients;
-      });
+  return record("scatter_add", {x, source}, y,
+                [dim, shape = source.shape(), saved = Saved("scatter_add", index)](const Array& grad, Needs needs) {
+                  Gradients gradients(2);
+                  if (needs[0]) gradients[0] = grad;
+                  if (needs[1]) gradients[1] = gathered(grad, shape, dim, saved);
+                  return gradients;
+                });
 }
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source, double alpha) {
   const ProfileRange range("index_add");
-  const auto scaled = [alpha](const Array& a) {
-    return alpha == 1 ? a : ops::map(functors::Affine{alpha, 0}, a);
-  };
+  const auto scaled = [alpha](const Array& a) { return alpha == 1 ? a : ops::map(functors::Affine{alpha, 0}, a); };
   Array y = x.value().clone();
   ops::index_add_(y, dim, index, scaled(source.value()));
-  return record(
-      "index_add", {x, source}, y,
-      [=, shape = source.shape(), saved = Saved("index_add", index)](const Array& grad, Needs needs) {
-        Gradients gradients(2);
-        if (needs[0]) gradients[0] = grad;
-        if (needs[1]) gradients[1] = scaled(ops::index_select(grad, dim, saved)).reshape(shape);
-        return gradients;
-      });
+  return record("index_add", {x, source}, y,
+                [=, shape = source.shape(), saved = Saved("index_add", index)](const Array& grad, Needs needs) {
+                  Gradients gradients(2);
+                  if (needs[0]) gradients[0] = grad;
+                  if (needs[1]) gradients[1] = scaled(ops::index_select(grad, dim, saved)).reshape(shape);
+                  return gradients;
+                });
 }
 
 Tensor masked_fill(const Tensor& x, const Array& mask, double value) {
   const ProfileRange range("masked_fill");
-  return record(
-      "masked_fill", {x}, ops::masked_fill(x.value(), mask, value),
-      [before = x.shape(), saved = Saved("masked_fill", mask)](const Array& grad, Needs) -> Gradients {
-        return {ops::sum_to(ops::masked_fill(grad, saved, 0), before)};
-      });
+  return record("masked_fill", {x}, ops::masked_fill(x.value(), mask, value),
+                [before = x.shape(), saved = Saved("masked_fill", mask)](const Array& grad, Needs) -> Gradients {
+                  return {ops::sum_to(ops::masked_fill(grad, saved, 0), before)};
+                });
 }
 
 Tensor masked_select(const Tensor& x, const Array& mask) {
   const ProfileRange range("masked_select");
   TANDEM_CHECK(mask.dtype() == DType::boolean, "masked_select: mask must be bool, got ", mask.dtype());
-  TANDEM_CHECK(mask.device() == x.device(), "masked_select: mask is on ", mask.device(), ", x on ",
-               x.device());
+  TANDEM_CHECK(mask.device() == x.device(), "masked_select: mask is on ", mask.device(), ", x on ", x.device());
   const Shape shape = broadcast_shape(x.shape(), mask.shape(), "masked_select");
   const Array places = ops::flat_nonzero(mask.expand(shape));
   return record("masked_select", {x}, ops::index_select(x.value().expand(shape).reshape({-1}), 0, places),
@@ -172,14 +164,14 @@ Tensor embedding(const Array& index, const Tensor& weight, std::optional<std::in
   shape.push_back(weight.dim(1));
   constexpr auto of = IndexFault::Of::embedding;
   const Array list = index.reshape({-1});
-  return record("embedding", {weight}, ops::index_select(weight.value(), 0, list, of).reshape(shape),
-                [padding_idx, before = weight.shape(), saved = Saved("embedding", list)](const Array& grad,
-                                                                                         Needs) -> Gradients {
-                  Array result = ops::zeros(before, grad.dtype(), grad.device());
-                  ops::index_add_(result, 0, saved, grad.reshape({saved.get().numel(), before[1]}), of);
-                  if (padding_idx) result.select(0, *padding_idx).fill(0);
-                  return {result};
-                });
+  return record(
+      "embedding", {weight}, ops::index_select(weight.value(), 0, list, of).reshape(shape),
+      [padding_idx, before = weight.shape(), saved = Saved("embedding", list)](const Array& grad, Needs) -> Gradients {
+        Array result = ops::zeros(before, grad.dtype(), grad.device());
+        ops::index_add_(result, 0, saved, grad.reshape({saved.get().numel(), before[1]}), of);
+        if (padding_idx) result.select(0, *padding_idx).fill(0);
+        return {result};
+      });
 }
 
 }  // namespace tandem

@@ -15,10 +15,9 @@ using autograd::Saved;
 
 namespace {
 
-void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tensor& b, int rank_b,
-                 const char* rule) {
-  TANDEM_CHECK(a.shape().rank() == rank_a && b.shape().rank() == rank_b, operation, ": shapes ", a.shape(),
-               " and ", b.shape(), " do not fit: needs ", rule);
+void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tensor& b, int rank_b, const char* rule) {
+  TANDEM_CHECK(a.shape().rank() == rank_a && b.shape().rank() == rank_b, operation, ": shapes ", a.shape(), " and ",
+               b.shape(), " do not fit: needs ", rule);
 }
 
 }  // namespace
@@ -26,16 +25,16 @@ void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tenso
 Tensor matmul(const Tensor& left, const Tensor& right) {
   const ProfileRange range("matmul");
   const Tensor a = autocast_low(left), b = autocast_low(right);
-  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ",
-               b.dtype(), "; cast one of them");
-  return record("matmul", {a, b}, ops::matmul(a.value(), b.value()),
-                [x = Saved("matmul", a.value()), y = Saved("matmul", b.value())](const Array& grad,
-                                                                                 Needs needs) -> Gradients {
-                  Gradients gradients(2);
-                  if (needs[0]) gradients[0] = ops::matmul_grad_a(grad, y, x.get().shape());
-                  if (needs[1]) gradients[1] = ops::matmul_grad_b(x, grad, y.get().shape());
-                  return gradients;
-                });
+  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ", b.dtype(),
+               "; cast one of them");
+  return record(
+      "matmul", {a, b}, ops::matmul(a.value(), b.value()),
+      [x = Saved("matmul", a.value()), y = Saved("matmul", b.value())](const Array& grad, Needs needs) -> Gradients {
+        Gradients gradients(2);
+        if (needs[0]) gradients[0] = ops::matmul_grad_a(grad, y, x.get().shape());
+        if (needs[1]) gradients[1] = ops::matmul_grad_b(x, grad, y.get().shape());
+        return gradients;
+      });
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) {
@@ -78,15 +77,13 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const ProfileRange range("linear");
   const Tensor x = autocast_low(input);
-  TANDEM_CHECK(x.shape().rank() > 0 && weight.shape().rank() == 2 && x.dim(-1) == weight.dim(1),
-               "linear: input ", x.shape(), " does not fit weight ", weight.shape(),
-               ": needs (..., in) and (out, in)");
+  TANDEM_CHECK(x.shape().rank() > 0 && weight.shape().rank() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
+               x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)");
   TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias has shape ",
                bias.defined() ? bias.shape() : Shape{}, ", expected (", weight.dim(0), ")");
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
   TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
-               "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ",
-               bias_dtype);
+               "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ", bias_dtype);
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   // All rows of one product.
   std::int64_t rows = 1;
@@ -100,8 +97,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
   const Array y = ops::matmul(table, weight.value().transpose(0, 1), bias_value);
   return record("linear", {x, weight, bias}, y.reshape(shape),
-                [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out,
-                 shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
+                [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out, shape_x = x.shape(),
+                 bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
                   Gradients gradients(3);
                   const Array grad = grad_y.reshape({rows, out});
                   if (needs[0]) gradients[0] = ops::matmul(grad, w).reshape(shape_x);

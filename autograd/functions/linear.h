@@ -5,9 +5,9 @@
 
 namespace tandem {
 
-// Products of matrices in the last two dimensions; the dimensions before them broadcast. A vector is a row on the left and
-// a column on the right, and the result has no dimension for it: (..., M, K) (..., K, N) -> (..., M, N), (K) (K) -> ().
-// Both of one dtype; integers on the CPU only.
+// Products of matrices in the last two dimensions; the dimensions before them broadcast. A vector is a row on the left
+// and a column on the right, and the result has no dimension for it: (..., M, K) (..., K, N) -> (..., M, N), (K) (K) ->
+// (). Both of one dtype; integers on the CPU only.
 Tensor matmul(const Tensor& a, const Tensor& b);
 // The same for exactly these shapes.
 Tensor mm(const Tensor& a, const Tensor& b);     // (M, K) (K, N) -> (M, N)

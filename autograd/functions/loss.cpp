@@ -37,8 +37,8 @@ Tensor class_loss(const char* name, const Tensor& input, const Array& target, co
   const Tensor x = autocast_f32(input);
   const auto forward = ops::cross_entropy(x.value(), target, weight, how);
   return record(name, {x}, forward.loss,
-                [forward, in = Saved(name, x.value()), wanted = Saved(name, target), weight, how](
-                    const Array& grad, Needs) -> Gradients {
+                [forward, in = Saved(name, x.value()), wanted = Saved(name, target), weight, how](const Array& grad,
+                                                                                                  Needs) -> Gradients {
                   return {ops::cross_entropy_grad(forward, in, wanted, weight, how, grad)};
                 });
 }
@@ -46,8 +46,8 @@ Tensor class_loss(const char* name, const Tensor& input, const Array& target, co
 // Of class probabilities.
 Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
   TANDEM_CHECK(input.shape().rank() >= 1 && target.shape() == input.shape(),
-               "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(),
-               ", got ", target.shape());
+               "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(), ", got ",
+               target.shape());
   TANDEM_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                "cross_entropy: label_smoothing must be from 0 to 1, got ", options.label_smoothing);
   Tensor x = autocast_f32(input);
@@ -55,12 +55,11 @@ Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEn
   const std::int64_t dim = x.shape().rank() == 1 ? 0 : 1, classes = x.dim(dim);
   Tensor wanted = target;
   if (options.label_smoothing > 0)
-    wanted =
-        affine(wanted, 1 - options.label_smoothing, options.label_smoothing / static_cast<double>(classes));
+    wanted = affine(wanted, 1 - options.label_smoothing, options.label_smoothing / static_cast<double>(classes));
   Tensor product = mul(log_softmax(x, dim), wanted);
   if (options.weight.defined()) {
-    TANDEM_CHECK(options.weight.shape() == Shape{classes}, "cross_entropy: input ", x.shape(),
-                 " wants weight (", classes, "), got ", options.weight.shape());
+    TANDEM_CHECK(options.weight.shape() == Shape{classes}, "cross_entropy: input ", x.shape(), " wants weight (",
+                 classes, "), got ", options.weight.shape());
     Shape shape = Shape::filled(x.shape().rank(), 1);
     shape[static_cast<int>(dim)] = classes;
     product = mul(product, Tensor(options.weight.reshape(shape)));
@@ -94,8 +93,8 @@ Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& input, co
 }
 
 void check_same_shape(const char* name, const Tensor& input, const Tensor& target) {
-  TANDEM_CHECK(input.shape() == target.shape(), name, ": target must have the shape of the input, ",
-               input.shape(), ", got ", target.shape());
+  TANDEM_CHECK(input.shape() == target.shape(), name, ": target must have the shape of the input, ", input.shape(),
+               ", got ", target.shape());
 }
 
 }  // namespace
@@ -130,8 +129,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
   TANDEM_CHECK(options.delta > 0, "huber_loss: delta must be positive, got ", options.delta);
-  return pair_loss("huber_loss", losses::Bent(options.delta, options.delta), input, target,
-                   options.reduction);
+  return pair_loss("huber_loss", losses::Bent(options.delta, options.delta), input, target, options.reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
@@ -142,17 +140,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
     return pair_loss(name, losses::BinaryWithLogits{}, logits, target, options.reduction);
   Tensor each = pair_loss(name, losses::BinaryWithLogits{}, logits, target, LossReduction::none);
   if (options.pos_weight.defined()) {
-    const Tensor positives =
-        pair_loss(name, losses::PositivesWithLogits{}, logits, target, LossReduction::none);
-    each = add(
-        each, mul(positives, Tensor(ops::map(functors::Affine{1, -1}, options.pos_weight.to(each.dtype())))));
+    const Tensor positives = pair_loss(name, losses::PositivesWithLogits{}, logits, target, LossReduction::none);
+    each = add(each, mul(positives, Tensor(ops::map(functors::Affine{1, -1}, options.pos_weight.to(each.dtype())))));
   }
   if (options.weight.defined()) each = mul(each, Tensor(options.weight.to(each.dtype())));
   return reduced(each, options.reduction);
 }
 
-Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
-                            const BinaryCrossEntropyOptions& options) {
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options) {
   const char* name = "binary_cross_entropy";
   check_same_shape(name, input, target);
   TANDEM_CHECK(!options.pos_weight.defined(), name, ": pos_weight is for logits");

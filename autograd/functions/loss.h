@@ -16,8 +16,9 @@ struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;  // the mean is weighted
   double label_smoothing = 0;
 };
-// target i64: the logits' shape without C, one class each; or floating, probabilities in the logits' shape. -> () or, without
-// reduction, one loss for each row; f32 also for 16-bit logits. A mean over nothing is NaN. Error when a target is no class.
+// target i64: the logits' shape without C, one class each; or floating, probabilities in the logits' shape. -> () or,
+// without reduction, one loss for each row; f32 also for 16-bit logits. A mean over nothing is NaN. Error when a target
+// is no class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
   Array weight = {};
@@ -50,8 +51,7 @@ struct BinaryCrossEntropyOptions {
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
 // From probabilities: NaN outside of [0, 1]; logarithms are at least -100.
-Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
-                            const BinaryCrossEntropyOptions& options = {});
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
 
 struct KLDivOptions {
   LossReduction reduction = LossReduction::mean;

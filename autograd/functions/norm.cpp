@@ -53,16 +53,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   std::optional<Array> count;  // (): values per channel that share statistics; none in evaluation
   if (by_batch) {
     const auto check_values = [&](double values) {
-      TANDEM_CHECK(
-          values != 1, "batch_norm: expected more than 1 value per channel in training, got input ",
-          x.shape(), state.exchange ? " and not one more value on all other ranks" : "",
-          ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
-          "short one (drop_last)",
-          state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
+      TANDEM_CHECK(values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
+                   state.exchange ? " and not one more value on all other ranks" : "",
+                   ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+                   "short one (drop_last)",
+                   state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
     };
     const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
-    BatchNormUpdate update{state.running_mean, state.running_var, {},
-                           state.momentum,     state.eps,         state.num_batches};
+    BatchNormUpdate update{state.running_mean, state.running_var, {}, state.momentum, state.eps, state.num_batches};
     ops::BatchNormStats stats;
     if (state.exchange) {
       stats = state.exchange->combine(ops::batch_norm_stats(x.value()));
@@ -86,21 +84,20 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   if (by_output) fusion.relu = false;
   return record("batch_norm", {x, weight, bias, addend}, out.y,
                 [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
-                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(),
-                 affine, fusion, count, exchange = by_batch ? state.exchange : nullptr,
-                 selected = out.selected, index = out.index](const Array& grad_y, Needs needs) -> Gradients {
+                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine,
+                 fusion, count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
+                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
                   w.get();
                   b.get();
                   Array grad = grad_y.channels_last();  // once for both passes
                   if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
-                  const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(),
-                                                                affine, fusion, grad);
+                  const auto sums =
+                      ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
                   Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
                   if (needs[0]) {
                     const auto all = exchange ? exchange->add(sums) : sums;
                     const bool in_place = needs.is_last_run() && in.is_unshared();
-                    gradients[0] =
-                        ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
+                    gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
                   }
                   return gradients;
                 });
@@ -108,50 +105,45 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
 
 namespace {
 
-Tensor normalise(const char* name, const GroupNorm& how, const Tensor& x, const Tensor& weight,
-                 const Tensor& bias) {
+Tensor normalise(const char* name, const GroupNorm& how, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto forward = ops::group_norm(how, x.value(), value_of(weight), value_of(bias), name);
-  return record(
-      name, {x, weight, bias}, forward.y,
-      [how, in = Saved(name, x.value()), w = weight.defined() ? Saved(name, weight.value()) : Saved(),
-       b = value_of(bias), has_weight = weight.defined(), mean = forward.mean,
-       rstd = forward.rstd](const Array& grad, Needs needs) -> Gradients {
-        const Array weight = has_weight ? w.get() : Array();
-        auto sums = ops::group_norm_grad(how, in, weight, mean, rstd, grad, needs[0], needs[1], needs[2]);
-        if (needs[1]) sums.weight = sums.weight.reshape(weight.shape()).to(weight.dtype());
-        if (needs[2]) sums.bias = sums.bias.reshape(b.shape()).to(b.dtype());
-        return {sums.x, sums.weight, sums.bias};
-      });
+  return record(name, {x, weight, bias}, forward.y,
+                [how, in = Saved(name, x.value()), w = weight.defined() ? Saved(name, weight.value()) : Saved(),
+                 b = value_of(bias), has_weight = weight.defined(), mean = forward.mean,
+                 rstd = forward.rstd](const Array& grad, Needs needs) -> Gradients {
+                  const Array weight = has_weight ? w.get() : Array();
+                  auto sums = ops::group_norm_grad(how, in, weight, mean, rstd, grad, needs[0], needs[1], needs[2]);
+                  if (needs[1]) sums.weight = sums.weight.reshape(weight.shape()).to(weight.dtype());
+                  if (needs[2]) sums.bias = sums.bias.reshape(b.shape()).to(b.dtype());
+                  return {sums.x, sums.weight, sums.bias};
+                });
 }
 
 void check_shape(const char* name, const Tensor& parameter, const Shape& shape) {
-  TANDEM_CHECK(!parameter.defined() || parameter.shape() == shape, name, ": weight and bias must have shape ",
-               shape, ", got ", parameter.shape());
+  TANDEM_CHECK(!parameter.defined() || parameter.shape() == shape, name, ": weight and bias must have shape ", shape,
+               ", got ", parameter.shape());
 }
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& input, const Shape& shape, const Tensor& weight, const Tensor& bias,
-                  double eps) {
+Tensor layer_norm(const Tensor& input, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
   const ProfileRange range("layer_norm");
   const Tensor x = autocast_f32(input);
   check_shape("layer_norm", weight, shape);
   check_shape("layer_norm", bias, shape);
-  return normalise("layer_norm", ops::layer_norm_of(x.value(), shape, eps, true, "layer_norm"), x, weight,
-                   bias);
+  return normalise("layer_norm", ops::layer_norm_of(x.value(), shape, eps, true, "layer_norm"), x, weight, bias);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, std::optional<double> eps) {
   const ProfileRange range("rms_norm");
   check_shape("rms_norm", weight, shape);
-  const double least = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                               : std::numeric_limits<float>::epsilon();
+  const double least =
+      x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const auto how = ops::layer_norm_of(x.value(), shape, eps.value_or(least), false, "rms_norm");
   return normalise("rms_norm", how, x, weight, {});
 }
 
-Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias,
-                  double eps) {
+Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
   const ProfileRange range("group_norm");
   const Tensor x = autocast_f32(input);
   const auto how = ops::group_norm_of(x.value(), groups, eps, "group_norm");

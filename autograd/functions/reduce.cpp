@@ -17,9 +17,7 @@ using autograd::Saved;
 
 namespace {
 
-Array scaled(const Array& x, double factor) {
-  return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x);
-}
+Array scaled(const Array& x, double factor) { return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x); }
 
 // The value of a reduction with the reduced dimensions, which its gradient broadcasts from, and as the caller wants it.
 struct Reduced {
@@ -37,16 +35,14 @@ struct Reduced {
 };
 
 // A reduction whose gradient is its derivative, by x and the result.
-Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims,
-                      bool keepdim) {
+Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
   const ProfileRange range(name);
   const Reduced y(op, x.value(), dims, keepdim);
-  return record(
-      name, {x}, y.value,
-      [op, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
-        const Array& kept = out;
-        return {ops::reduce_grad(op, in, kept, grad.reshape(kept.shape()))};
-      });
+  return record(name, {x}, y.value,
+                [op, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
+                  const Array& kept = out;
+                  return {ops::reduce_grad(op, in, kept, grad.reshape(kept.shape()))};
+                });
 }
 
 // One whose gradient goes to the elements that equal the result, in equal shares.
@@ -55,19 +51,16 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
   const Reduced y(op, x.value(), dims, keepdim);
   return record(
       name, {x}, y.value,
-      [op, dims, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad,
-                                                                         Needs) -> Gradients {
+      [op, dims, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
         using reductions::CountNonzero;
         const Array& kept = out;
         const Array one = ops::ones({}, grad.dtype(), grad.device());
         // 1 (or -1, of a magnitude) where the result came from.
         const Array equals = ops::reduce_grad(op, in, kept, one);
         const Array count = ops::reduce(Reduction::count_nonzero, equals, dims, true).to(grad.dtype());
-        const Array any =
-            ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
+        const Array any = ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
         const Array divisor = ops::zip(functors::Add{}, count, ops::map(functors::Affine{-1, 1}, any));
-        return {ops::zip(functors::Mul{}, equals,
-                         ops::zip(functors::Div{}, grad.reshape(kept.shape()), divisor))};
+        return {ops::zip(functors::Mul{}, equals, ops::zip(functors::Div{}, grad.reshape(kept.shape()), divisor))};
       });
 }
 
@@ -75,25 +68,24 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
   const ProfileRange range(name);
   const double correction = options.correction;
   const Reduced y(reductions::Var{correction, root}, x.value(), dims, options.keepdim);
-  return record(
-      name, {x}, y.value,
-      [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
-        const Array& kept = out;
-        // A mean in 16 bits would be too coarse to subtract.
-        const DType dtype = promote(kept.dtype(), DType::f32);
-        const Array values = in.get().to(dtype);
-        const double count = static_cast<double>(values.numel()) /
-                             static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
-        const double freedom = count - correction;
-        Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
-        // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
-        if (root) {
-          const Array one = ops::ones({}, dtype, grad.device());
-          of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
-        }
-        const Array mean = ops::reduce(Reduction::mean, values, dims, true);
-        return {ops::reduce_grad(reductions::Var{}, values, mean, of_var).to(grad.dtype())};
-      });
+  return record(name, {x}, y.value,
+                [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
+                  const Array& kept = out;
+                  // A mean in 16 bits would be too coarse to subtract.
+                  const DType dtype = promote(kept.dtype(), DType::f32);
+                  const Array values = in.get().to(dtype);
+                  const double count = static_cast<double>(values.numel()) /
+                                       static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
+                  const double freedom = count - correction;
+                  Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
+                  // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
+                  if (root) {
+                    const Array one = ops::ones({}, dtype, grad.device());
+                    of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
+                  }
+                  const Array mean = ops::reduce(Reduction::mean, values, dims, true);
+                  return {ops::reduce_grad(reductions::Var{}, values, mean, of_var).to(grad.dtype())};
+                });
 }
 
 Tensor number_of_nonzeros(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -118,27 +110,26 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   const ProfileRange range("mean");
   const Array value = ops::reduce(Reduction::mean, x.value(), dims, keepdim);
   const double share = static_cast<double>(value.numel()) / static_cast<double>(x.numel());
-  return record("mean", {x}, value,
-                [shape = x.shape(), kept = ops::kept_shape(x.value(), dims, "mean"), share](
-                    const Array& grad, Needs) -> Gradients {
-                  return {scaled(grad, share).reshape(kept).expand(shape)};
-                });
+  return record(
+      "mean", {x}, value,
+      [shape = x.shape(), kept = ops::kept_shape(x.value(), dims, "mean"), share](
+          const Array& grad, Needs) -> Gradients { return {scaled(grad, share).reshape(kept).expand(shape)}; });
 }
 
 Tensor prod(const Tensor& input, const Dims& dims, bool keepdim) {
   const ProfileRange range("prod");
   const Tensor x = autocast_f32(input);
   const Reduced y(Reduction::prod, x.value(), dims, keepdim);
-  return record("prod", {x}, y.value,
-                [dims, in = Saved("prod", x.value()), out = Saved("prod", y.kept)](const Array& grad,
-                                                                                   Needs) -> Gradients {
-                  const Array& kept = out;
-                  const Array grad_kept = grad.reshape(kept.shape());
-                  // The product of the others is y / x, except for a zero: there it matters whether it is the only one.
-                  const Array others = ops::reduce(reductions::Prod{true}, in, dims, true);
-                  return {ops::reduce_grad(Reduction::prod, in, ops::zip(functors::Mul{}, grad_kept, others),
-                                           ops::zip(functors::Mul{}, grad_kept, kept))};
-                });
+  return record(
+      "prod", {x}, y.value,
+      [dims, in = Saved("prod", x.value()), out = Saved("prod", y.kept)](const Array& grad, Needs) -> Gradients {
+        const Array& kept = out;
+        const Array grad_kept = grad.reshape(kept.shape());
+        // The product of the others is y / x, except for a zero: there it matters whether it is the only one.
+        const Array others = ops::reduce(reductions::Prod{true}, in, dims, true);
+        return {ops::reduce_grad(Reduction::prod, in, ops::zip(functors::Mul{}, grad_kept, others),
+                                 ops::zip(functors::Mul{}, grad_kept, kept))};
+      });
 }
 
 Tensor var(const Tensor& x, const Dims& dims, const VarOptions& options) {
@@ -208,23 +199,23 @@ Tensor cumprod(const Tensor& input, std::int64_t dim) {
   const ProfileRange range("cumprod");
   const Tensor x = autocast_f32(input);
   const Array y = ops::cumprod(x.value(), dim);
-  return record("cumprod", {x}, y,
-                [dim, in = Saved("cumprod", x.value()), out = Saved("cumprod", y)](const Array& grad,
-                                                                                   Needs) -> Gradients {
-                  using functors::Div, functors::Equal, functors::Mul, functors::And;
-                  const auto sums = [&](const Array& products) {
-                    return ops::cumsum(ops::zip(Mul{}, grad, products), dim, true);
-                  };
-                  const Array zero = ops::zeros({}, grad.dtype(), grad.device());
-                  const Array one = ops::ones({}, grad.dtype(), grad.device());
-                  // Before the first zero each product is y / x. At it the other factors count, as if it were 1. The rest
-                  // is multiplied by it.
-                  const Array is_zero = ops::compare(Equal{}, in, 0), zeros = ops::cumsum(is_zero, dim);
-                  const Array is_first = ops::compare(And{}, is_zero, ops::compare(Equal{}, zeros, 1));
-                  const Array without = ops::cumprod(ops::where(is_first, one, in), dim);
-                  return {ops::where(ops::compare(Equal{}, zeros, 0), ops::zip(Div{}, sums(out), in),
-                                     ops::where(is_first, sums(without), zero))};
-                });
+  return record(
+      "cumprod", {x}, y,
+      [dim, in = Saved("cumprod", x.value()), out = Saved("cumprod", y)](const Array& grad, Needs) -> Gradients {
+        using functors::Div, functors::Equal, functors::Mul, functors::And;
+        const auto sums = [&](const Array& products) {
+          return ops::cumsum(ops::zip(Mul{}, grad, products), dim, true);
+        };
+        const Array zero = ops::zeros({}, grad.dtype(), grad.device());
+        const Array one = ops::ones({}, grad.dtype(), grad.device());
+        // Before the first zero each product is y / x. At it the other factors count, as if it were 1. The rest
+        // is multiplied by it.
+        const Array is_zero = ops::compare(Equal{}, in, 0), zeros = ops::cumsum(is_zero, dim);
+        const Array is_first = ops::compare(And{}, is_zero, ops::compare(Equal{}, zeros, 1));
+        const Array without = ops::cumprod(ops::where(is_first, one, in), dim);
+        return {ops::where(ops::compare(Equal{}, zeros, 0), ops::zip(Div{}, sums(out), in),
+                           ops::where(is_first, sums(without), zero))};
+      });
 }
 
 Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim) {

@@ -1,5 +1,5 @@
-// Over dimensions; all of them when `dims` is empty. Dimensions may be negative, those of size 0 have no maximum: an Error.
-// Results without gradient are Arrays.
+// Over dimensions; all of them when `dims` is empty. Dimensions may be negative, those of size 0 have no maximum: an
+// Error. Results without gradient are Arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>

@@ -37,8 +37,8 @@ Tensor part_of(const char* operation, const Tensor& x, F see) {
   });
 }
 
-// Many parts of x, see(x, i), whose gradients all go into one array: the first to come makes it and hands it on to `whole`,
-// whose turn comes after all parts.
+// Many parts of x, see(x, i), whose gradients all go into one array: the first to come makes it and hands it on to
+// `whole`, whose turn comes after all parts.
 template <class F>
 std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_t count, F see) {
   std::vector<Tensor> parts;
@@ -99,8 +99,7 @@ Tensor permute(const Tensor& x, const Dims& order) {
   Array value = x.value().permute(order);
   Dims inverse = order;
   for (int i = 0; i < order.rank(); ++i) inverse[normalize_dim(order[i], order.rank())] = i;
-  return made_from("permute", x, std::move(value),
-                   [inverse](const Array& grad) { return grad.permute(inverse); });
+  return made_from("permute", x, std::move(value), [inverse](const Array& grad) { return grad.permute(inverse); });
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
@@ -112,8 +111,7 @@ Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b) { return transpose(x, a, b); }
 
 Tensor t(const Tensor& x) {
-  TANDEM_CHECK(x.shape().rank() <= 2, "t: needs at most 2 dimensions, got ", x.shape(),
-               "; use transpose or permute");
+  TANDEM_CHECK(x.shape().rank() <= 2, "t: needs at most 2 dimensions, got ", x.shape(), "; use transpose or permute");
   return x.shape().rank() < 2 ? transpose(x, 0, 0) : transpose(x, 0, 1);
 }
 
@@ -169,8 +167,8 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::in
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim) {
   const ProfileRange range("split");
   const std::int64_t whole = x.dim(dim);
-  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ",
-               dim, " of ", x.shape());
+  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ", dim,
+               " of ", x.shape());
   const std::int64_t count = whole == 0 ? 1 : (whole - 1) / size + 1;
   return parts_of("split", x, count, [=](const Array& all, std::int64_t i) {
     return all.slice(dim, i * size, i < count - 1 ? (i + 1) * size : whole);
@@ -185,11 +183,11 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
                  " on are not all in dimension ", dim, " of ", x.shape());
     starts.push_back(starts.back() + size);
   }
-  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes make ", starts.back(), ", dimension ", dim,
-               " of ", x.shape(), " has ", x.dim(dim));
+  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes make ", starts.back(), ", dimension ", dim, " of ",
+               x.shape(), " has ", x.dim(dim));
   return parts_of("split", x, static_cast<std::int64_t>(sizes.size()),
-                  [dim, starts = std::make_shared<const std::vector<std::int64_t>>(std::move(starts))](
-                      const Array& all, std::int64_t i) {
+                  [dim, starts = std::make_shared<const std::vector<std::int64_t>>(std::move(starts))](const Array& all,
+                                                                                                       std::int64_t i) {
                     const auto at = static_cast<std::size_t>(i);
                     return all.slice(dim, (*starts)[at], (*starts)[at + 1]);
                   });
@@ -199,16 +197,15 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim)
   const ProfileRange range("chunk");
   TANDEM_CHECK(count > 0, "chunk: needs at least one chunk, got ", count);
   const std::int64_t whole = x.dim(dim);
-  TANDEM_CHECK(whole > 0 || count < std::int64_t{1} << 31, "chunk: ", count, " chunks of dimension ", dim,
-               " of ", x.shape(), " are more than any list holds");
+  TANDEM_CHECK(whole > 0 || count < std::int64_t{1} << 31, "chunk: ", count, " chunks of dimension ", dim, " of ",
+               x.shape(), " are more than any list holds");
   if (whole == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), dim);
   return split(x, (whole - 1) / count + 1, dim);
 }
 
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim) {
   const ProfileRange range("unbind");
-  return parts_of("unbind", x, x.dim(dim),
-                  [dim](const Array& all, std::int64_t i) { return all.select(dim, i); });
+  return parts_of("unbind", x, x.dim(dim), [dim](const Array& all, std::int64_t i) { return all.select(dim, i); });
 }
 
 Tensor cat(std::span<const Tensor> inputs, std::int64_t dim) {
@@ -240,16 +237,14 @@ Tensor stack(std::span<const Tensor> inputs, std::int64_t dim) {
                 [dim, count = inputs.size()](const Array& grad, Needs needs) {
                   Gradients gradients(count);
                   for (std::size_t i = 0; i < count; ++i)
-                    if (needs[static_cast<int>(i)])
-                      gradients[i] = grad.select(dim, static_cast<std::int64_t>(i));
+                    if (needs[static_cast<int>(i)]) gradients[i] = grad.select(dim, static_cast<std::int64_t>(i));
                   return gradients;
                 });
 }
 
 std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing) {
   const std::size_t count = tensors.size();
-  TANDEM_CHECK(0 < count && count <= Dims::max_rank, "meshgrid: takes 1 to ", Dims::max_rank,
-               " tensors, got ", count);
+  TANDEM_CHECK(0 < count && count <= Dims::max_rank, "meshgrid: takes 1 to ", Dims::max_rank, " tensors, got ", count);
   Shape shape;
   for (const Tensor& x : tensors) {
     TANDEM_CHECK(x.shape().rank() <= 1, "meshgrid: the tensors must be vectors or scalars, got ", x.shape());
@@ -267,10 +262,9 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing)
 
 Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode, double value) {
   const ProfileRange range("pad");
-  return made_from("pad", x, ops::pad(x.value(), padding, mode, value),
-                   [before = x.shape(), padding, mode](const Array& grad) {
-                     return ops::pad_grad(grad, before, padding, mode);
-                   });
+  return made_from(
+      "pad", x, ops::pad(x.value(), padding, mode, value),
+      [before = x.shape(), padding, mode](const Array& grad) { return ops::pad_grad(grad, before, padding, mode); });
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
@@ -286,15 +280,14 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
 
 Tensor flip(const Tensor& x, const Dims& dims) {
   const ProfileRange range("flip");
-  return made_from("flip", x, ops::flip(x.value(), dims),
-                   [dims](const Array& grad) { return ops::flip(grad, dims); });
+  return made_from("flip", x, ops::flip(x.value(), dims), [dims](const Array& grad) { return ops::flip(grad, dims); });
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {
   const ProfileRange range("repeat");
-  return made_from(
-      "repeat", x, ops::repeat(x.value(), repeats),
-      [before = x.shape(), repeats](const Array& grad) { return ops::repeat_grad(grad, before, repeats); });
+  return made_from("repeat", x, ops::repeat(x.value(), repeats), [before = x.shape(), repeats](const Array& grad) {
+    return ops::repeat_grad(grad, before, repeats);
+  });
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats) {

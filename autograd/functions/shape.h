@@ -1,5 +1,5 @@
-// The same numbers in another shape or arrangement. Names and meanings are PyTorch's; dimensions count from the end where they
-// are negative. Results that are views share memory with x.
+// The same numbers in another shape or arrangement. Names and meanings are PyTorch's; dimensions count from the end
+// where they are negative. Results that are views share memory with x.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -11,14 +11,14 @@
 namespace tandem {
 
 // Views.
-Tensor view(const Tensor& x, const Shape& shape);  // one size may be -1; Error where no view can express it
+Tensor view(const Tensor& x, const Shape& shape);     // one size may be -1; Error where no view can express it
 Tensor reshape(const Tensor& x, const Shape& shape);  // the same; copies there
 Tensor flatten(const Tensor& x, std::int64_t from_dim = 0, std::int64_t to_dim = -1);
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes);  // one size may be -1
 Tensor permute(const Tensor& x, const Dims& order);
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b);
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  // transpose
-Tensor t(const Tensor& x);  // (M, N) -> (N, M); a vector or scalar stays
+Tensor t(const Tensor& x);                                         // (M, N) -> (N, M); a vector or scalar stays
 Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to);
 Tensor expand(const Tensor& x, const Shape& shape);  // repeats dimensions of size 1; -1 keeps a size
 Tensor squeeze(const Tensor& x);                     // drops all dimensions of size 1
@@ -32,8 +32,8 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index);  // drops `dim`
 Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1);
 
-// Views that make up x along `dim`: of `size` each, the last what is left; of the given sizes; `count` equal ones, the last
-// smaller or missing; without the dimension. Their gradients gather in one array.
+// Views that make up x along `dim`: of `size` each, the last what is left; of the given sizes; `count` equal ones, the
+// last smaller or missing; without the dimension. Their gradients gather in one array.
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim = 0);
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim = 0);
@@ -58,7 +58,8 @@ inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> tensors, Index
   return meshgrid(std::span(tensors.begin(), tensors.size()), indexing);
 }
 
-// `padding`: {before, after} of the last dimension, then of the one before it, and so on. Negative: cut off (constant only).
+// `padding`: {before, after} of the last dimension, then of the one before it, and so on. Negative: cut off (constant
+// only).
 Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode = PadMode::constant, double value = 0);
 // Round about, along `dims`; without dims, as one long row.
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});

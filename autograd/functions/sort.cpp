@@ -14,8 +14,8 @@ using autograd::Saved;
 
 namespace {
 
-// Values that were taken from x at `indices` along `dim`: the gradient goes back there. `kept`: the shape of the indices with
-// `dim`.
+// Values that were taken from x at `indices` along `dim`: the gradient goes back there. `kept`: the shape of the
+// indices with `dim`.
 ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& found, std::int64_t dim,
                         const Shape& kept) {
   const Tensor values =
@@ -30,18 +30,13 @@ ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& fou
 
 ValuesAndIndices search(const char* name, bool largest, const Tensor& x, std::int64_t dim, bool keepdim) {
   const ProfileRange range(name);
-  return picked(name, x, ops::search(largest, x.value(), dim, keepdim), dim,
-                ops::kept_shape(x.value(), {dim}, name));
+  return picked(name, x, ops::search(largest, x.value(), dim, keepdim), dim, ops::kept_shape(x.value(), {dim}, name));
 }
 
 }  // namespace
 
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
-  return search("max", true, x, dim, keepdim);
-}
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
-  return search("min", false, x, dim, keepdim);
-}
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) { return search("max", true, x, dim, keepdim); }
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) { return search("min", false, x, dim, keepdim); }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending, bool) {
   const ProfileRange range("sort");
@@ -62,20 +57,16 @@ ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
 Tensor median(const Tensor& x) {
   const ProfileRange range("median");
   const bool is_empty = x.numel() == 0;
-  TANDEM_CHECK(!is_empty || is_floating(x.dtype()), "median: ", x.dtype(), ' ', x.shape(),
-               " has no elements");
-  const Array y =
-      is_empty ? ops::full({}, NAN, x.dtype(), x.device()) : ops::median(x.value().reshape({-1}), 0).values;
+  TANDEM_CHECK(!is_empty || is_floating(x.dtype()), "median: ", x.dtype(), ' ', x.shape(), " has no elements");
+  const Array y = is_empty ? ops::full({}, NAN, x.dtype(), x.device()) : ops::median(x.value().reshape({-1}), 0).values;
   return record(
-      "median", {x}, y,
-      [in = Saved("median", x.value()), out = Saved("median", y)](const Array& grad, Needs) {
+      "median", {x}, y, [in = Saved("median", x.value()), out = Saved("median", y)](const Array& grad, Needs) {
         const Array& median = out;
         const Array equals = ops::compare(functors::Equal{}, in, median);
         const Array nans = ops::compare(functors::NotEqual{}, in, in);
-        const Array shares =
-            ops::where(ops::compare(functors::Equal{}, median, median), equals, nans).to(grad.dtype());
-        return Gradients{ops::zip(functors::Mul{}, shares,
-                                  ops::zip(functors::Div{}, grad, ops::reduce(Reduction::sum, shares)))};
+        const Array shares = ops::where(ops::compare(functors::Equal{}, median, median), equals, nans).to(grad.dtype());
+        return Gradients{
+            ops::zip(functors::Mul{}, shares, ops::zip(functors::Div{}, grad, ops::reduce(Reduction::sum, shares)))};
       });
 }
 

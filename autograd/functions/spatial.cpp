@@ -38,8 +38,8 @@ Extent extent_of(Extent given, Kind kind, std::int64_t none, const char* operati
 
 void check_rank(const Tensor& x, Kind kind, const char* operation, const char* what, const char* shape) {
   TANDEM_CHECK(x.defined(), operation, ": ", what, " is undefined");
-  TANDEM_CHECK(x.shape().rank() == (kind == Kind::signal ? 3 : 4), operation, ": ", what, " must be ", shape,
-               ", got ", x.shape());
+  TANDEM_CHECK(x.shape().rank() == (kind == Kind::signal ? 3 : 4), operation, ": ", what, " must be ", shape, ", got ",
+               x.shape());
 }
 
 const char* batch_shape(Kind kind) {
@@ -53,8 +53,8 @@ void check_convolution(const Tensor& x, const Tensor& weight, Kind kind, const c
                                   : "of rank 4, with the kernel's height and width last");
 }
 
-Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dilation, std::int64_t groups,
-                 Kind kind, const char* operation) {
+Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dilation, std::int64_t groups, Kind kind,
+                 const char* operation) {
   const Extent kernel{kind == Kind::signal ? 1 : weight.dim(2), weight.dim(-1)};
   return {kernel, extent_of(stride, kind, 1, operation), extent_of(padding, kind, 0, operation),
           extent_of(dilation, kind, 1, operation), groups};
@@ -64,8 +64,8 @@ std::optional<Array> value_of(const Tensor& bias) {
   return bias.defined() ? std::optional(bias.value()) : std::nullopt;
 }
 
-Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
-                Kind kind, const char* operation) {
+Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options, Kind kind,
+                const char* operation) {
   const ProfileRange range(operation);
   check_convolution(input, weight, kind, operation);
   const Tensor x = autocast_low(input);
@@ -74,15 +74,14 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
   const Array y = ops::conv2d(image, kernel, value_of(bias), window);
   return record(operation, {x, weight, bias}, as_given(y, kind),
-                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind](
-                    const Array& given, Needs needs) -> Gradients {
+                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind](const Array& given,
+                                                                                           Needs needs) -> Gradients {
                   const Array grad = as_image(given, kind);
                   Gradients gradients(3);
                   if (needs[0])
                     gradients[0] = as_given(ops::conv2d_grad_input(grad, w, window, in.get().shape()), kind);
                   if (needs[1] || needs[2]) {
-                    auto sums =
-                        ops::conv2d_grad_weight(in, grad, window, w.get().dim(0), needs[2], w.get().dtype());
+                    auto sums = ops::conv2d_grad_weight(in, grad, window, w.get().dim(0), needs[2], w.get().dtype());
                     gradients[1] = as_given(sums.weight, kind);
                     gradients[2] = std::move(sums.bias);
                   }
@@ -103,8 +102,8 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
                            const ConvTransposeOptions& options, Kind kind, const char* operation);
 
 // The result without any padding, cut off and extended by zeros.
-Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     const ConvTransposeOptions& options, Kind kind, const char* operation) {
+Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options,
+                     Kind kind, const char* operation) {
   ConvTransposeOptions unpadded = options;
   unpadded.padding = unpadded.output_padding = 0;
   const Tensor whole = convolve_transposed(x, weight, {}, unpadded, kind, operation);
@@ -130,19 +129,18 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
   const Array y = ops::conv_transpose2d(image, kernel, value_of(bias), window, more);
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
-  return record(
-      operation, {x, weight, bias}, as_given(y, kind),
-      [in = Saved(operation, image), w = Saved(operation, kernel), window, kind, bias_dtype](
-          const Array& given, Needs needs) -> Gradients {
-        const Array grad = as_image(given, kind).channels_last();
-        Gradients gradients(3);
-        if (needs[0]) gradients[0] = as_given(ops::conv2d(grad, w, std::nullopt, window), kind);
-        if (needs[1])
-          gradients[1] = as_given(
-              ops::conv2d_grad_weight(grad, in, window, w.get().dim(0), false, w.get().dtype()).weight, kind);
-        if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad, {0, 2, 3}).to(bias_dtype);
-        return gradients;
-      });
+  return record(operation, {x, weight, bias}, as_given(y, kind),
+                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind, bias_dtype](
+                    const Array& given, Needs needs) -> Gradients {
+                  const Array grad = as_image(given, kind).channels_last();
+                  Gradients gradients(3);
+                  if (needs[0]) gradients[0] = as_given(ops::conv2d(grad, w, std::nullopt, window), kind);
+                  if (needs[1])
+                    gradients[1] = as_given(
+                        ops::conv2d_grad_weight(grad, in, window, w.get().dim(0), false, w.get().dtype()).weight, kind);
+                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad, {0, 2, 3}).to(bias_dtype);
+                  return gradients;
+                });
 }
 
 // The places of the maxima in their windows, into `places` where it is not null.
@@ -203,8 +201,7 @@ Tensor max_pool(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char*
 Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, Kind kind, const char* operation) {
   const ProfileRange range(operation);
   check_pooled(x, kind, operation);
-  TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation,
-               ": divisor_override must not be 0");
+  TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
   const Window window{extent_of(o.kernel_size, kind, 1, operation),
                       extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
                       extent_of(o.padding, kind, 0, operation), 1};
@@ -216,8 +213,7 @@ Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, Kind kind, const char*
 
 Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
   check_pooled(x, kind, operation);
-  return ops::adaptive_pooling_of(as_image(x.value(), kind), extent_of(output_size, kind, 1, operation),
-                                  operation);
+  return ops::adaptive_pooling_of(as_image(x.value(), kind), extent_of(output_size, kind, 1, operation), operation);
 }
 
 Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
@@ -232,14 +228,12 @@ Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const ch
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return convolve(batch, weight, bias, options, Kind::image, "conv2d");
-  });
+  return of_batch(x, Kind::image,
+                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::image, "conv2d"); });
 }
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
-  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
-    return convolve(batch, weight, bias, options, Kind::signal, "conv1d");
-  });
+  return of_batch(x, Kind::signal,
+                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::signal, "conv1d"); });
 }
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions& options) {
@@ -316,15 +310,14 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     size = extent_of(*o.size, kind, 1, "interpolate");
   } else {
     TANDEM_CHECK(kind == Kind::image || o.scale_factor->h == o.scale_factor->w,
-                 "interpolate: takes one scale_factor for input ", x.shape(), ", got ", o.scale_factor->h,
-                 'x', o.scale_factor->w);
+                 "interpolate: takes one scale_factor for input ", x.shape(), ", got ", o.scale_factor->h, 'x',
+                 o.scale_factor->w);
     how.factor_h = kind == Kind::signal ? 1 : o.scale_factor->h;
     how.factor_w = o.scale_factor->w;
     const double h = static_cast<double>(image.dim(2)) * how.factor_h,
                  w = static_cast<double>(image.dim(3)) * how.factor_w;
-    TANDEM_CHECK(how.factor_h > 0 && how.factor_w > 0 && h < 0x1p62 && w < 0x1p62,
-                 "interpolate: scale_factor ", how.factor_h, 'x', how.factor_w, " of input ", x.shape(),
-                 " must be positive and finite");
+    TANDEM_CHECK(how.factor_h > 0 && how.factor_w > 0 && h < 0x1p62 && w < 0x1p62, "interpolate: scale_factor ",
+                 how.factor_h, 'x', how.factor_w, " of input ", x.shape(), " must be positive and finite");
     size = {static_cast<std::int64_t>(h), static_cast<std::int64_t>(w)};
   }
   const Extent before{image.dim(2), image.dim(3)};

@@ -1,5 +1,6 @@
-// Images (N, C, H, W), channels last in memory, and signals (N, C, L); one alone, without N, where nothing else is said. Where an
-// Extent stands for a signal, one number is meant. Floating dtypes; results have the input's, weights and biases may be f32 where it is 16-bit.
+// Images (N, C, H, W), channels last in memory, and signals (N, C, L); one alone, without N, where nothing else is
+// said. Where an Extent stands for a signal, one number is meant. Floating dtypes; results have the input's, weights
+// and biases may be f32 where it is 16-bit.
 #pragma once
 
 #include <tandem/autograd/functions/reduce.h>
@@ -18,13 +19,11 @@ struct ConvOptions {
 };
 
 // weight (O, C / groups, KH, KW), bias (O) or undefined -> (N, O, OH, OW), where
-// OH = (H + 2 * padding - dilation * (KH - 1) - 1) / stride + 1, rounded down. An Error where groups don't divide C and O or
-// the kernel is larger than the padded input.
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const ConvOptions& options = {});
+// OH = (H + 2 * padding - dilation * (KH - 1) - 1) / stride + 1, rounded down. An Error where groups don't divide C and
+// O or the kernel is larger than the padded input.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 // weight (O, C / groups, K) -> (N, O, OL)
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const ConvOptions& options = {});
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 
 struct ConvTransposeOptions {
   Extent stride = 1;
@@ -34,8 +33,8 @@ struct ConvTransposeOptions {
   Extent dilation = 1;
 };
 
-// The gradient of conv2d with respect to its input, as an operation: weight (C, O / groups, KH, KW), bias (O) or undefined ->
-// (N, O, OH, OW), where OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1.
+// The gradient of conv2d with respect to its input, as an operation: weight (C, O / groups, KH, KW), bias (O) or
+// undefined -> (N, O, OH, OW), where OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTransposeOptions& options = {});
 // weight (C, O / groups, K) -> (N, O, OL)
@@ -87,8 +86,8 @@ struct InterpolateOptions {
   bool align_corners = false;  // bilinear: the centres of the corner pixels stay where they are
 };
 
-// x (N, C, H, W) in another height and width, or (N, C, L) in another length (nearest or linear), always with N. nearest also
-// takes u8.
+// x (N, C, H, W) in another height and width, or (N, C, L) in another length (nearest or linear), always with N.
+// nearest also takes u8.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tandem

@@ -70,8 +70,8 @@ Array Array::channels_last() const {
 
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  Array result = rank() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device())
-                                                   : empty(shape_, dtype, device());
+  Array result =
+      rank() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device()) : empty(shape_, dtype, device());
   result.copy_from(*this);
   return result;
 }
@@ -116,9 +116,8 @@ void copy_across(const Array& from, const Array& to) {
 void check_writable(const Array& target, const char* operation) {
   if (target.numel() == 0) return;  // whatever its strides
   for (int i = 0; i < target.rank(); ++i)
-    TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation,
-                 ": elements of the target of shape ", target.shape(),
-                 " share memory (it was expanded); write to a clone()");
+    TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation, ": elements of the target of shape ",
+                 target.shape(), " share memory (it was expanded); write to a clone()");
 }
 
 void Array::copy_from(const Array& source) {

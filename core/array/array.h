@@ -53,7 +53,8 @@ class Array {
   bool is_contiguous() const;     // row-major without gaps
   bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
 
-  // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the CPU.
+  // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the
+  // CPU.
   void* raw() const {
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
   }
@@ -65,8 +66,8 @@ class Array {
     return static_cast<T*>(raw());
   }
 
-  // Views: no number moves. Dimensions count from the end where they are negative. In view, reshape and unflatten one size may
-  // be -1. Names and meanings are PyTorch's.
+  // Views: no number moves. Dimensions count from the end where they are negative. In view, reshape and unflatten one
+  // size may be -1. Names and meanings are PyTorch's.
   Array view(const Shape& shape) const;     // Error where no view can express the new shape
   Array reshape(const Shape& shape) const;  // copies there
   Array flatten(std::int64_t from_dim = 0, std::int64_t to_dim = -1) const;
@@ -74,14 +75,15 @@ class Array {
   Array permute(const Dims& order) const;
   Array transpose(std::int64_t a, std::int64_t b) const;
   Array movedim(std::int64_t from, std::int64_t to) const;
-  // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the nearest.
+  // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the
+  // nearest.
   Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
   Array narrow(std::int64_t dim, std::int64_t start,
                std::int64_t length) const;                   // Error where that is outside
   Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
-  Array expand(const Shape& shape) const;  // repeats size-1 dimensions by stride 0; -1 keeps a size
-  Array squeeze() const;                   // drops all dimensions of size 1
-  Array squeeze(std::int64_t dim) const;   // drops `dim` where its size is 1
+  Array expand(const Shape& shape) const;                    // repeats size-1 dimensions by stride 0; -1 keeps a size
+  Array squeeze() const;                                     // drops all dimensions of size 1
+  Array squeeze(std::int64_t dim) const;                     // drops `dim` where its size is 1
   Array squeeze(const Dims& dims) const;
   Array unsqueeze(std::int64_t dim) const;
   // The elements (i, i + offset) of `dim1` and `dim2`, as the last dimension.

@@ -81,15 +81,14 @@ Array Array::view(const Shape& wanted) const {
 
 Array Array::reshape(const Shape& wanted) const {
   const Shape shape = resolve_shape(*this, wanted, "reshape");
-  if (const auto strides = strides_of_view(*this, shape))
-    return Array(storage_, shape, *strides, offset_, dtype_);
+  if (const auto strides = strides_of_view(*this, shape)) return Array(storage_, shape, *strides, offset_, dtype_);
   return Array(contiguous()).reshape(shape);
 }
 
 Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
   if (rank() == 0) {
-    TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: dimensions ",
-                 from_dim, " to ", to_dim, " of a scalar");
+    TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: dimensions ", from_dim,
+                 " to ", to_dim, " of a scalar");
     return reshape({1});
   }
   const int first = normalize_dim(from_dim, rank()), last = normalize_dim(to_dim, rank());
@@ -108,8 +107,8 @@ Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
   Shape inner = sizes;
   int unknown = -1;
   for (int i = 0; i < sizes.rank(); ++i) {
-    TANDEM_CHECK(sizes[i] >= -1 && (sizes[i] >= 0 || unknown < 0), "unflatten: at most one of the sizes ",
-                 sizes, " can be -1");
+    TANDEM_CHECK(sizes[i] >= -1 && (sizes[i] >= 0 || unknown < 0), "unflatten: at most one of the sizes ", sizes,
+                 " can be -1");
     if (sizes[i] < 0) inner[unknown = i] = 1;
   }
   const std::int64_t known = inner.product();
@@ -133,8 +132,7 @@ Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
 }
 
 Array Array::permute(const Dims& order) const {
-  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(),
-               " dimensions once");
+  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(), " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
@@ -187,15 +185,15 @@ Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::
 Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
   const int d = normalize_dim(dim, rank());
   const std::int64_t first = start < 0 ? start + shape_[d] : start;
-  TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first,
-               "narrow: ", length, " from ", start, " on are not all in dimension ", d, " of ", shape_);
+  TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first, "narrow: ", length,
+               " from ", start, " on are not all in dimension ", d, " of ", shape_);
   return slice(d, first, first + length);
 }
 
 Array Array::select(std::int64_t dim, std::int64_t index) const {
   const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is outside of dimension ",
-               d, " of ", shape_);
+  TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is outside of dimension ", d,
+               " of ", shape_);
   return Array(storage_, without(shape_, 1u << d), without(strides_, 1u << d),
                offset_ + (index < 0 ? index + shape_[d] : index) * strides_[d], dtype_);
 }
@@ -212,9 +210,7 @@ Array Array::expand(const Shape& wanted) const {
     }
     if (wanted[i] == -1) shape[i] = shape_[i - lead];
     if (shape_[i - lead] == shape[i]) strides[i] = strides_[i - lead];
-    else
-      TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ",
-                   wanted);
+    else TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ", wanted);
   }
   shape.product();  // an Error where that is more than can be counted
   return Array(storage_, shape, strides, offset_, dtype_);
@@ -240,8 +236,8 @@ Array Array::squeeze(const Dims& dims) const {
 }
 
 Array Array::unsqueeze(std::int64_t dim) const {
-  TANDEM_CHECK(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: there is no place ", dim,
-               " for a dimension in ", shape_, "; expected ", -rank() - 1, " to ", rank());
+  TANDEM_CHECK(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: there is no place ", dim, " for a dimension in ",
+               shape_, "; expected ", -rank() - 1, " to ", rank());
   const int d = normalize_dim(dim, rank() + 1);
   Shape shape;
   Strides strides;

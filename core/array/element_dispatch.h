@@ -73,8 +73,7 @@ void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
 }
 
 template <class Loops>
-void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
-              const Array& grad) {
+void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y, const Array& grad) {
   std::visit(
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
@@ -107,8 +106,7 @@ void compare(const CompareOp& op, const Array& x, double number, const Array& y)
         using F = std::decay_t<decltype(f)>;
         dispatch_number(x.dtype(), "comparison with a number", [&](auto type) {
           using T = typename Loops::template element_t<decltype(type)>;
-          Loops::template transform<bool, T>(
-              x, y, ComparisonWithNumber<F, T>{f, functors::as<compute_t<T>>(number)});
+          Loops::template transform<bool, T>(x, y, ComparisonWithNumber<F, T>{f, functors::as<compute_t<T>>(number)});
         });
       },
       op);
@@ -116,9 +114,7 @@ void compare(const CompareOp& op, const Array& x, double number, const Array& y)
 
 template <class Loops>
 void where(const Array& condition, const Array& a, const Array& b, const Array& y) {
-  const auto choose = [&](auto bits) {
-    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});
-  };
+  const auto choose = [&](auto bits) { Loops::template select<decltype(bits)>(condition, a, b, y, Choose{}); };
   switch (size_of(y.dtype())) {
     case 1: return choose(std::uint8_t{});
     case 2: return choose(std::uint16_t{});
@@ -131,8 +127,7 @@ void where(const Array& condition, const Array& a, const Array& b, const Array& 
 
 // Backend::reduce_grad with the element-wise loops of a device.
 template <class Loops>
-void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
-                 const Array& grad_x) {
+void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y, const Array& grad_x) {
   with_derivative(op, [&](const auto& f) {
     using F = std::decay_t<decltype(f)>;
     dispatch_floating(grad_x.dtype(), "gradient of a reduction", [&](auto type) {

@@ -7,17 +7,14 @@ namespace tandem {
 
 namespace {
 
-// The first step makes gradients and momentum, the second one is the first to find them; buckets are laid out anew between
-// the two.
+// The first step makes gradients and momentum, the second one is the first to find them; buckets are laid out anew
+// between the two.
 constexpr std::int64_t warm_up_calls = 3;
 
 }  // namespace
 
 GraphedStep::GraphedStep(Device device, Function function, std::function<void(const std::string&)> report)
-    : device_(device),
-      function_(std::move(function)),
-      report_(std::move(report)),
-      may_record_(!device.is_cpu()) {}
+    : device_(device), function_(std::move(function)), report_(std::move(report)), may_record_(!device.is_cpu()) {}
 
 Array GraphedStep::operator()(const std::vector<Array>& inputs) {
   if (!may_record_) return function_(inputs);
@@ -55,8 +52,7 @@ bool GraphedStep::record(const std::vector<Array>& inputs) {
     may_record_ = false;
     result_ = {};
     inputs_.clear();
-    if (report_)
-      report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
+    if (report_) report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
   }
   return graph_ != nullptr;
 }

@@ -23,14 +23,16 @@ namespace tandem {
 //   });
 //   for (auto& [images, labels] : loader) total += step({images, labels});
 //
-// The first calls run the function as it is: they set up what a step needs once (gradients, momentum, libraries). The next
-// one records it, and from then on a call copies its inputs to where the recorded step reads them, and replays. Inputs of
-// other shapes or dtypes (the last, smaller batch) run the function as it is; when they stay, they are recorded in place of
-// what was.
+// The first calls run the function as it is: they set up what a step needs once (gradients, momentum, libraries). The
+// next one records it, and from then on a call copies its inputs to where the recorded step reads them, and replays.
+// Inputs of other shapes or dtypes (the last, smaller batch) run the function as it is; when they stay, they are
+// recorded in place of what was.
 //
 // `function` must do the same in every call, except for the values of its inputs:
-//   - numbers of the host that it uses are recorded: one that changes (the factor of a loss) must be an input, an Array of shape ().
-//     The options of tandem::optim's optimizers are none of them: set_lr() and schedules, called between the steps, reach the recorded one;
+//   - numbers of the host that it uses are recorded: one that changes (the factor of a loss) must be an input, an Array
+//   of shape ().
+//     The options of tandem::optim's optimizers are none of them: set_lr() and schedules, called between the steps,
+//     reach the recorded one;
 //   - what it does on the host beside the device's work happens when it is run or recorded, not when it is replayed;
 //   - it must start afresh (zero_grad first): a recording that failed halfway is followed by a call as it is;
 //   - the arrays that it keeps from call to call (parameters, gradients, running statistics) must stay where they are.

@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array (the
-// output) is walked through memory in order. The innermost dimension is the last. Strides are in elements.
+// The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array
+// (the output) is walked through memory in order. The innermost dimension is the last. Strides are in elements.
 template <int K>
 struct LoopPlan {
   int rank = 0;

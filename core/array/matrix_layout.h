@@ -20,8 +20,7 @@ inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
   // The stride of a dimension of size 1 says nothing.
   const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[last - 1];
   const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[last];
-  if ((columns == 1 || to_next_column == 1) && to_next_row >= columns)
-    return MatrixLayout{false, to_next_row};
+  if ((columns == 1 || to_next_column == 1) && to_next_row >= columns) return MatrixLayout{false, to_next_row};
   if ((rows == 1 || to_next_row == 1) && to_next_column >= rows) return MatrixLayout{true, to_next_column};
   return std::nullopt;
 }

@@ -7,8 +7,9 @@
 
 namespace tandem {
 
-// Where an array is dense in some order of its dimensions (channels last, a transposition), apply() of it is row-major and
-// not a copy. Otherwise the order is that of the dimensions. What is computed in this order comes back with restore().
+// Where an array is dense in some order of its dimensions (channels last, a transposition), apply() of it is row-major
+// and not a copy. Otherwise the order is that of the dimensions. What is computed in this order comes back with
+// restore().
 class MemoryOrder {
  public:
   explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.rank(), 0)) {

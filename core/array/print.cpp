@@ -75,8 +75,7 @@ class Printer {
     const bool powers = largest >= 1e8 || (!whole && (smallest < 1e-4 || largest / smallest > 1e6));
     for (const double v : floats_) {
       char text[64];
-      if (!std::isfinite(v))
-        std::snprintf(text, sizeof text, "%s", std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+      if (!std::isfinite(v)) std::snprintf(text, sizeof text, "%s", std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
       else std::snprintf(text, sizeof text, powers ? "%.4e" : whole ? "%.0f." : "%.4f", v);
       texts_.push_back(text);
     }
@@ -90,8 +89,8 @@ class Printer {
     out_ += '[';
     const bool is_row = array.rank() == 1;
     // Between two rows one line break, between two matrices two.
-    const std::string line = std::string(static_cast<std::size_t>(std::max(array.rank() - 1, 1)), '\n') +
-                             std::string(indent + 1, ' ');
+    const std::string line =
+        std::string(static_cast<std::size_t>(std::max(array.rank() - 1, 1)), '\n') + std::string(indent + 1, ' ');
     std::size_t used = indent + 1;
     bool first = true;
     const auto separate = [&](std::size_t width) {

@@ -44,7 +44,6 @@ class Storage {
 };
 
 // A part of `parent` with a version count of its own: one parameter in an optimizer's arena, one gradient in a bucket.
-std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset,
-                                       std::size_t bytes);
+std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes);
 
 }  // namespace tandem

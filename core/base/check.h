@@ -17,8 +17,8 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-// `text` after the name of the operation that this thread is in (the innermost ProfileRange, core/profile/profile.h), unless the text
-// has it: what many operations share need not know for whom it works.
+// `text` after the name of the operation that this thread is in (the innermost ProfileRange, core/profile/profile.h),
+// unless the text has it: what many operations share need not know for whom it works.
 std::string with_operation(std::string text);
 
 template <class... Parts>

@@ -22,9 +22,7 @@ struct bfloat16 {
     const bool is_nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(is_nan ? (u >> 16) | 0x0040u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
   }
-  TANDEM_HOST_DEVICE operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
+  TANDEM_HOST_DEVICE operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 // IEEE 754 binary16: 5 exponent bits, 10 fraction bits. Rounds to nearest, ties to even.

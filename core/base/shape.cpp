@@ -11,15 +11,12 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
   return out << ')';
 }
 
-void Dims::fail_too_large() const {
-  detail::fail("the sizes ", *this, " multiply to more than 64 bits hold");
-}
+void Dims::fail_too_large() const { detail::fail("the sizes ", *this, " multiply to more than 64 bits hold"); }
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.rank(), 1);
   // Beside a size of 0 the others may be of any size; nobody uses these strides, they may wrap around.
-  for (int i = shape.rank() - 2; i >= 0; --i)
-    __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
+  for (int i = shape.rank() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;
 }
 

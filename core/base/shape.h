@@ -19,8 +19,7 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
-    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ",
-                 values.size());
+    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ", values.size());
     for (const auto v : values) values_[rank_++] = v;
   }
   static Dims filled(int rank, std::int64_t value) {
@@ -39,8 +38,8 @@ class Dims {
     values_[rank_++] = value;
   }
 
-  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does not
-  // fit in 64 bits.
+  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does
+  // not fit in 64 bits.
   std::int64_t product() const {
     std::int64_t n = 1;
     bool fits = true;

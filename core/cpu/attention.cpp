@@ -1,5 +1,5 @@
-// Attention. The blocks are those of Dao et al., arXiv:2205.14135, but for one thing: a block has some queries and all of their
-// keys, whose scores fit in the cache for any usual length, so that no sum has to be corrected later.
+// Attention. The blocks are those of Dao et al., arXiv:2205.14135, but for one thing: a block has some queries and all
+// of their keys, whose scores fit in the cache for any usual length, so that no sum has to be corrected later.
 #include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
@@ -35,9 +35,7 @@ struct Matrices {
         strides(a.strides()),
         batch_rank(a.rank() - 2),
         layout(*matrix_layout(a)) {}
-  float* operator[](std::int64_t i) const {
-    return data + offset_of(i, batch_rank, shape.begin(), strides.begin());
-  }
+  float* operator[](std::int64_t i) const { return data + offset_of(i, batch_rank, shape.begin(), strides.begin()); }
   std::int64_t row_step() const { return layout.transposed ? 1 : layout.leading; }
   std::int64_t column_step() const { return layout.transposed ? layout.leading : 1; }
   std::int64_t rows() const { return shape[batch_rank]; }
@@ -141,8 +139,8 @@ void share(std::int64_t tasks, std::int64_t elements, std::int64_t floats, F f) 
 }
 
 // scores (queries of the block, keys) = query key^T * scale.
-void scores_of(const Matrices& query, const Matrices& key, std::int64_t head, const Blocks& blocks,
-               std::int64_t block, std::int64_t keys, double scale, float* scores) {
+void scores_of(const Matrices& query, const Matrices& key, std::int64_t head, const Blocks& blocks, std::int64_t block,
+               std::int64_t keys, double scale, float* scores) {
   onednn::gemm({.rows = blocks.queries_of(block),
                 .inner = query.columns(),
                 .columns = keys,
@@ -197,8 +195,7 @@ void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
 }
 
 // weights = exp(scores - log_sum); grad_weights becomes the gradient of the scores.
-void scores_grad(float* weights, float* grad_weights, std::int64_t n, float log_sum, float delta,
-                 float scale) {
+void scores_grad(float* weights, float* grad_weights, std::int64_t n, float log_sum, float delta, float scale) {
   exponentials(weights, n, log_sum);
   for (std::int64_t i = 0; i < n; ++i) grad_weights[i] = weights[i] * (grad_weights[i] - delta) * scale;
 }
@@ -250,10 +247,9 @@ void backward(const AttentionInputs& in, const Array& y, const Array& log_sum, c
         float* const row = weights + r * keys;
         float* const grad_row = grad_weights + r * keys;
         mask.add_to(row, first + r, n);
-        const float delta = dot(result + r * out.row_step(), out.column_step(),
-                                grad + r * grad_out.row_step(), grad_out.column_step(), value.columns());
-        scores_grad(row, grad_row, n, sums[head * blocks.queries + first + r], delta,
-                    static_cast<float>(in.scale));
+        const float delta = dot(result + r * out.row_step(), out.column_step(), grad + r * grad_out.row_step(),
+                                grad_out.column_step(), value.columns());
+        scores_grad(row, grad_row, n, sums[head * blocks.queries + first + r], delta, static_cast<float>(in.scale));
         std::fill(row + n, row + keys, 0.f);
         std::fill(grad_row + n, grad_row + keys, 0.f);
       }
@@ -310,8 +306,8 @@ bool CpuBackend::attention(const AttentionInputs& in, const Array& y, const Arra
   return true;
 }
 
-void CpuBackend::attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum,
-                                const Array& grad_y, const AttentionGradients& grad) {
+void CpuBackend::attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
+                                const AttentionGradients& grad) {
   if (y.dtype() == DType::f32) return backward(in, y, log_sum, grad_y, grad);
   const AttentionGradients wide{Array::empty(grad.query.shape()), Array::empty(grad.key.shape()),
                                 Array::empty(grad.value.shape())};
@@ -321,8 +317,7 @@ void CpuBackend::attention_grad(const AttentionInputs& in, const Array& y, const
   copy(wide.value, grad.value);
 }
 
-void CpuBackend::attention_weights(const Array& scores, const AttentionMask& mask, double scale,
-                                   const Array& weights) {
+void CpuBackend::attention_weights(const Array& scores, const AttentionMask& mask, double scale, const Array& weights) {
   const std::int64_t queries = scores.dim(-2), keys = scores.dim(-1);
   const int row_rank = scores.rank() - 1;
   dispatch_floating(scores.dtype(), "attention", [&](auto type) {
@@ -366,8 +361,7 @@ void CpuBackend::attention_weights_grad(const Array& weights, const Array& grad,
     T* out = static_cast<T*>(grad_scores.raw());
     cpu::parallel_for(weights.numel() / keys, weights.numel(), [&](std::int64_t r) {
       C sum = 0;
-      for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i)
-        sum += static_cast<C>(w[i]) * static_cast<C>(g[i]);
+      for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i) sum += static_cast<C>(w[i]) * static_cast<C>(g[i]);
       for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i)
         out[i] = static_cast<T>(static_cast<C>(w[i]) * (static_cast<C>(g[i]) - sum) * static_cast<C>(scale));
     });

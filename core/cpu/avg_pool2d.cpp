@@ -11,8 +11,8 @@ namespace {
 
 // The average of a window for `blocks` times L channels, summed row by row: sums of large windows stay exact.
 template <int L, int blocks, class T>
-void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down,
-             PoolAxis::Taps along, compute_t<T> divisor, T* to) {
+void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down, PoolAxis::Taps along,
+             compute_t<T> divisor, T* to) {
   using V = cpu::vec<compute_t<T>, L>;
   V total[blocks]{};
   for (std::int64_t kh = down.first; kh < down.last; ++kh) {
@@ -28,8 +28,8 @@ void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::
 
 // The same for all channels and a large window, pixel by pixel as they lie in memory.
 template <class T>
-void average_of_many(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down,
-                     PoolAxis::Taps along, compute_t<T> divisor, T* to) {
+void average_of_many(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down, PoolAxis::Taps along,
+                     compute_t<T> divisor, T* to) {
   using C = compute_t<T>;
   thread_local std::vector<C> sums;
   sums.assign(static_cast<std::size_t>(2 * channels), C(0));
@@ -42,8 +42,7 @@ void average_of_many(const T* image, const Pooling& p, std::int64_t channels, Po
     for (; kw + 4 <= along.last; kw += 4) {
       const T *a = pixel(kw), *b = pixel(kw + 1), *c = pixel(kw + 2), *d = pixel(kw + 3);
       for (std::int64_t i = 0; i < channels; ++i)
-        line[i] +=
-            (static_cast<C>(a[i]) + static_cast<C>(b[i])) + (static_cast<C>(c[i]) + static_cast<C>(d[i]));
+        line[i] += (static_cast<C>(a[i]) + static_cast<C>(b[i])) + (static_cast<C>(c[i]) + static_cast<C>(d[i]));
     }
     for (; kw < along.last; ++kw) {
       const T* a = pixel(kw);
@@ -97,8 +96,7 @@ void CpuBackend::avg_pool2d_grad(const Array& grad_y, const Pooling& p, const Ar
     T* out = static_cast<T*>(grad_x.raw());
     std::vector<C> share(static_cast<std::size_t>(p.h.outputs * p.w.outputs));
     for (std::int64_t o = 0; o < p.h.outputs * p.w.outputs; ++o)
-      share[static_cast<std::size_t>(o)] =
-          C(1) / static_cast<C>(p.divisor_of(o / p.w.outputs, o % p.w.outputs));
+      share[static_cast<std::size_t>(o)] = C(1) / static_cast<C>(p.divisor_of(o / p.w.outputs, o % p.w.outputs));
     cpu::parallel_for(grad_x.dim(0) * p.h.size, grad_x.numel(), [&](std::int64_t row) {
       const T* grad = in + row / p.h.size * p.h.outputs * p.w.outputs * channels;
       const std::int64_t h = row % p.h.size;

@@ -1,8 +1,8 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory: what counts is how
 // often an activation is read and written, so each phase is one pass and keeps nothing that it can recompute.
 //
-// Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and are
-// combined in order, in double: the result does not depend on the number of threads.
+// Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and
+// are combined in order, in double: the result does not depend on the number of threads.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
@@ -29,10 +29,7 @@ struct Coefficients {
   const C* mean;
   const C* invstd;
   explicit Coefficients(const BatchNormAffine& affine)
-      : scale(affine.mean.numel()),
-        shift(scale.size()),
-        mean(affine.mean.data<C>()),
-        invstd(affine.invstd.data<C>()) {
+      : scale(affine.mean.numel()), shift(scale.size()), mean(affine.mean.data<C>()), invstd(affine.invstd.data<C>()) {
     const C* weight = affine.weight.data<C>();
     const C* bias = affine.bias.data<C>();
     for (std::size_t c = 0; c < scale.size(); ++c) {
@@ -72,8 +69,8 @@ struct Pair {
 
 }  // namespace
 
-void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const Array& m2_out,
-                                  const Array& count_out, const BatchNormUpdate* update) {
+void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const Array& m2_out, const Array& count_out,
+                                  const BatchNormUpdate* update) {
   const std::int64_t channels = x.dim(1), rows = x.dim(0) * x.dim(2) * x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -127,14 +124,12 @@ void CpuBackend::batch_norm_update(const Array& mean, const Array& m2, const Arr
   dispatch_floating(mean.dtype(), "batch_norm", [&](auto type) {
     using C = compute_t<decltype(type)>;
     const BatchNormTracker<C> track(update);
-    for (std::int64_t c = 0; c < mean.numel(); ++c)
-      track(c, mean.data<C>()[c], m2.data<C>()[c], *count.data<C>());
+    for (std::int64_t c = 0; c < mean.numel(); ++c) track(c, mean.data<C>()[c], m2.data<C>()[c], *count.data<C>());
   });
 }
 
 void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                  const Array* addend, const Array& y, const Array& selected,
-                                  const Array& index) {
+                                  const Array* addend, const Array& y, const Array& selected, const Array& index) {
   const std::int64_t channels = x.dim(1), width = x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -258,8 +253,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
       constexpr int L = lanes;
       using V = vec<C, L>;
       const V a = load<L>(&slope[c]), b = load<L>(&offset[c]);
-      for (std::int64_t i = 0; i < pixels; ++i, at += channels)
-        store<L>(out + at, V(load<L>(in + at) * a + b));
+      for (std::int64_t i = 0; i < pixels; ++i, at += channels) store<L>(out + at, V(load<L>(in + at) * a + b));
     };
     if (!fusion.max_pool_2x2) {
       cpu::parallel_for(images * height, x.numel(), [&](std::int64_t row) {

@@ -5,8 +5,8 @@
 
 namespace tandem::cpu {
 
-// Calls f(std::integral_constant<int, L>, c) for blocks of up to 64 bytes of computed numbers that cover all channels. The last
-// two may overlap: f must give the same for a channel each time.
+// Calls f(std::integral_constant<int, L>, c) for blocks of up to 64 bytes of computed numbers that cover all channels.
+// The last two may overlap: f must give the same for a channel each time.
 template <class C, int L = 64 / sizeof(C), class F>
 inline void cover_channels(std::int64_t channels, F f) {
   if constexpr (L > 1) {

@@ -1,5 +1,6 @@
-// Convolution by oneDNN, but for what products of matrices give faster (conv2d_winograd.h and, for gradients, conv2d_taps.h); for the
-// dtypes it does not have, by the plain method: lay each image's windows out as rows of a matrix (im2col) and multiply.
+// Convolution by oneDNN, but for what products of matrices give faster (conv2d_winograd.h and, for gradients,
+// conv2d_taps.h); for the dtypes it does not have, by the plain method: lay each image's windows out as rows of a
+// matrix (im2col) and multiply.
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
@@ -15,8 +16,9 @@ namespace {
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Calls f(row, column, pixel) for each element of the window matrix of one image that lies inside of the image: row is an
-// output pixel, column = (kernel h, kernel w) and pixel = h * width + w, each to be multiplied by the number of channels.
+// Calls f(row, column, pixel) for each element of the window matrix of one image that lies inside of the image: row is
+// an output pixel, column = (kernel h, kernel w) and pixel = h * width + w, each to be multiplied by the number of
+// channels.
 template <class F>
 void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F f) {
   for (std::int64_t o = 0; o < y[2] * y[3]; ++o)
@@ -80,8 +82,8 @@ void sum_pixels(const Array& image, const Array& sums) {
 
 }  // namespace
 
-void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                        const Window& window, const Array& y) {
+void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+                        const Array& y) {
   if (goes_by_f32(x)) {
     const Array out = Array::empty_channels_last(y.shape());
     const auto b = bias ? std::optional(bias->to(DType::f32)) : std::nullopt;
@@ -105,8 +107,7 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
             windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window, group) *
             as_matrix<T>(w).middleRows(group.first_out, group.out).transpose();
       }
-      if (bias)
-        result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
+      if (bias) result.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(b.data<T>(), b.numel());
     }
   });
   if (y.dtype() != dtype) copy(out, y);
@@ -139,19 +140,18 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
         const Group group(g, window.groups, grad_x.dim(1), grad_y.dim(1));
         const Matrix<T> rows = image_matrix<T>(gy, n).middleCols(group.first_out, group.out) *
                                as_matrix<T>(w).middleRows(group.first_out, group.out);
-        for_each_window_element(grad_x.shape(), grad_y.shape(), window,
-                                [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
-                                  image.block(pixel, group.first_in, 1, group.in) +=
-                                      rows.block(row, k * group.in, 1, group.in);
-                                });
+        for_each_window_element(
+            grad_x.shape(), grad_y.shape(), window, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
+              image.block(pixel, group.first_in, 1, group.in) += rows.block(row, k * group.in, 1, group.in);
+            });
       }
     }
   });
   if (grad_x.dtype() != dtype) copy(gx, grad_x);
 }
 
-void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
-                                    const Array& grad_weight, const std::optional<Array>& grad_bias) {
+void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                                    const std::optional<Array>& grad_bias) {
   if (goes_by_f32(x)) {
     const Array weight_sum = Array::empty(grad_weight.shape());
     const auto bias_sum = grad_bias ? std::optional(Array::empty(grad_bias->shape())) : std::nullopt;
@@ -174,8 +174,7 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   if (taps.can(x.dtype())) return by_products(taps);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
-  const Array sum =
-      Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);
+  const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);
   const Array bias_sum = Array::empty({grad_weight.dim(0)}, dtype);
   dispatch_plain(dtype, [&](auto type) {
     using T = decltype(type);

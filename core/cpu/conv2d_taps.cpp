@@ -32,9 +32,8 @@ ConvTaps::ConvTaps(const Window& window, const Shape& x, const Shape& y)
       rows_(along(x[2], y[2], window.kernel.h, window.stride.h, window.padding.h, window.dilation.h)),
       columns_(along(x[3], y[3], window.kernel.w, window.stride.w, window.padding.w, window.dilation.w)) {}
 
-std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std::int64_t kernel,
-                                             std::int64_t stride, std::int64_t padding,
-                                             std::int64_t dilation) {
+std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
+                                             std::int64_t padding, std::int64_t dilation) {
   std::vector<Reach> reaches;
   for (std::int64_t k = 0; k < kernel; ++k) {
     const std::int64_t offset = k * dilation - padding;  // output o sees input o * stride + offset
@@ -63,9 +62,7 @@ void ConvTaps::for_each_tap(F f) const {
       f(static_cast<std::int64_t>(h), static_cast<std::int64_t>(w), rows_[h], columns_[w]);
 }
 
-bool ConvTaps::sees_all_of_x(const Reach& h, const Reach& w) const {
-  return h.count == x_[2] && w.count == x_[3];
-}
+bool ConvTaps::sees_all_of_x(const Reach& h, const Reach& w) const { return h.count == x_[2] && w.count == x_[3]; }
 
 Array ConvTaps::seen_of_x(const Array& x, const Reach& h, const Reach& w) const {
   const auto cut = [](const Array& a, int dim, const Reach& reach, std::int64_t stride) {
@@ -87,9 +84,8 @@ void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array&
     one_is_all = one_is_all || sees_all_of_x(h, w);
   });
   const bool is_one_product = taps == 1 && one_is_all;
-  const Array sum = is_one_product || grad_x.dtype() == DType::f32
-                        ? grad_x
-                        : Array::empty_channels_last(grad_x.shape(), DType::f32);
+  const Array sum =
+      is_one_product || grad_x.dtype() == DType::f32 ? grad_x : Array::empty_channels_last(grad_x.shape(), DType::f32);
   if (!is_one_product) backend({}).fill(sum, 0);
   for_each_tap([&](std::int64_t kh, std::int64_t kw, const Reach& h, const Reach& w) {
     if (h.count * w.count == 0) return;

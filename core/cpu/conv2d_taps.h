@@ -1,8 +1,9 @@
 // The gradients of a convolution as products of matrices, one for each place of the kernel ("tap").
 //
-// Channels last, the pixels of an image that one tap sees are the rows of a matrix, and its weight is a matrix too. That
-// leaves out what only padding is multiplied with: most of the kernel where dilation spreads it further than a small image
-// reaches (DeepLabV3's rates on the last feature map). A 1 x 1 kernel is one such product, which needs no weight repacked.
+// Channels last, the pixels of an image that one tap sees are the rows of a matrix, and its weight is a matrix too.
+// That leaves out what only padding is multiplied with: most of the kernel where dilation spreads it further than a
+// small image reaches (DeepLabV3's rates on the last feature map). A 1 x 1 kernel is one such product, which needs no
+// weight repacked.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -18,8 +19,8 @@ class ConvTaps {
 
   // No groups, and no f64.
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
-  // Whether products beat a library's convolution, which leaves out some of the padding for the input's gradient, and none of
-  // it for the weight's.
+  // Whether products beat a library's convolution, which leaves out some of the padding for the input's gradient, and
+  // none of it for the weight's.
   bool pay_for_input() const { return is_single() || share() <= 0.5; }
   bool pay_for_weight() const { return is_single() || share() <= 0.75; }
   // What is left to multiply: the part of the kernel that sees more than padding, on average.

@@ -35,9 +35,7 @@ struct Tiling {
   Axis rows, columns;
 
   Tiling(const Shape& outputs, Extent dilation, Extent padding)
-      : images(outputs[0]),
-        rows{outputs[2], dilation.h, padding.h},
-        columns{outputs[3], dilation.w, padding.w} {}
+      : images(outputs[0]), rows{outputs[2], dilation.h, padding.h}, columns{outputs[3], dilation.w, padding.w} {}
   std::int64_t tiles() const { return images * rows.tiles() * columns.tiles(); }
   std::int64_t tiles(const Lines& lines) const { return lines.count * columns.tiles(); }
 };
@@ -46,8 +44,8 @@ struct Tiling {
 template <int n>
 using Pixels = std::array<float*, n * n>;
 
-// Calls f(number, pixels) for each tile of these lines, numbered from 0: the 4 x 4 inputs in an image of inputs, or the 2 x 2
-// outputs in one of outputs.
+// Calls f(number, pixels) for each tile of these lines, numbered from 0: the 4 x 4 inputs in an image of inputs, or the
+// 2 x 2 outputs in one of outputs.
 template <int n, class F>
 void for_each_tile(const Tiling& tiling, const Lines& lines, const Array& image, F f) {
   const std::int64_t channels = image.dim(1), height = image.dim(2), width = image.dim(3);
@@ -63,8 +61,7 @@ void for_each_tile(const Tiling& tiling, const Lines& lines, const Array& image,
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j) {
           const std::int64_t h = place(tiling.rows, row, i), w = place(tiling.columns, column, j);
-          if (0 <= h && h < height && 0 <= w && w < width)
-            pixels[i * n + j] = first + (h * width + w) * channels;
+          if (0 <= h && h < height && 0 <= w && w < width) pixels[i * n + j] = first + (h * width + w) * channels;
         }
       f(line * tiling.columns.tiles() + column, pixels);
     }
@@ -131,12 +128,10 @@ struct WeightTransformGrad {  // G^T
 
 // Both dimensions of a square.
 template <class Transform, class V>
-std::array<V, Transform::to * Transform::to> transform(
-    const std::array<V, Transform::from * Transform::from>& square) {
+std::array<V, Transform::to * Transform::to> transform(const std::array<V, Transform::from * Transform::from>& square) {
   std::array<V, Transform::to * Transform::from> columns;
   std::array<V, Transform::to * Transform::to> result;
-  for (int i = 0; i < Transform::from; ++i)
-    Transform::apply(&square[i], Transform::from, &columns[i], Transform::from);
+  for (int i = 0; i < Transform::from; ++i) Transform::apply(&square[i], Transform::from, &columns[i], Transform::from);
   for (int i = 0; i < Transform::to; ++i)
     Transform::apply(&columns[i * Transform::from], 1, &result[i * Transform::to], 1);
   return result;
@@ -201,10 +196,7 @@ Array transform_matrices(const Array& matrices) {
 
 // (A, B, 3, 3) -> (9, A, B)
 Array taps_first(const Array& weight) {
-  return weight.to(DType::f32)
-      .permute({2, 3, 0, 1})
-      .contiguous()
-      .reshape({taps, weight.dim(0), weight.dim(1)});
+  return weight.to(DType::f32).permute({2, 3, 0, 1}).contiguous().reshape({taps, weight.dim(0), weight.dim(1)});
 }
 
 // Calls f(lines) until all are done, so few at a time that what lies between the transforms stays small.
@@ -232,30 +224,26 @@ void convolve(const Tiling& tiling, const Array& x, const Array& weight, const f
 }  // namespace
 
 bool Winograd::pays(DType dtype, const Shape& tiled, double share) const {
-  if (dtype != DType::f32 || window_.kernel != Extent(3) || window_.stride != Extent(1) ||
-      window_.groups != 1)
+  if (dtype != DType::f32 || window_.kernel != Extent(3) || window_.stride != Extent(1) || window_.groups != 1)
     return false;
-  // Additions are for each channel, products for each pair of them: there must be channels enough, and tiles enough to make up
-  // for the weight's transform, without too many that lie partly outside.
+  // Additions are for each channel, products for each pair of them: there must be channels enough, and tiles enough to
+  // make up for the weight's transform, without too many that lie partly outside.
   const auto tiles = static_cast<double>(Tiling(tiled, window_.dilation, window_.padding).tiles());
   const auto outputs = static_cast<double>(tiled[0] * tiled[2] * tiled[3]);
-  return tiles >= 128 && places * tiles <= 2. / 3 * taps * share * outputs &&
-         x_[1] * y_[1] >= 40 * (x_[1] + y_[1]);
+  return tiles >= 128 && places * tiles <= 2. / 3 * taps * share * outputs && x_[1] * y_[1] >= 40 * (x_[1] + y_[1]);
 }
 
-void Winograd::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                       const Array& y) const {
+void Winograd::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
   const Array row = bias ? bias->to(DType::f32).contiguous() : Array();
   convolve(Tiling(y_, window_.dilation, window_.padding), x,
-           transform_matrices<WeightTransform>(taps_first(weight.transpose(0, 1))),
-           bias ? row.data<float>() : nullptr, y);
+           transform_matrices<WeightTransform>(taps_first(weight.transpose(0, 1))), bias ? row.data<float>() : nullptr,
+           y);
 }
 
 void Winograd::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  const Extent padding(2 * window_.dilation.h - window_.padding.h,
-                       2 * window_.dilation.w - window_.padding.w);
-  convolve(Tiling(x_, window_.dilation, padding), grad_y,
-           transform_matrices<TurnedWeightTransform>(taps_first(weight)), nullptr, grad_x);
+  const Extent padding(2 * window_.dilation.h - window_.padding.h, 2 * window_.dilation.w - window_.padding.w);
+  convolve(Tiling(x_, window_.dilation, padding), grad_y, transform_matrices<TurnedWeightTransform>(taps_first(weight)),
+           nullptr, grad_x);
 }
 
 void Winograd::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {

@@ -1,10 +1,10 @@
-// 3 x 3 convolutions of stride 1 with 16 multiplications for four outputs instead of 36: F(2 x 2, 3 x 3) of Lavin and Gray, "Fast
-// Algorithms for Convolutional Neural Networks" (2015).
+// 3 x 3 convolutions of stride 1 with 16 multiplications for four outputs instead of 36: F(2 x 2, 3 x 3) of Lavin and
+// Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 //
-// Additions turn tiles of 4 x 4 inputs into tiles of 4 x 4 sums. One place of all tiles is a matrix (tiles, channels): 16
-// products of these with those of the weight give tiles that additions turn into 2 x 2 outputs. Where the kernel is dilated, the
-// rows and columns of a tile lie as far apart as its taps. Sums are rounded about as a plain convolution rounds them; what is not
-// finite spreads over its tile and, in the weight's gradient, over all taps.
+// Additions turn tiles of 4 x 4 inputs into tiles of 4 x 4 sums. One place of all tiles is a matrix (tiles, channels):
+// 16 products of these with those of the weight give tiles that additions turn into 2 x 2 outputs. Where the kernel is
+// dilated, the rows and columns of a tile lie as far apart as its taps. Sums are rounded about as a plain convolution
+// rounds them; what is not finite spreads over its tile and, in the weight's gradient, over all taps.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -1,7 +1,7 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/array/element_dispatch.h>
 
 #include <algorithm>
 #include <cstring>

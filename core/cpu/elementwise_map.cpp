@@ -1,11 +1,9 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
-#include <tandem/core/array/element_dispatch.h>
 
 namespace tandem {
 
-void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
-  elementwise::map<cpu::Loops>(op, x, y);
-}
+void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) { elementwise::map<cpu::Loops>(op, x, y); }
 
 }  // namespace tandem

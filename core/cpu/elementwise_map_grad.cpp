@@ -1,6 +1,6 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
-#include <tandem/core/array/element_dispatch.h>
 
 namespace tandem {
 

@@ -1,11 +1,11 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/loops.h>
-#include <tandem/core/array/element_dispatch.h>
 
 namespace tandem {
 
-void CpuBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b,
-                          const Array& grad_y, const Array& grad) {
+void CpuBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
+                          const Array& grad) {
   elementwise::zip_grad<cpu::Loops>(op, operand, a, b, grad_y, grad);
 }
 

@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// gather_rows and gather_normalized run on the caller's thread alone: a loader has as many workers as it wants, and copying
-// soon waits for memory, not for cores. gather, which models use, takes all threads.
+// gather_rows and gather_normalized run on the caller's thread alone: a loader has as many workers as it wants, and
+// copying soon waits for memory, not for cores. gather, which models use, takes all threads.
 
 std::int64_t CpuBackend::gather_rows(const Array& rows, const Array& index, const Array& out) {
   const std::int64_t n = index.numel(), count = rows.dim(0);
@@ -49,16 +49,15 @@ bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, 
   if (stride == 1) {
     for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<std::uint64_t>(index[i]));
   } else {
-    for (std::int64_t i = 0; i < n; ++i)
-      highest = std::max(highest, static_cast<std::uint64_t>(index[i * stride]));
+    for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<std::uint64_t>(index[i * stride]));
   }
   return highest < static_cast<std::uint64_t>(count);
 }
 
 // y[k] = x[k][index[k]], each with strides; `step` is that between what an index chooses from.
 template <class Bits>
-void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::int64_t* index,
-          std::int64_t index_stride, Bits* y, std::int64_t y_stride, std::int64_t n) {
+void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::int64_t* index, std::int64_t index_stride,
+          Bits* y, std::int64_t y_stride, std::int64_t n) {
   if (x_stride == 0 && step == 1 && index_stride == 1 && y_stride == 1) {
     for (std::int64_t k = 0; k < n; ++k) y[k] = x[index[k]];
   } else if (index_stride == 1 && y_stride == 1) {
@@ -68,8 +67,8 @@ void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::in
   }
 }
 
-// Calls row(offsets, strides, n) for each innermost row of n elements; offsets and strides are in elements, one per array.
-// Rows are spread over threads, and a single long row is cut into pieces.
+// Calls row(offsets, strides, n) for each innermost row of n elements; offsets and strides are in elements, one per
+// array. Rows are spread over threads, and a single long row is cut into pieces.
 template <class Row>
 void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
   const std::int64_t numel = arrays[2]->numel();
@@ -130,8 +129,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
         while (cpu::is_inside(here[k * stride[1]], count)) ++k;
         return bad.add(offset[1] + (first + k) * stride[1]);
       }
-      take(a + first * stride[0], stride[0], step, here, stride[1], b + first * stride[2], stride[2],
-           count_here);
+      take(a + first * stride[0], stride[0], step, here, stride[1], b + first * stride[2], stride[2], count_here);
     }
   });
   return bad.position();

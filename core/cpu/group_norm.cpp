@@ -1,6 +1,6 @@
-// Normalisation within groups of channels. Rows (layer normalisation: a sample's numbers are channels and nothing else) have
-// loops of their own, which look at each row several times while it is in the cache. For images, sums are taken of each
-// channel of each sample, and what groups share follows from those.
+// Normalisation within groups of channels. Rows (layer normalisation: a sample's numbers are channels and nothing else)
+// have loops of their own, which look at each row several times while it is in the cache. For images, sums are taken of
+// each channel of each sample, and what groups share follows from those.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
@@ -206,13 +206,11 @@ void combine(const GroupNorm& how, const T* a, const T* b, const C* coefficients
 bool is_rows(const GroupNorm& how) { return how.before == 1 && how.after == 1; }
 
 // Rows of a chunk: there are few chunks, so that what each adds to the gradient of the weight is soon added up.
-std::int64_t rows_of_chunk(const GroupNorm& how) {
-  return std::max<std::int64_t>(16, (how.samples + 31) / 32);
-}
+std::int64_t rows_of_chunk(const GroupNorm& how) { return std::max<std::int64_t>(16, (how.samples + 31) / 32); }
 
 template <class C, class T>
-void grad_of_rows(const GroupNorm& how, const T* x, const C* weight, const C* mean, const C* rstd,
-                  const T* grad, T* grad_x, const Array* grad_weight, const Array* grad_bias) {
+void grad_of_rows(const GroupNorm& how, const T* x, const C* weight, const C* mean, const C* rstd, const T* grad,
+                  T* grad_x, const Array* grad_weight, const Array* grad_bias) {
   using M = RowMath<C>;
   using V = typename M::V;
   constexpr int L = cpu::math_lanes<C>;
@@ -278,8 +276,7 @@ Partial channel_grad_sums(const GroupNorm& how, const T* x, const T* grad, const
         whole.of<C>(sample)[c] = M::sum(sum_x) * s;
         whole.of<C>(sample)[channels + c] = M::sum(sum);
       },
-      [&](auto lanes, std::int64_t sample, std::int64_t piece, std::int64_t c, std::int64_t at,
-          std::int64_t n) {
+      [&](auto lanes, std::int64_t sample, std::int64_t piece, std::int64_t c, std::int64_t at, std::int64_t n) {
         constexpr int L = lanes;
         using V = vec<C, L>;
         V m{}, s{}, sum{}, sum_x{};
@@ -322,8 +319,7 @@ void CpuBackend::group_norm(const GroupNorm& how, const Array& x, const Array* w
           mean[r] = m.mean;
           rstd[r] = inverse_root(m.m2, size, how.eps);
           const std::int64_t first = r % how.groups * size;
-          normalise_row<C>(in + r * size, out + r * size, size, mean[r], rstd[r], w ? w + first : w,
-                           b ? b + first : b);
+          normalise_row<C>(in + r * size, out + r * size, size, mean[r], rstd[r], w ? w + first : w, b ? b + first : b);
         }
       });
       return;
@@ -351,9 +347,9 @@ void CpuBackend::group_norm(const GroupNorm& how, const Array& x, const Array* w
   });
 }
 
-void CpuBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight,
-                                 const Array& mean_in, const Array& rstd_in, const Array& grad_y,
-                                 const Array* grad_x, const Array* grad_weight, const Array* grad_bias) {
+void CpuBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean_in,
+                                 const Array& rstd_in, const Array& grad_y, const Array* grad_x,
+                                 const Array* grad_weight, const Array* grad_bias) {
   dispatch_floating(x.dtype(), "group_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;

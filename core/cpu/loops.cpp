@@ -26,9 +26,7 @@ struct Operand {
   bool has_dense_rows() const { return stride == 1 && !converts; }
   // Whether its columns are dense instead of its rows.
   bool is_turned() const { return row_stride == 1 && stride != 0 && stride != 1 && !converts; }
-  char* at(std::int64_t row, std::int64_t column) const {
-    return data + (row * row_stride + column * stride) * size;
-  }
+  char* at(std::int64_t row, std::int64_t column) const { return data + (row * row_stride + column * stride) * size; }
 };
 
 template <class T>
@@ -38,8 +36,7 @@ void widen(const T* from, std::int64_t stride, std::int64_t n, float* to) {
 #ifdef __F16C__
     if constexpr (std::is_same_v<T, float16>) {
       for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(to + i,
-                         _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
     }
 #endif
     if constexpr (std::is_same_v<T, bfloat16>) {
@@ -89,8 +86,8 @@ constexpr std::size_t turned_bytes = 32;
 template <class Bits>
 constexpr int turned = std::min<int>(16, turned_bytes / sizeof(Bits));
 
-// A square of L rows of `from` becomes one of L rows of `to`. Each round deals row i and row i + L/2 out to rows 2 i and
-// 2 i + 1, in turns; after log2(L) rounds each element has come to its place.
+// A square of L rows of `from` becomes one of L rows of `to`. Each round deals row i and row i + L/2 out to rows 2 i
+// and 2 i + 1, in turns; after log2(L) rounds each element has come to its place.
 template <class Bits, int L = turned<Bits>>
 void turn_square(const Bits* from, std::int64_t from_stride, Bits* to, std::int64_t to_stride) {
   using V = vec<Bits, L>;
@@ -119,16 +116,14 @@ void turn_square(const Bits* from, std::int64_t from_stride, Bits* to, std::int6
 
 // to[r * columns + c] = from[r + c * stride]
 template <class Bits>
-void turn_bits(const void* source, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-               void* target) {
+void turn_bits(const void* source, std::int64_t stride, std::int64_t rows, std::int64_t columns, void* target) {
   constexpr int L = turned<Bits>;
   const Bits* from = static_cast<const Bits*>(source);
   Bits* to = static_cast<Bits*>(target);
   std::int64_t r = 0;
   for (; r + L <= rows; r += L) {
     std::int64_t c = 0;
-    for (; c + L <= columns; c += L)
-      turn_square<Bits>(from + r + c * stride, stride, to + r * columns + c, columns);
+    for (; c + L <= columns; c += L) turn_square<Bits>(from + r + c * stride, stride, to + r * columns + c, columns);
     for (; c < columns; ++c)
       for (int i = 0; i < L; ++i) to[(r + i) * columns + c] = from[r + i + c * stride];
   }
@@ -212,8 +207,8 @@ bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operand
   return true;
 }
 
-// Rows of which each input is dense or one number repeated: that is written out for one short block, which the loop reads
-// again and again.
+// Rows of which each input is dense or one number repeated: that is written out for one short block, which the loop
+// reads again and again.
 template <int K>
 bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
                   std::int64_t columns) {
@@ -232,8 +227,7 @@ bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands,
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto run_from = [&](std::int64_t column, const DenseLoop::Blocks& part) {
       std::array<const void*, K> in{};
-      for (int k = 0; k < K - 1; ++k)
-        in[k] = operands[k].stride == 0 ? buffers[k] : operands[k].at(row, column);
+      for (int k = 0; k < K - 1; ++k) in[k] = operands[k].stride == 0 ? buffers[k] : operands[k].at(row, column);
       loop.run(loop.function, part, operands[K - 1].at(row, column), in.data());
     };
     for (int k = 0; k < K - 1; ++k) {
@@ -248,27 +242,25 @@ bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands,
 
 // Rows that need no buffer to be brought together: their place is the output.
 template <int K>
-bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
-               std::int64_t columns) {
+bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns) {
   const Operand &from = operands[0], &to = operands[K - 1];
   if (!loop.is_copy || from.is_turned() || to.stride != 1) return false;
   for (std::int64_t row = 0; row < rows; ++row) gather_block(from, row, 0, 1, columns, to.at(row, 0));
   return true;
 }
 
-// Rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. `by_lines`: blocks are as many rows
-// as a cache line has elements, so that each line of an array whose columns are dense is fetched once. Otherwise a
-// block is a piece of a row, or some short rows.
+// Rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. `by_lines`: blocks are as
+// many rows as a cache line has elements, so that each line of an array whose columns are dense is fetched once.
+// Otherwise a block is a piece of a row, or some short rows.
 template <int K>
-void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
-              std::int64_t columns, bool by_lines) {
-  if (!by_lines &&
-      (run_dense_rows<K>(loop, operands, rows, columns) || copy_rows<K>(loop, operands, rows, columns) ||
-       run_repeated<K>(loop, operands, rows, columns)))
+void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns,
+              bool by_lines) {
+  if (!by_lines && (run_dense_rows<K>(loop, operands, rows, columns) || copy_rows<K>(loop, operands, rows, columns) ||
+                    run_repeated<K>(loop, operands, rows, columns)))
     return;
   constexpr std::int64_t line_bytes = 64;
-  // A number that is repeated in a row, and another in the next one, is written out so many times at once: a long piece of
-  // buffer would cost as much as the loop.
+  // A number that is repeated in a row, and another in the next one, is written out so many times at once: a long piece
+  // of buffer would cost as much as the loop.
   constexpr std::int64_t repeated = 512;
   std::int64_t widest = 1;
   bool rows_are_dense = true;  // as far as one row goes
@@ -293,8 +285,8 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
   filled_row.fill(-1);
   for (int k = 0; k < K; ++k) {
     const Operand& operand = operands[k];
-    is_direct[k] = operand.stride == 1 && !operand.converts &&
-                   (by_lines || block_rows == 1 || operand.row_stride == columns);
+    is_direct[k] =
+        operand.stride == 1 && !operand.converts && (by_lines || block_rows == 1 || operand.row_stride == columns);
   }
   const auto run_block = [&](std::int64_t row, std::int64_t column) {
     const std::int64_t height = std::min(block_rows, rows - row);
@@ -335,8 +327,8 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
   }
 }
 
-// Whether an input is dense in another dimension than the output, as in a transposition: that dimension comes next to the
-// innermost.
+// Whether an input is dense in another dimension than the output, as in a transposition: that dimension comes next to
+// the innermost.
 template <int K>
 bool bring_turned_dimension_inside(LoopPlan<K>& plan) {
   constexpr std::int64_t least = 16;  // columns; fewer are a block with some rows
@@ -356,8 +348,7 @@ bool bring_turned_dimension_inside(LoopPlan<K>& plan) {
 }  // namespace
 
 template <int K>
-void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
-         const std::array<bool, K>& is_float) {
+void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const std::array<bool, K>& is_float) {
   const std::int64_t numel = arrays[K - 1]->numel();
   if (numel == 0) return;
   LoopPlan<K> plan(arrays);
@@ -394,8 +385,7 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
       operands[k].data += offset[k] * operands[k].size;
       operands[k].data = operands[k].at(row, column);
     }
-    run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column),
-                by_lines);
+    run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column), by_lines);
   });
 }
 

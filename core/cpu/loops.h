@@ -10,8 +10,9 @@
 
 namespace tandem::cpu {
 
-// out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length): the only
-// loop that an operation is compiled into, and the one over i that the compiler vectorises. `out` may be one of the inputs.
+// out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length):
+// the only loop that an operation is compiled into, and the one over i that the compiler vectorises. `out` may be one
+// of the inputs.
 struct DenseLoop {
   // A step of 0 reads one block of an input again and again.
   struct Blocks {
@@ -27,8 +28,7 @@ struct DenseLoop {
 // computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought together, a repeated
 // operand is written out as one block, and bf16 and f16 become floats where is_float says that the loop takes floats.
 template <int K>
-void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays,
-         const std::array<bool, K>& is_float);
+void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const std::array<bool, K>& is_float);
 
 // For elementwise::map and the others: transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...).
 struct Loops {
@@ -76,8 +76,7 @@ struct Loops {
     walk_pointers(f, blocks, inputs, out, static_cast<const In*>(in[k])...);
   }
   template <class F, std::size_t... k, class Out, class... In>
-  static void walk_pointers(F f, DenseLoop::Blocks blocks, std::index_sequence<k...>, Out* out,
-                            const In*... in) {
+  static void walk_pointers(F f, DenseLoop::Blocks blocks, std::index_sequence<k...>, Out* out, const In*... in) {
     const std::int64_t n = blocks.length;
     for (std::int64_t b = 0; b < blocks.count; ++b) {
       // An output that is an input is read at the place that is written, never elsewhere.

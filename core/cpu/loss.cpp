@@ -1,5 +1,5 @@
-// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which computes
-// the probabilities anew.
+// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which
+// computes the probabilities anew.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
@@ -42,8 +42,7 @@ struct Classes {
   }
   // What the row costs: x its classes, `step` apart.
   template <class T>
-  C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C highest,
-         C log_sum) const {
+  C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C highest, C log_sum) const {
     if (row.hit == 0 && row.spread == 0) return 0;
     C loss = row.hit * (log_sum - (static_cast<C>(x[target * step]) - highest));
     if (row.spread != 0) loss += row.spread * (weights * (highest + log_sum) - weighted_sum(x, step));
@@ -51,8 +50,7 @@ struct Classes {
   }
 };
 
-std::int64_t first_invalid(const ClassLoss& how, const std::int64_t* target, std::int64_t rows,
-                           std::int64_t classes) {
+std::int64_t first_invalid(const ClassLoss& how, const std::int64_t* target, std::int64_t rows, std::int64_t classes) {
   for (std::int64_t r = 0; r < rows; ++r)
     if ((target[r] < 0 || target[r] >= classes) && target[r] != how.ignore_index) return r;
   return -1;
@@ -60,9 +58,8 @@ std::int64_t first_invalid(const ClassLoss& how, const std::int64_t* target, std
 
 }  // namespace
 
-std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
-                                       const Array* weight, const Array& loss, const Array& sums,
-                                       const Array& total_weight) {
+std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                                       const Array& loss, const Array& sums, const Array& total_weight) {
   const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
   if (const auto bad_row = first_invalid(how, wanted, all.count(), all.n); bad_row >= 0) return bad_row;
@@ -79,8 +76,8 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
     const Array each = is_reduced ? Array::empty({all.count()}, dtype_of<C>()) : loss;
     C* losses = each.data<C>();
     const auto cost = [&](std::int64_t r, std::int64_t at) {
-      losses[r] = classes.loss(classes.row(wanted[r]), in + at, all.after, wanted[r],
-                               highest ? highest[r] : C(0), highest ? log_sum[r] : C(0));
+      losses[r] = classes.loss(classes.row(wanted[r]), in + at, all.after, wanted[r], highest ? highest[r] : C(0),
+                               highest ? log_sum[r] : C(0));
     };
     cpu::for_each_rows<C>(
         all,
@@ -95,9 +92,8 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
           if (highest) {
             const auto most = cpu::highest_of_columns<C>(in + at, all.n, all.after, some);
             M::store_some(highest + r, most, some);
-            M::store_some(
-                log_sum + r,
-                M::log(cpu::sum_of_exponentials_of_columns<C>(in + at, all.n, all.after, some, most)), some);
+            M::store_some(log_sum + r,
+                          M::log(cpu::sum_of_exponentials_of_columns<C>(in + at, all.n, all.after, some, most)), some);
           }
           for (std::int64_t i = 0; i < some; ++i) cost(r + i, at + i);
         });
@@ -113,9 +109,9 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
   return -1;
 }
 
-void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
-                                    const Array* weight, const Array& sums, const Array& total_weight,
-                                    const Array& grad_loss, const Array& grad_x) {
+void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                                    const Array& sums, const Array& total_weight, const Array& grad_loss,
+                                    const Array& grad_x) {
   const cpu::Rows all(x);
   const std::int64_t* wanted = target.data<std::int64_t>();
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {

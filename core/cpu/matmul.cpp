@@ -46,11 +46,11 @@ struct Products {
 };
 
 template <class T>
-using RowMajor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
-                            Eigen::OuterStride<>>;
+using RowMajor =
+    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
 template <class T>
-using ColumnMajor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0,
-                               Eigen::OuterStride<>>;
+using ColumnMajor =
+    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
 
 // Eigen multiplies fastest when it knows which dimension is dense: calls f with the map that fits.
 template <class T, class F>
@@ -84,8 +84,8 @@ void multiply_onednn(const Products<float>& p, std::int64_t i) {
                 .beta = p.adds ? 1.f : 0.f});
 }
 
-// One number, which the libraries multiply as if it were a matrix. In pieces that do not depend on the number of threads, nor
-// does the sum.
+// One number, which the libraries multiply as if it were a matrix. In pieces that do not depend on the number of
+// threads, nor does the sum.
 template <class T>
 void multiply_vectors(const Products<T>& p, std::int64_t i) {
   using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
@@ -170,8 +170,7 @@ class WithoutTeam {
 
 }  // namespace
 
-void CpuBackend::matmul(const Array& left, const Array& right, const std::optional<Array>& bias,
-                        const Array& y) {
+void CpuBackend::matmul(const Array& left, const Array& right, const std::optional<Array>& bias, const Array& y) {
   std::optional<WithoutTeam> alone;
   if (y.numel() > 1 && y.numel() * left.dim(-1) < team_products && omp_get_max_threads() > 1) alone.emplace();
   const Array a = with_matrix_layout(left), b = with_matrix_layout(right);

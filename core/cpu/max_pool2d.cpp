@@ -82,8 +82,8 @@ void pool_grad(const Array& grad_x, const Pooling& p, const T* grad_y, const I* 
             const std::int64_t kw = p.w.place(w, ow);
             if (kw < 0) continue;
             const std::int64_t from = (image + oh * p.w.outputs + ow) * channels + c;
-            const M chosen = load_places<L, cpu::mask_t<C>>(index + from) ==
-                             static_cast<cpu::mask_t<C>>(kh * p.w.kernel + kw);
+            const M chosen =
+                load_places<L, cpu::mask_t<C>>(index + from) == static_cast<cpu::mask_t<C>>(kh * p.w.kernel + kw);
             sum += chosen ? cpu::load<L>(grad_y + from) : V{};
           }
         }
@@ -105,8 +105,7 @@ void CpuBackend::max_pool2d(const Array& x, const Pooling& pooling, const Array&
   });
 }
 
-void CpuBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling,
-                                 const Array& grad_x) {
+void CpuBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling, const Array& grad_x) {
   dispatch_floating(grad_x.dtype(), "max_pool2d", [&](auto type) {
     using T = decltype(type);
     const T* grad = static_cast<const T*>(grad_y.raw());

@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #ifdef __SANITIZE_THREAD__
-// Libraries are not built for the thread sanitizer, which therefore sees what they allocate, copy and lock, but not all of
-// how their threads wait for each other: oneDNN's by spinning, Gloo's buffers (its common/memory.h) by counting their users.
-// Open MPI takes two of its locks in both orders, the second time from the only thread that can hold them.
+// Libraries are not built for the thread sanitizer, which therefore sees what they allocate, copy and lock, but not all
+// of how their threads wait for each other: oneDNN's by spinning, Gloo's buffers (its common/memory.h) by counting
+// their users. Open MPI takes two of its locks in both orders, the second time from the only thread that can hold them.
 extern "C" const char* __tsan_default_suppressions() {
   return "called_from_lib:libdnnl.so\n"
          "race:gloo::transport::tcp::UnboundBuffer::~UnboundBuffer\n"
@@ -123,8 +123,8 @@ memory::data_type type_of(const Array& a) {
 memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end()}; }
 
 // How a convolution's two images are described. oneDNN's fastest kernels are those for its blocked layout, and with one
-// channel or exactly one vector of channels that is the same memory as channels last. All images of a convolution must be
-// described in one way: for a mixture oneDNN has only its slow reference code.
+// channel or exactly one vector of channels that is the same memory as channels last. All images of a convolution must
+// be described in one way: for a mixture oneDNN has only its slow reference code.
 struct ImageLayout {
   bool blocked;
   ImageLayout(const Array& a, const Array& b) {
@@ -152,8 +152,7 @@ memory::desc bias_desc(const std::optional<Array>& a) {
   return a ? memory::desc(dims_of(*a), memory::data_type::f32, Tag::a) : memory::desc();
 }
 
-PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w,
-                 const Array& other) {
+PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, const Window& w, const Array& other) {
   const Shape &i = image.shape(), &k = weight.shape(), &o = other.shape();
   return {kind,
           static_cast<int>(image.dtype()),
@@ -196,13 +195,13 @@ struct Geometry {
         padding{w.padding.h, w.padding.w} {}
 };
 
-auto forward_desc(const memory::desc& x, const memory::desc& weight, const memory::desc& bias,
-                  const memory::desc& y, const Geometry& g) {
+auto forward_desc(const memory::desc& x, const memory::desc& weight, const memory::desc& bias, const memory::desc& y,
+                  const Geometry& g) {
   constexpr auto kind = dnnl::prop_kind::forward_training;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::convolution_forward::primitive_desc(engine(), kind, direct, x, weight, bias, y, g.stride,
-                                                   g.dilation, g.padding, g.padding);
+  return dnnl::convolution_forward::primitive_desc(engine(), kind, direct, x, weight, bias, y, g.stride, g.dilation,
+                                                   g.padding, g.padding);
 #else
   return dnnl::convolution_forward::primitive_desc(
       {kind, direct, x, weight, bias, y, g.stride, g.dilation, g.padding, g.padding}, engine());
@@ -213,12 +212,11 @@ auto forward_desc(const memory::desc& x, const memory::desc& weight, const memor
 
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
             const Array& y) {
-  if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32))
-    return false;
+  if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32)) return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
     const ImageLayout image_desc(x, y);
-    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)),
-                                   bias_desc(bias), image_desc(y), Geometry(window));
+    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias),
+                                   image_desc(y), Geometry(window));
     p.set_primitive(dnnl::convolution_forward(desc));
     p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
     p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
@@ -238,14 +236,13 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
     return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
     const ImageLayout image_desc(grad_x, grad_y);
-    const auto x = image_desc(grad_x), y = image_desc(grad_y),
-               w = any_weight(weight, window.groups, type_of(grad_y));
+    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_weight(weight, window.groups, type_of(grad_y));
     const Geometry g(window);
     const auto forward = forward_desc(x, w, {}, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride,
-                                                               g.dilation, g.padding, g.padding, forward);
+    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride, g.dilation,
+                                                               g.padding, g.padding, forward);
 #else
     const dnnl::convolution_backward_data::primitive_desc desc(
         {direct, x, w, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
@@ -274,8 +271,8 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
     const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride,
-                                                                  g.dilation, g.padding, g.padding, forward);
+    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride, g.dilation,
+                                                                  g.padding, g.padding, forward);
 #else
     const dnnl::convolution_backward_weights::primitive_desc desc(
         {direct, in, w, b, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
@@ -319,9 +316,9 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
     };
     memory::dims row_sizes(static_cast<std::size_t>(rank), 1);
     row_sizes.back() = b.dim(-1);
-    const auto row = bias ? memory::desc(row_sizes, memory::data_type::f32,
-                                         memory::dims(static_cast<std::size_t>(rank), 1))
-                          : memory::desc();
+    const auto row =
+        bias ? memory::desc(row_sizes, memory::data_type::f32, memory::dims(static_cast<std::size_t>(rank), 1))
+             : memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
     const dnnl::matmul::primitive_desc desc(engine(), matrices(a), matrices(b), row, matrices(y));
 #else
@@ -341,9 +338,9 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
 }
 
 void gemm(const Gemm& g) {
-  const auto status = dnnl_sgemm(g.a_layout.transposed ? 'T' : 'N', g.b_layout.transposed ? 'T' : 'N', g.rows,
-                                 g.columns, g.inner, g.alpha, g.a, g.a_layout.leading, g.b,
-                                 g.b_layout.leading, g.beta, g.y, g.y_leading);
+  const auto status =
+      dnnl_sgemm(g.a_layout.transposed ? 'T' : 'N', g.b_layout.transposed ? 'T' : 'N', g.rows, g.columns, g.inner,
+                 g.alpha, g.a, g.a_layout.leading, g.b, g.b_layout.leading, g.beta, g.y, g.y_leading);
   if (status != dnnl_success) detail::fail("oneDNN: sgemm failed with status ", static_cast<int>(status));
 }
 

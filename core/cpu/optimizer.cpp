@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread takes at once
 
-// The numbers of all segments, one behind the other, cut into pieces of equal size: many small segments are shared among threads as
-// well as one large one. Each segment begins and is cut at whole cache lines.
+// The numbers of all segments, one behind the other, cut into pieces of equal size: many small segments are shared
+// among threads as well as one large one. Each segment begins and is cut at whole cache lines.
 template <class Segment>
 class Pieces {
  public:
@@ -30,8 +30,7 @@ class Pieces {
   void for_each(F f) const {
     cpu::parallel_for(count(), end(), [&](std::int64_t p) {
       const std::int64_t last = std::min(end(), (p + 1) * piece);
-      auto s =
-          static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), p * piece) - ends_.begin());
+      auto s = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), p * piece) - ends_.begin());
       for (std::int64_t at = p * piece; at < last; ++s) {
         const std::int64_t first = s == 0 ? 0 : ends_[s - 1], stop = std::min(last, ends_[s]);
         f(p, s, at - first, std::min(stop - first, segments_[s].numel));

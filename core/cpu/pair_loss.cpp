@@ -31,8 +31,7 @@ double sum_of(const F& loss, const T* x, const T* t, std::int64_t count) {
     V sum[4] = {};  // several, so that additions need not wait for one another
     std::int64_t i = first;
     for (; i + 4 * L <= first + n; i += 4 * L)
-      for (int u = 0; u < 4; ++u)
-        sum[u] += loss.template value<M>(M::load(x + i + u * L), M::load(t + i + u * L));
+      for (int u = 0; u < 4; ++u) sum[u] += loss.template value<M>(M::load(x + i + u * L), M::load(t + i + u * L));
     double rest = 0;
     for (; i + L <= first + n; i += L) sum[0] += loss.template value<M>(M::load(x + i), M::load(t + i));
     using One = ScalarMath<compute_t<T>>;
@@ -47,8 +46,7 @@ double sum_of(const F& loss, const T* x, const T* t, std::int64_t count) {
 
 }  // namespace
 
-void CpuBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
-                           const Array& y) {
+void CpuBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale, const Array& y) {
   const std::int64_t count = x.numel();
   const bool is_reduced = y.shape() != x.shape() || x.rank() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
@@ -94,8 +92,7 @@ void CpuBackend::pair_loss_grad(const PairLoss& loss, int operand, const Array& 
           for_each_piece(count, [&](std::int64_t, std::int64_t first, std::int64_t n) {
             for_each_lanes<cpu::math_lanes<C>>(n, [&](std::int64_t i, std::int64_t some) {
               const V a = M::load_some(in + first + i, some), b = M::load_some(wanted + first + i, some);
-              const V slope =
-                  operand == 0 ? f.template derivative_a<M>(a, b) : f.template derivative_b<M>(a, b);
+              const V slope = operand == 0 ? f.template derivative_a<M>(a, b) : f.template derivative_b<M>(a, b);
               const V g = is_reduced ? V{} + common : M::load_some(given + first + i, some);
               M::store_some(out + first + i, V(slope * g), some);
             });

@@ -1,5 +1,5 @@
-// What a reduction does with a block of numbers: a row, or some rows of columns, into states. A block is small: it stays in
-// the nearest cache while two passes go over it, and totals of it in the type of the numbers are exact enough.
+// What a reduction does with a block of numbers: a row, or some rows of columns, into states. A block is small: it
+// stays in the nearest cache while two passes go over it, and totals of it in the type of the numbers are exact enough.
 #pragma once
 
 #include <tandem/core/cpu/reduce_lanes.h>
@@ -16,8 +16,8 @@ void lanes_row(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t stri
   take(state, total_of_row(lanes, x, n, stride));
 }
 template <class Lanes, class T, class State, class Take>
-void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows,
-                   std::int64_t row_stride, State* states, Take take) {
+void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                   State* states, Take take) {
   typename Lanes::Total totals[column_block];
   totals_of_columns(lanes, x, columns, rows, row_stride, totals);
   for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
@@ -67,16 +67,15 @@ void reduce_row(const Op& op, const T* x, std::int64_t n, std::int64_t stride, S
   with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); });
 }
 template <class Op, class T, class State>
-void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows,
-                    std::int64_t row_stride, State* states) {
+void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                    State* states) {
   if (!takes_lanes(op)) {
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t j = 0; j < columns; ++j) reductions::add(op, states[j], x[r * row_stride + j], 0);
     return;
   }
-  with_lanes<T>(op, [&](const auto& lanes, auto take) {
-    lanes_columns(lanes, x, columns, rows, row_stride, states, take);
-  });
+  with_lanes<T>(
+      op, [&](const auto& lanes, auto take) { lanes_columns(lanes, x, columns, rows, row_stride, states, take); });
 }
 
 // Two passes: the mean, then squares of what is left when it is taken away. Both start from the first number, so that a
@@ -111,8 +110,7 @@ void reduce_columns(const reductions::Var&, const T* x, std::int64_t columns, st
 }
 
 template <class T>
-void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride,
-                ExpSum<T>& state) {
+void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride, ExpSum<T>& state) {
   using C = compute_t<T>;
   const C highest = total_of_row(ExtremeLanes<T, true, false>{}, x, n, stride);
   // Of infinities (and NaN) their number does not matter.
@@ -134,8 +132,7 @@ void reduce_columns(const reductions::LogSumExp&, const T* x, std::int64_t colum
 
 // `count` rows of neighbours that begin `row_stride` apart, each into its own state.
 template <class Op, class T, class State>
-void reduce_rows(const Op& op, const T* x, std::int64_t count, std::int64_t n, std::int64_t row_stride,
-                 State* states) {
+void reduce_rows(const Op& op, const T* x, std::int64_t count, std::int64_t n, std::int64_t row_stride, State* states) {
   if constexpr (!std::is_same_v<Op, reductions::Var> && !std::is_same_v<Op, reductions::LogSumExp>) {
     if (takes_lanes(op)) {
       return with_lanes<T>(op, [&](const auto& lanes, auto take) {

@@ -1,5 +1,6 @@
-// What a reduction does with a few neighbours at once: rows and columns of numbers become one number each, in the type of
-// the numbers, for blocks so small that this loses nothing which matters. core/cpu/reduce_blocks.h makes states of them.
+// What a reduction does with a few neighbours at once: rows and columns of numbers become one number each, in the type
+// of the numbers, for blocks so small that this loses nothing which matters. core/cpu/reduce_blocks.h makes states of
+// them.
 #pragma once
 
 #include <tandem/core/cpu/vector_math.h>
@@ -26,8 +27,8 @@ vec<Lane, L> same(Lane value) {
   return vec<Lane, L>{} + value;
 }
 
-// Lanes: start() is the beginning of a total, add(total, x, j) takes in the numbers of columns j, j + 1, ..., join puts totals
-// together.
+// Lanes: start() is the beginning of a total, add(total, x, j) takes in the numbers of columns j, j + 1, ..., join puts
+// totals together.
 template <class T>
 struct SumLanes {
   // Of integers, which wrap around, the same bits as of signed ones.
@@ -87,8 +88,7 @@ struct PowerLanes : SumLanes<T> {
     using C = typename SumLanes<T>::Total;
     if constexpr (p == 2) return total + x * x;
     else if constexpr (p == 1) return total + (x < C(0) ? -x : x);
-    else
-      return total + each_lane<L>(x, [this](C v) { return std::pow(std::abs(v), static_cast<C>(exponent)); });
+    else return total + each_lane<L>(x, [this](C v) { return std::pow(std::abs(v), static_cast<C>(exponent)); });
   }
 };
 
@@ -167,8 +167,7 @@ using totals_t = vec<typename Lanes::Total, lanes_of<Lanes>>;
 template <class Lanes>
 totals_t<Lanes> join_neighbours(totals_t<Lanes> a, totals_t<Lanes> b) {
   return [&]<int... i>(std::integer_sequence<int, i...>) {
-    return Lanes::join(__builtin_shufflevector(a, b, 2 * i...),
-                       __builtin_shufflevector(a, b, (2 * i + 1)...));
+    return Lanes::join(__builtin_shufflevector(a, b, 2 * i...), __builtin_shufflevector(a, b, (2 * i + 1)...));
   }
   (std::make_integer_sequence<int, lanes_of<Lanes>>{});
 }
@@ -176,9 +175,7 @@ totals_t<Lanes> join_neighbours(totals_t<Lanes> a, totals_t<Lanes> b) {
 template <class Lanes, int count>
 totals_t<Lanes> join_all(const totals_t<Lanes>* each) {
   if constexpr (count == 1) return *each;
-  else
-    return join_neighbours<Lanes>(join_all<Lanes, count / 2>(each),
-                                  join_all<Lanes, count / 2>(each + count / 2));
+  else return join_neighbours<Lanes>(join_all<Lanes, count / 2>(each), join_all<Lanes, count / 2>(each + count / 2));
 }
 template <class Lanes>
 typename Lanes::Total join_lanes(totals_t<Lanes> v) {
@@ -257,8 +254,8 @@ totals_t<Lanes> totals_of_rows(const Lanes& lanes, const T* x, std::int64_t n, s
 
 // The totals of `columns` columns of a few rows. Goes through memory row by row, eight rows side by side.
 template <class Lanes, class T>
-void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows,
-                       std::int64_t row_stride, typename Lanes::Total* totals) {
+void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
+                       typename Lanes::Total* totals) {
   using Total = typename Lanes::Total;
   using Load = typename Lanes::Load;
   std::fill_n(totals, columns, Lanes::start());
@@ -267,8 +264,7 @@ void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std
     for (int k = 0; k < wide; ++k) total[k] = load_raw<Total, L>(totals + j + k * L);
     for (int r = 0; r < group; ++r)
       for (int k = 0; k < wide; ++k)
-        total[k] =
-            lanes.template add<L>(total[k], load_lanes<Load, L>(row + r * row_stride + j + k * L), j + k * L);
+        total[k] = lanes.template add<L>(total[k], load_lanes<Load, L>(row + r * row_stride + j + k * L), j + k * L);
     for (int k = 0; k < wide; ++k) std::memcpy(totals + j + k * L, &total[k], sizeof total[k]);
   };
   const auto take_rows = [&]<int group>(const T* row) {

@@ -1,5 +1,6 @@
-// How a reduction walks: by rows where the numbers of one output are neighbours in memory, by columns where those of different
-// outputs are. Work is cut into parts of a fixed size, merged in order: the result does not depend on the number of threads.
+// How a reduction walks: by rows where the numbers of one output are neighbours in memory, by columns where those of
+// different outputs are. Work is cut into parts of a fixed size, merged in order: the result does not depend on the
+// number of threads.
 #pragma once
 
 #include <tandem/core/cpu/parallel.h>
@@ -10,8 +11,8 @@
 
 namespace tandem::cpu {
 
-// The dimensions of x that are kept and those that are reduced; each list joined where it can be and sorted, the smallest
-// stride last.
+// The dimensions of x that are kept and those that are reduced; each list joined where it can be and sorted, the
+// smallest stride last.
 struct ReduceWalk {
   struct Dimension {
     std::int64_t size, stride, out_stride;  // out_stride: in y, whose own strides are row-major
@@ -136,8 +137,8 @@ class Reducer {
       const std::int64_t begin = part * units_per_part, end = std::min(units, begin + units_per_part);
       std::int64_t row = begin == 0 ? 0 : begin / pieces, first = (begin - row * pieces) * piece;
       for (std::int64_t unit = begin; unit < end; ++unit) {
-        reduce_row(op_, base + (row == 0 ? 0 : reduced.offset(row, 1)) + first * stride,
-                   std::min(piece, n - first), stride, state);
+        reduce_row(op_, base + (row == 0 ? 0 : reduced.offset(row, 1)) + first * stride, std::min(piece, n - first),
+                   stride, state);
         first += piece;
         if (first >= n) {
           first = 0;
@@ -214,8 +215,7 @@ class Reducer {
  private:
   // Rows of columns that follow each other with the innermost stride of what is reduced.
   void run_of_rows(const T* x, std::int64_t columns, std::int64_t rows, State* states) const {
-    const std::int64_t stride =
-        walk_.reduced.rank > 0 ? walk_.reduced.dims[walk_.reduced.rank - 1].stride : 0;
+    const std::int64_t stride = walk_.reduced.rank > 0 ? walk_.reduced.dims[walk_.reduced.rank - 1].stride : 0;
     constexpr std::int64_t wide = 128;
     // Few columns, dense: several rows are taken as one wide row.
     const std::int64_t together = stride == columns && columns <= wide / 4 ? wide / columns : 1;

@@ -26,8 +26,7 @@ std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C valu
 
 // A block of a row: first how large the largest is, fast, and then where, if it matters.
 template <bool largest, class T>
-void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t first,
-                Extreme<T, largest>& best) {
+void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t first, Extreme<T, largest>& best) {
   using C = compute_t<T>;
   const C value = static_cast<C>(cpu::total_of_row(cpu::ExtremeLanes<T, largest, false>{}, x, n, stride));
   Extreme<T, largest> found{value, std::numeric_limits<std::int64_t>::max()};
@@ -39,8 +38,8 @@ void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t fi
 
 // The same for columns side by side.
 template <bool largest, class T>
-void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
-                    std::int64_t first, Extreme<T, largest>* best) {
+void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride, std::int64_t first,
+                    Extreme<T, largest>* best) {
   using C = cpu::lane_t<T>;
   using Index = cpu::mask_t<C>;
   constexpr std::int64_t wide = 128;
@@ -57,8 +56,8 @@ void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::in
       }
     }
     if (n * together < rows)
-      search_columns(x + n * together * row_stride, columns, rows - n * together, row_stride,
-                     first + n * together, best);
+      search_columns(x + n * together * row_stride, columns, rows - n * together, row_stride, first + n * together,
+                     best);
     return;
   }
   C values[cpu::column_block];
@@ -113,8 +112,7 @@ void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* valu
   };
   if (walk.by_columns()) {
     const auto& last = kept.dims[kept.rank - 1];
-    const std::int64_t width = std::min(last.size, cpu::column_block),
-                       blocks = (last.size + width - 1) / width;
+    const std::int64_t width = std::min(last.size, cpu::column_block), blocks = (last.size + width - 1) / width;
     constexpr std::int64_t rows_at_once = 1 << 20;  // counted in 32 bits
     cpu::parallel_for(kept.count / last.size * blocks, kept.count * n, [&](std::int64_t item) {
       Best best[cpu::column_block];

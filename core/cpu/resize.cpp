@@ -54,10 +54,8 @@ void bilinear(const Array& x, const Resize& how, const Array& y) {
       const std::int64_t left = t.i0 * channels, right = t.i1 * channels;
       cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
-        const auto above =
-            cpu::load<L>(upper + left + c) * t.weight0 + cpu::load<L>(upper + right + c) * t.weight1;
-        const auto below =
-            cpu::load<L>(lower + left + c) * t.weight0 + cpu::load<L>(lower + right + c) * t.weight1;
+        const auto above = cpu::load<L>(upper + left + c) * t.weight0 + cpu::load<L>(upper + right + c) * t.weight1;
+        const auto below = cpu::load<L>(lower + left + c) * t.weight0 + cpu::load<L>(lower + right + c) * t.weight1;
         cpu::store<L>(to + c, above * v.weight0 + below * v.weight1);
       });
       to += channels;
@@ -69,8 +67,7 @@ void bilinear(const Array& x, const Resize& how, const Array& y) {
 
 void CpuBackend::resize(const Array& x, const Resize& how, const Array& y) {
   if (how.mode == Interpolation::bilinear)
-    return dispatch_floating(x.dtype(), "interpolate",
-                             [&](auto type) { bilinear<decltype(type)>(x, how, y); });
+    return dispatch_floating(x.dtype(), "interpolate", [&](auto type) { bilinear<decltype(type)>(x, how, y); });
   switch (size_of(x.dtype())) {  // numbers are moved, whatever they are
     case 1: return nearest<float, std::uint8_t>(x, how, y);
     case 2: return nearest<float, std::uint16_t>(x, how, y);
@@ -85,8 +82,7 @@ void CpuBackend::resize_grad(const Array& grad_y, const Resize& how, const Array
     using T = decltype(type);
     using C = compute_t<T>;
     using Axis = ResizeAxis<C>;
-    const Axis vertical = how.h<C>(grad_x.dim(2), grad_y.dim(2)),
-               horizontal = how.w<C>(grad_x.dim(3), grad_y.dim(3));
+    const Axis vertical = how.h<C>(grad_x.dim(2), grad_y.dim(2)), horizontal = how.w<C>(grad_x.dim(3), grad_y.dim(3));
     const auto down = all_taps(vertical), along = all_taps(horizontal);
     const std::int64_t channels = grad_x.dim(1), line = grad_y.dim(3) * channels;
     for_each_row<T>(grad_y, grad_x, [&](T* to, std::int64_t h, const T* image) {

@@ -41,8 +41,7 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
   const std::int64_t y_step = reversed ? -y.strides()[dim] : y.strides()[dim];
   const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
-  const bool columns =
-      lines.rank > 0 && lines.dims[lines.rank - 1].x == 1 && lines.dims[lines.rank - 1].y == 1;
+  const bool columns = lines.rank > 0 && lines.dims[lines.rank - 1].x == 1 && lines.dims[lines.rank - 1].y == 1;
   const auto run = [&](auto in_type, auto out_type, auto scan) {
     using T = decltype(in_type);
     using Out = decltype(out_type);

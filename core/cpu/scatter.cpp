@@ -27,14 +27,13 @@ struct Step {
   std::int64_t size = 1, y = 0, index = 0, source = 0;
 };
 
-// Whatever the number of threads, one thread alone writes a given element of y, in the order of the indices: a sum is the same
-// each time. So the work is cut along the dimensions that are not indexed; `line`, the innermost of them, into chunks.
+// Whatever the number of threads, one thread alone writes a given element of y, in the order of the indices: a sum is
+// the same each time. So the work is cut along the dimensions that are not indexed; `line`, the innermost of them, into
+// chunks.
 template <class T, class F>
 std::int64_t scatter_with(const Array& source, int dim, const Array& index, const Array& y, F f) {
   const Shape& shape = index.shape();
-  const auto step = [&](int d) {
-    return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]};
-  };
+  const auto step = [&](int d) { return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]}; };
   const Step along = step(dim);
   Step line;
   std::array<Step, Dims::max_rank> others;

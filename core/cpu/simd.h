@@ -47,7 +47,8 @@ inline vec<compute_t<T>, L> load(const T* from) {
   }
 }
 
-// The larger and the smaller of a and b, lane by lane; b where one of them is NaN. One instruction, of which GCC makes two.
+// The larger and the smaller of a and b, lane by lane; b where one of them is NaN. One instruction, of which GCC makes
+// two.
 template <class V>
 inline V larger(V a, V b) {
 #ifdef __AVX512F__
@@ -105,8 +106,7 @@ template <int L, class M>
 inline vec<M, L> load_bytes(const std::uint8_t* from) {
 #ifdef __AVX512F__
   if constexpr (L == 16 && sizeof(M) == 4)
-    return std::bit_cast<vec<M, L>>(
-        _mm512_cvtepu8_epi32(std::bit_cast<__m128i>(load_raw<std::uint8_t, L>(from))));
+    return std::bit_cast<vec<M, L>>(_mm512_cvtepu8_epi32(std::bit_cast<__m128i>(load_raw<std::uint8_t, L>(from))));
 #endif
   return __builtin_convertvector(load_raw<std::uint8_t, L>(from), vec<M, L>);
 }

@@ -1,5 +1,5 @@
-// Softmax over the n of (before, n, after). Where nothing comes after, a row lies side by side in memory; otherwise rows do,
-// and several of them go through the processor at once.
+// Softmax over the n of (before, n, after). Where nothing comes after, a row lies side by side in memory; otherwise
+// rows do, and several of them go through the processor at once.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
@@ -34,15 +34,13 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
     sum += e;
   });
   const C share = 1 / M::sum(sum);
-  for_each_lanes<L>(n, [&](std::int64_t i, std::int64_t some) {
-    M::store_some(y + i, M::load_some(y + i, some) * share, some);
-  });
+  for_each_lanes<L>(
+      n, [&](std::int64_t i, std::int64_t some) { M::store_some(y + i, M::load_some(y + i, some) * share, some); });
 }
 
 // `some` rows side by side, `after` apart.
 template <class C, class T>
-void softmax_columns(bool logarithm, const T* x, T* y, std::int64_t n, std::int64_t after,
-                     std::int64_t some) {
+void softmax_columns(bool logarithm, const T* x, T* y, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;
   using V = typename M::V;
   const V highest = cpu::highest_of_columns<C>(x, n, after, some);
@@ -119,10 +117,7 @@ void CpuBackend::softmax_grad(bool logarithm, const Array& y, const Array& grad_
     const T* grad = static_cast<const T*>(grad_y.raw());
     T* result = static_cast<T*>(grad_x.raw());
     cpu::for_each_rows<C>(
-        all,
-        [&](std::int64_t, std::int64_t at) {
-          grad_of_row<C>(logarithm, out + at, grad + at, result + at, all.n);
-        },
+        all, [&](std::int64_t, std::int64_t at) { grad_of_row<C>(logarithm, out + at, grad + at, result + at, all.n); },
         [&](std::int64_t, std::int64_t at, std::int64_t some) {
           grad_of_columns<C>(logarithm, out + at, grad + at, result + at, all.n, all.after, some);
         });

@@ -15,8 +15,8 @@ struct Rows {
   std::int64_t count() const { return before * after; }
 };
 
-// Calls row(r, offset) for each row where rows lie side by side, columns(r, offset, some) for `some` neighbouring rows, from
-// row r on, where `after` is more than 1. In pieces that are spread over threads.
+// Calls row(r, offset) for each row where rows lie side by side, columns(r, offset, some) for `some` neighbouring rows,
+// from row r on, where `after` is more than 1. In pieces that are spread over threads.
 template <class C, class Row, class Columns>
 void for_each_rows(const Rows& all, Row row, Columns columns) {
   const std::int64_t elements = all.count() * all.n;
@@ -76,8 +76,8 @@ typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64
   return highest;
 }
 template <class C, class T>
-typename RowMath<C>::V sum_of_exponentials_of_columns(const T* x, std::int64_t n, std::int64_t after,
-                                                      std::int64_t some, typename RowMath<C>::V highest) {
+typename RowMath<C>::V sum_of_exponentials_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some,
+                                                      typename RowMath<C>::V highest) {
   using M = RowMath<C>;
   typename M::V sum{};
   for (std::int64_t i = 0; i < n; ++i) sum += M::exp(M::load_some(x + i * after, some) - highest);

@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace {
 
-// Least significant digit first, a byte at a time; bytes that are the same in all keys are skipped. Sorts into `records`;
-// `other` is as large.
+// Least significant digit first, a byte at a time; bytes that are the same in all keys are skipped. Sorts into
+// `records`; `other` is as large.
 template <int key_bytes, class Record>
 void radix_sort(Record* records, Record* other, std::int64_t n) {
   std::int64_t counts[key_bytes][256] = {};
@@ -78,8 +78,7 @@ void first_of_row(const T* x, std::int64_t n, bool descending, std::int64_t k, R
 
 }  // namespace
 
-void CpuBackend::sort(const Array& x, bool descending, std::int64_t k, const Array& values,
-                      const Array& indices) {
+void CpuBackend::sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) {
   const std::int64_t rows = x.dim(0), n = x.dim(1);
   dispatch_sort(x.dtype(), n, [&](auto type, auto kind) {
     using T = decltype(type);
@@ -87,8 +86,7 @@ void CpuBackend::sort(const Array& x, bool descending, std::int64_t k, const Arr
     const T* in = static_cast<const T*>(x.raw());
     T* out = static_cast<T*>(values.raw());
     std::int64_t* positions = static_cast<std::int64_t*>(indices.raw());
-    const std::int64_t per_task = std::max<std::int64_t>(1, 4096 / n),
-                       tasks = (rows + per_task - 1) / per_task;
+    const std::int64_t per_task = std::max<std::int64_t>(1, 4096 / n), tasks = (rows + per_task - 1) / per_task;
     const bool few = k * 16 <= n;
     cpu::parallel_for(tasks, rows * n * 8, [&](std::int64_t task) {
       const std::unique_ptr<Record[]> records(new Record[static_cast<std::size_t>(few ? k : 2 * n)]);

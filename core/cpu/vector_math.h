@@ -1,5 +1,5 @@
-// exp and log of several lanes at a time, and what is done with rows of them. Within 2 units in the last place for float;
-// other types go number by number through the standard library.
+// exp and log of several lanes at a time, and what is done with rows of them. Within 2 units in the last place for
+// float; other types go number by number through the standard library.
 //
 // Reductions of the argument and polynomials: S. Moshier, "Methods and Programs for Mathematical Functions", 1989.
 #pragma once

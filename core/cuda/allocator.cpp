@@ -64,9 +64,7 @@ CachingAllocator& device_allocator(int index) {
 }  // namespace cuda
 
 void* CudaBackend::allocate(std::size_t bytes) { return cuda::device_allocator(index_).allocate(bytes); }
-void CudaBackend::deallocate(void* data, std::size_t bytes) {
-  cuda::device_allocator(index_).deallocate(data, bytes);
-}
+void CudaBackend::deallocate(void* data, std::size_t bytes) { cuda::device_allocator(index_).deallocate(data, bytes); }
 MemoryStats CudaBackend::memory_stats() const { return cuda::device_allocator(index_).stats(); }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// The weights of attention; the products around them are cuBLAS's. A fused kernel (cuDNN's needs its graph API) would not hold
-// the weights.
+// The weights of attention; the products around them are cuBLAS's. A fused kernel (cuDNN's needs its graph API) would
+// not hold the weights.
 #include <tandem/core/array/loop_plan.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/reductions.h>
@@ -14,9 +14,7 @@ namespace {
 constexpr int threads = 256;
 
 // Each warp takes a row, then the row that is as many further as there are warps.
-__device__ std::int64_t first_row() {
-  return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-}
+__device__ std::int64_t first_row() { return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; }
 __device__ std::int64_t row_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32; }
 
 // NaN wins.
@@ -52,8 +50,8 @@ struct Mask {
 };
 
 template <class C, class T>
-__global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64_t keys, const T* scores,
-                             Mask<C> mask, C scale, T* weights) {
+__global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64_t keys, const T* scores, Mask<C> mask,
+                             C scale, T* weights) {
   const int lane = threadIdx.x % 32;
   for (std::int64_t r = first_row(); r < rows; r += row_step()) {
     const std::int64_t query = r % queries;
@@ -62,16 +60,13 @@ __global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64
     if (mask.added) m = mask.added + offset_of(r, mask.rank - 1, mask.shape, mask.strides);
     const std::int64_t step = mask.added ? mask.strides[mask.rank - 1] : 0;
     const T* x = scores + r * keys;
-    const auto score = [&](std::int64_t i) {
-      return static_cast<C>(x[i]) * scale + (m ? m[i * step] : C(0));
-    };
+    const auto score = [&](std::int64_t i) { return static_cast<C>(x[i]) * scale + (m ? m[i * step] : C(0)); };
     Highest<C> highest;
     for (std::int64_t i = lane; i < n; i += 32) highest.add(score(i));
     cuda::merge_warp(highest);
     const bool sees_nothing = highest.value == -std::numeric_limits<C>::infinity();
     Total<C> sum;
-    for (std::int64_t i = lane; i < n && !sees_nothing; i += 32)
-      sum.value += std::exp(score(i) - highest.value);
+    for (std::int64_t i = lane; i < n && !sees_nothing; i += 32) sum.value += std::exp(score(i) - highest.value);
     cuda::merge_warp(sum);
     for (std::int64_t i = lane; i < keys; i += 32)
       weights[r * keys + i] =
@@ -80,17 +75,15 @@ __global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64
 }
 
 template <class C, class T>
-__global__ void weights_grad_rows(std::int64_t rows, std::int64_t keys, const T* weights, const T* grad,
-                                  C scale, T* grad_scores) {
+__global__ void weights_grad_rows(std::int64_t rows, std::int64_t keys, const T* weights, const T* grad, C scale,
+                                  T* grad_scores) {
   for (std::int64_t r = first_row(); r < rows; r += row_step()) {
     const std::int64_t begin = r * keys + threadIdx.x % 32, end = (r + 1) * keys;
     Total<C> sum;
-    for (std::int64_t i = begin; i < end; i += 32)
-      sum.value += static_cast<C>(weights[i]) * static_cast<C>(grad[i]);
+    for (std::int64_t i = begin; i < end; i += 32) sum.value += static_cast<C>(weights[i]) * static_cast<C>(grad[i]);
     cuda::merge_warp(sum);
     for (std::int64_t i = begin; i < end; i += 32)
-      grad_scores[i] =
-          static_cast<T>(static_cast<C>(weights[i]) * (static_cast<C>(grad[i]) - sum.value) * scale);
+      grad_scores[i] = static_cast<T>(static_cast<C>(weights[i]) * (static_cast<C>(grad[i]) - sum.value) * scale);
   }
 }
 
@@ -102,9 +95,9 @@ void CudaBackend::attention_weights(const Array& scores, const AttentionMask& ma
   dispatch_floating(scores.dtype(), "attention", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    cuda::launch(weights_rows<C, T>, cuda::blocks_for(rows * 32, threads), dim3(threads), rows,
-                 scores.dim(-2), keys, static_cast<const T*>(scores.raw()), Mask<C>(mask),
-                 static_cast<C>(scale), static_cast<T*>(weights.raw()));
+    cuda::launch(weights_rows<C, T>, cuda::blocks_for(rows * 32, threads), dim3(threads), rows, scores.dim(-2), keys,
+                 static_cast<const T*>(scores.raw()), Mask<C>(mask), static_cast<C>(scale),
+                 static_cast<T*>(weights.raw()));
   });
 }
 
@@ -115,8 +108,8 @@ void CudaBackend::attention_weights_grad(const Array& weights, const Array& grad
     using T = decltype(type);
     using C = compute_t<T>;
     cuda::launch(weights_grad_rows<C, T>, cuda::blocks_for(rows * 32, threads), dim3(threads), rows, keys,
-                 static_cast<const T*>(weights.raw()), static_cast<const T*>(grad.raw()),
-                 static_cast<C>(scale), static_cast<T*>(grad_scores.raw()));
+                 static_cast<const T*>(weights.raw()), static_cast<const T*>(grad.raw()), static_cast<C>(scale),
+                 static_cast<T*>(grad_scores.raw()));
   });
 }
 

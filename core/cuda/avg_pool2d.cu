@@ -66,10 +66,10 @@ void CudaBackend::avg_pool2d(const Array& x, const Pooling& pooling, const Array
         channels,
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L,
-                                         sizeof(T), 1, many);
-          cuda::launch(pool<T, L>, tiles.grid, tiles.block, images, channels, pooling,
-                       static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
+          const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L, sizeof(T), 1,
+                                         many);
+          cuda::launch(pool<T, L>, tiles.grid, tiles.block, images, channels, pooling, static_cast<const T*>(x.raw()),
+                       static_cast<T*>(y.raw()));
         },
         x, y);
   });
@@ -84,8 +84,7 @@ void CudaBackend::avg_pool2d_grad(const Array& grad_y, const Pooling& pooling, c
         channels,
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1,
-                                         many);
+          const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1, many);
           cuda::launch(pool_grad<T, L>, tiles.grid, tiles.block, images, channels, pooling,
                        static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
         },

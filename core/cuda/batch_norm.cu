@@ -1,7 +1,7 @@
-// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small batches, by
-// how many they are: each phase is one kernel that goes over the activations once.
-#include <tandem/core/formulas/batch_norm.h>
+// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small
+// batches, by how many they are: each phase is one kernel that goes over the activations once.
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/formulas/batch_norm.h>
 #include <tandem/core/cuda/channel_sums.cuh>
 
 namespace tandem {
@@ -87,8 +87,7 @@ struct MomentsOfRows {
   static constexpr int lanes_of_thread = lanes;
   using C = compute_t<T>;
   const T* x;
-  __device__ Moments<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows,
-                                          std::int64_t channels) const {
+  __device__ Moments<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows, std::int64_t channels) const {
     Moments<C, lanes> all;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
       Numbers<C, lanes> v[row_batch];
@@ -138,8 +137,7 @@ struct GradSumsOfRows {
   const T *x, *grad_y;
   AffinePointers<C> affine;
   bool relu;
-  __device__ GradSums<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows,
-                                           std::int64_t channels) const {
+  __device__ GradSums<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows, std::int64_t channels) const {
     const Coefficients<C, lanes> k(affine, at.channel);
     GradSums<C, lanes> sums;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
@@ -174,8 +172,8 @@ template <int lanes>
 using Places = cuda::Pack<std::uint8_t, lanes>;
 
 template <class T, int lanes>
-__global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x,
-                          AffinePointers<compute_t<T>> affine, const T* addend, bool relu, T* y) {
+__global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x, AffinePointers<compute_t<T>> affine,
+                          const T* addend, bool relu, T* y) {
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const Coefficients<compute_t<T>, lanes> k(affine, at.channel);
@@ -192,8 +190,8 @@ __global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x,
 }
 
 template <class T, int lanes>
-__global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePointers<compute_t<T>> affine,
-                                   bool relu, T* y, T* selected, std::uint8_t* index) {
+__global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePointers<compute_t<T>> affine, bool relu,
+                                   T* y, T* selected, std::uint8_t* index) {
   using C = compute_t<T>;
   const ChannelPlace at(lanes);
   if (at.channel >= size.channels) return;
@@ -268,9 +266,8 @@ __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, cons
 
 // A thread takes the 2 x 2 elements of a window; also those of an odd last column or row, which are in no window.
 template <class T, int lanes>
-__global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
-                                           AffinePointers<compute_t<T>> affine, const T* grad_y,
-                                           const std::uint8_t* index, SumPointers<compute_t<T>> sums,
+__global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePointers<compute_t<T>> affine,
+                                           const T* grad_y, const std::uint8_t* index, SumPointers<compute_t<T>> sums,
                                            T* grad_x) {
   using C = compute_t<T>;
   const ChannelPlace at(lanes);
@@ -279,8 +276,7 @@ __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
   const std::int64_t squares_h = (size.height + 1) / 2, squares_w = (size.width + 1) / 2;
   const std::int64_t squares = size.images * squares_h * squares_w;
   for (std::int64_t s = at.row; s < squares; s += at.step) {
-    const std::int64_t image = s / (squares_h * squares_w), oh = s / squares_w % squares_h,
-                       ow = s % squares_w;
+    const std::int64_t image = s / (squares_h * squares_w), oh = s / squares_w % squares_h, ow = s % squares_w;
     const bool is_window = oh < size.out_h && ow < size.out_w;
     Numbers<C, lanes> dy{};
     Places<lanes> where{};
@@ -292,8 +288,7 @@ __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x,
     // All four are asked for before the first is written: grad_x may be x.
     Numbers<C, lanes> v[4];
     const auto exists = [&](int i) { return 2 * oh + i / 2 < size.height && 2 * ow + i % 2 < size.width; };
-    const std::int64_t first =
-        ((image * size.height + 2 * oh) * size.width + 2 * ow) * size.channels + at.channel;
+    const std::int64_t first = ((image * size.height + 2 * oh) * size.width + 2 * ow) * size.channels + at.channel;
     const auto offset = [&](int i) { return first + (i / 2 * size.width + i % 2) * size.channels; };
     for (int i = 0; i < 4; ++i)
       if (exists(i)) v[i] = load<lanes>(x + offset(i));
@@ -372,16 +367,15 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
         [&](auto lanes) {
           constexpr int L = lanes;
           const ChannelTiles tiles(size.images * size.out_h * size.out_w, channels, L, sizeof(T), 1, many);
-          cuda::launch(normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, fusion.relu,
-                       out<T>(y), out<T>(selected), out<std::uint8_t>(index));
+          cuda::launch(normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, fusion.relu, out<T>(y),
+                       out<T>(selected), out<std::uint8_t>(index));
         },
         x, y, selected, index);
   });
 }
 
-void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine,
-                                         BatchNormFusion fusion, const Array& grad_y, const Array& sum_dy,
-                                         const Array& sum_dy_xhat) {
+void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                         const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) {
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
@@ -390,9 +384,8 @@ void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& 
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          cuda::sum_over_rows<GradSums<C, L>>(
-              x, GradSumsOfRows<T, L>{in<T>(x), in<T>(grad_y), k, fusion.relu},
-              WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
+          cuda::sum_over_rows<GradSums<C, L>>(x, GradSumsOfRows<T, L>{in<T>(x), in<T>(grad_y), k, fusion.relu},
+                                              WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
         },
         x, grad_y);
   });
@@ -414,8 +407,8 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
             constexpr int L = lanes;
             const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
             const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
-            cuda::launch(grad_of_normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k,
-                         fusion.relu, in<T>(grad_y), sums, out<T>(grad_x));
+            cuda::launch(grad_of_normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k, fusion.relu,
+                         in<T>(grad_y), sums, out<T>(grad_x));
           },
           x, grad_y, grad_x);
       return;
@@ -427,8 +420,8 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
           constexpr int L = lanes;
           const std::int64_t squares = size.images * ((size.height + 1) / 2) * ((size.width + 1) / 2);
           const ChannelTiles tiles(squares, channels, L, sizeof(T), 1, many);
-          cuda::launch(grad_of_normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k,
-                       in<T>(grad_y), in<std::uint8_t>(index), sums, out<T>(grad_x));
+          cuda::launch(grad_of_normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, in<T>(grad_y),
+                       in<std::uint8_t>(index), sums, out<T>(grad_x));
         },
         x, grad_y, index, grad_x);
   });

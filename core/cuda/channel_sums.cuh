@@ -1,8 +1,8 @@
-// Sums per channel over all rows of an image, in one kernel: over the rows of a thread, then of a block; the last block to
-// finish combines those of all blocks, in double and in their order: the result is the same whichever block that is.
+// Sums per channel over all rows of an image, in one kernel: over the rows of a thread, then of a block; the last block
+// to finish combines those of all blocks, in double and in their order: the result is the same whichever block that is.
 //
-// What is summed is a State: it begins as nothing, merge(other) adds what others have, channel(j) is one channel's share, a
-// State::Channel; State::Whole merges those.
+// What is summed is a State: it begins as nothing, merge(other) adds what others have, channel(j) is one channel's
+// share, a State::Channel; State::Whole merges those.
 #pragma once
 
 #include <tandem/core/cuda/channels.cuh>
@@ -11,9 +11,8 @@
 
 namespace tandem::cuda {
 
-inline constexpr int row_batch = 4;  // rows that a thread asks memory for at once
-inline constexpr std::int64_t most_sums =
-    132 * 4;  // blocks that fill a large GPU and leave little to combine
+inline constexpr int row_batch = 4;                 // rows that a thread asks memory for at once
+inline constexpr std::int64_t most_sums = 132 * 4;  // blocks that fill a large GPU and leave little to combine
 
 // Loads a thread's next rows, `row_batch` of them at most, 0 for those that are not there; returns how many are.
 template <int lanes, class T>
@@ -29,8 +28,8 @@ __device__ int load_rows(const T* from, const ChannelPlace& at, std::int64_t row
   return n;
 }
 
-// Threads of a block that lie `distance` apart merge what they have into the first of them. All threads must call it; those
-// after the last whole `distance` have nothing that counts.
+// Threads of a block that lie `distance` apart merge what they have into the first of them. All threads must call it;
+// those after the last whole `distance` have nothing that counts.
 template <class State>
 __device__ void merge_across(State& state, unsigned distance) {
   static_assert(sizeof(State) % 4 == 0);
@@ -56,8 +55,8 @@ __device__ void merge_across(State& state, unsigned distance) {
   }
 }
 
-// How many blocks of each column of them have finished: 0 before and after every kernel. Kernels that sum run one after the
-// other, as everything does that uses a GPU's stream.
+// How many blocks of each column of them have finished: 0 before and after every kernel. Kernels that sum run one after
+// the other, as everything does that uses a GPU's stream.
 static __device__ unsigned finished_blocks[ChannelTiles::most_tiles];
 
 // Whether all other blocks of this column of blocks have called it; what they wrote before can be read then.
@@ -72,10 +71,11 @@ inline __device__ bool is_last_block() {
   return is_last;
 }
 
-// part(place, rows, channels) is the State of a thread's own rows; finish(c, whole) takes that of all rows for each channel.
+// part(place, rows, channels) is the State of a thread's own rows; finish(c, whole) takes that of all rows for each
+// channel.
 template <class State, class Part, class Finish>
-__global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part,
-                         typename State::Channel* partial, Finish finish) {
+__global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part, typename State::Channel* partial,
+                         Finish finish) {
   constexpr int lanes = Part::lanes_of_thread;
   const ChannelPlace at(lanes);
   State state;
@@ -91,8 +91,7 @@ __global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part,
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.y) * width + thread % width;
   typename State::Whole whole;
   if (slice < slices && channel < channels)
-    for (unsigned block = slice; block < gridDim.x; block += slices)
-      whole.merge(partial[block * channels + channel]);
+    for (unsigned block = slice; block < gridDim.x; block += slices) whole.merge(partial[block * channels + channel]);
   merge_across(whole, width);
   if (slice == 0 && channel < channels) finish(channel, whole);
 }
@@ -102,8 +101,8 @@ void sum_over_rows(const Array& x, Part part, Finish finish) {
   const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3), channels = x.dim(1);
   const ChannelTiles tiles(rows, channels, Part::lanes_of_thread, size_of(x.dtype()), row_batch, most_sums);
   using Channel = typename State::Channel;
-  const Array partial = Array::empty({tiles.grid.x * channels * static_cast<std::int64_t>(sizeof(Channel))},
-                                     DType::u8, x.device());
+  const Array partial =
+      Array::empty({tiles.grid.x * channels * static_cast<std::int64_t>(sizeof(Channel))}, DType::u8, x.device());
   launch(sum_rows<State, Part, Finish>, tiles.grid, tiles.block, rows, channels, part,
          static_cast<Channel*>(partial.raw()), finish);
 }

@@ -31,8 +31,8 @@ __device__ void store(T* to, const Numbers<compute_t<T>, lanes>& numbers) {
   *reinterpret_cast<Pack<T, lanes>*>(to) = pack;
 }
 
-// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one where the channels or
-// an array's place in memory don't divide so.
+// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one where the channels
+// or an array's place in memory don't divide so.
 template <class T, class F, class... Arrays>
 void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   constexpr int lanes = static_cast<int>(16 / sizeof(T));
@@ -41,8 +41,8 @@ void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   else f(std::integral_constant<int, 1>{});
 }
 
-// Blocks of threads for some columns, `lanes` channels each, by as many rows as that leaves, walking down over all rows. A
-// block is up to 128 bytes wide, which memory gives at once; blockIdx.y says which of them.
+// Blocks of threads for some columns, `lanes` channels each, by as many rows as that leaves, walking down over all
+// rows. A block is up to 128 bytes wide, which memory gives at once; blockIdx.y says which of them.
 struct ChannelTiles {
   static constexpr int threads = 256;
   static constexpr std::int64_t most_tiles = 4096;
@@ -51,16 +51,14 @@ struct ChannelTiles {
   // For a thread to do `rows_each` rows or, once there are `most` blocks, more.
   ChannelTiles(std::int64_t rows, std::int64_t channels, int lanes, std::size_t element_bytes, int rows_each,
                std::int64_t most) {
-    const std::int64_t packs = channels / lanes,
-                       widest = 128 / (lanes * static_cast<std::int64_t>(element_bytes));
+    const std::int64_t packs = channels / lanes, widest = 128 / (lanes * static_cast<std::int64_t>(element_bytes));
     const std::int64_t tiles = (packs + widest - 1) / widest;
     TANDEM_CHECK(tiles <= most_tiles, "an image has ", channels, " channels, which is more than the ",
                  most_tiles * widest * lanes, " that these kernels are made for");
     const std::int64_t columns = (packs + tiles - 1) / tiles, lines = threads / columns;
     const std::int64_t blocks = (rows + lines * rows_each - 1) / (lines * rows_each);
-    grid = dim3(
-        static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, std::max<std::int64_t>(1, most / tiles))),
-        static_cast<unsigned>(tiles));
+    grid = dim3(static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, std::max<std::int64_t>(1, most / tiles))),
+                static_cast<unsigned>(tiles));
     block = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(lines));
   }
 };

@@ -14,9 +14,9 @@ bool fits(const Array& a, ImageFormat format, DType dtype) {
 }
 
 // Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major.
-// What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C / groups, KH, KW), which is
-// row-major, that is so unless it has one channel or one pixel: it is small beside the images. Returns whether the bias was
-// added.
+// What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C / groups,
+// KH, KW), which is row-major, that is so unless it has one channel or one pixel: it is small beside the images.
+// Returns whether the bias was added.
 bool convolve(Convolution kind, const Array& x, const Array& weight, const Array& y, const Window& window,
               const Array* bias) {
   const DType dtype = x.dtype();
@@ -40,14 +40,14 @@ bool convolve(Convolution kind, const Array& x, const Array& weight, const Array
     return outcome.bias_added;
   }
   detail::fail("conv2d: cuDNN can't convolve ", dtype, ' ', x.shape(), " with ", weight.shape(), ", stride ",
-               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ",
-               window.groups, ": ", outcome.problem);
+               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ", window.groups,
+               ": ", outcome.problem);
 }
 
 }  // namespace
 
-void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                         const Window& window, const Array& y) {
+void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+                         const Array& y) {
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
   if (convolve(Convolution::forward, x, weight, y, window, bias ? &row : nullptr) || !bias) return;
   zip(functors::Add{}, y, row.reshape({1, row.numel(), 1, 1}).expand(y.shape()), y);

@@ -79,10 +79,9 @@ Layout make_layout(const Array& of, const ColumnMajor& m) {
   if (of.rank() == 3) {
     const auto count = static_cast<std::int32_t>(of.dim(0));
     const std::int64_t stride = of.strides()[0];
+    TANDEM_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
     TANDEM_CUBLAS(
-        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    TANDEM_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                                   sizeof stride));
+        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
   }
   return layout;
 }
@@ -90,8 +89,7 @@ Layout make_layout(const Array& of, const ColumnMajor& m) {
 // Of every matrix of a batch.
 std::uint32_t alignment_of_matrices(const Array& m) {
   auto address = reinterpret_cast<std::uintptr_t>(m.raw());
-  if (m.rank() == 3 && m.dim(0) > 1)
-    address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
+  if (m.rank() == 3 && m.dim(0) > 1) address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
   return alignment_of(reinterpret_cast<const void*>(address));
 }
 
@@ -126,17 +124,15 @@ struct Plan {
 };
 
 void set_bias(const Operation& operation, const void* bias) {
-  TANDEM_CUBLAS(
-      cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+  TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
 }
 
 // Whether cuBLAS has an algorithm for the plan, which is then in it.
 bool choose_algorithm(cublasLtHandle_t handle, const Preference& preference, Plan& plan) {
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const auto status =
-      cublasLtMatmulAlgoGetHeuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                     plan.d.get(), preference.get(), 1, &found, &count);
+  const auto status = cublasLtMatmulAlgoGetHeuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(),
+                                                     plan.d.get(), plan.d.get(), preference.get(), 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
@@ -158,8 +154,8 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
                                           bias != nullptr});
   const Preference preference = make_preference(b, a, y);
   const auto set_epilogue = [&](cublasLtEpilogue_t epilogue) {
-    TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
-                                                 &epilogue, sizeof epilogue));
+    TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                                 sizeof epilogue));
   };
   if (bias) {
     // A column of y' has N elements, and so has the bias, which cuBLAS takes in y's dtype.
@@ -171,8 +167,8 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
     plan->adds_bias = false;
   }
   if (!choose_algorithm(handle, preference, *plan))
-    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(),
-                 " x ", b.shape(), " with strides ", a.strides(), " and ", b.strides());
+    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(), " x ",
+                 b.shape(), " with strides ", a.strides(), " and ", b.strides());
   return plan;
 }
 
@@ -195,17 +191,16 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, bias, y, tf32); });
   if (plan.adds_bias) set_bias(plan.operation, bias->raw());
   Array workspace;
-  if (plan.workspace > 0)
-    workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
+  if (plan.workspace > 0) workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
   // Host pointers to the operation's scale type.
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const bool wide = y.dtype() == DType::f64;
-  TANDEM_CUBLAS(cublasLtMatmul(
-      library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one, b.raw(),
-      plan.a.get(), a.raw(), plan.b.get(), wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(),
-      plan.d.get(), y.raw(), plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
-      plan.workspace, current_stream()));
+  TANDEM_CUBLAS(cublasLtMatmul(library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one,
+                               b.raw(), plan.a.get(), a.raw(), plan.b.get(),
+                               wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(), plan.d.get(), y.raw(),
+                               plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
+                               plan.workspace, current_stream()));
   return !bias || plan.adds_bias;
 }
 

@@ -1,8 +1,9 @@
-// A GPU through CUDA: cuBLASLt for matrix products, cuDNN for convolutions, own kernels for the rest, from the same functors
-// as on the CPU. Every file here implements the family of operations that the file of the same name in core/cpu/ does.
+// A GPU through CUDA: cuBLASLt for matrix products, cuDNN for convolutions, own kernels for the rest, from the same
+// functors as on the CPU. Every file here implements the family of operations that the file of the same name in
+// core/cpu/ does.
 //
-// Work runs later, in the order of the calls, in one stream per GPU; only download and synchronize wait for it. A kernel that
-// finds its input invalid (a class that does not exist) says so then.
+// Work runs later, in the order of the calls, in one stream per GPU; only download and synchronize wait for it. A
+// kernel that finds its input invalid (a class that does not exist) says so then.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -50,30 +51,25 @@ class CudaBackend final : public Backend {
   void scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) override;
 
   // sort.cu
-  void sort(const Array& x, bool descending, std::int64_t k, const Array& values,
-            const Array& indices) override;
+  void sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) override;
 
   // matmul.cpp
   void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) override;
 
   // attention.cu
-  void attention_weights(const Array& scores, const AttentionMask& mask, double scale,
-                         const Array& weights) override;
-  void attention_weights_grad(const Array& weights, const Array& grad, double scale,
-                              const Array& grad_scores) override;
+  void attention_weights(const Array& scores, const AttentionMask& mask, double scale, const Array& weights) override;
+  void attention_weights_grad(const Array& weights, const Array& grad, double scale, const Array& grad_scores) override;
 
   // conv2d.cpp
   void conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) override;
-  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
-                         const Array& grad_x) override;
+  void conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) override;
   void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                           const std::optional<Array>& grad_bias) override;
 
   // max_pool2d.cu
   void max_pool2d(const Array& x, const Pooling& pooling, const Array& y, const Array& index) override;
-  void max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling,
-                       const Array& grad_x) override;
+  void max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling, const Array& grad_x) override;
 
   // avg_pool2d.cu
   void avg_pool2d(const Array& x, const Pooling& pooling, const Array& y) override;
@@ -88,20 +84,19 @@ class CudaBackend final : public Backend {
                         const BatchNormUpdate* update) override;
   void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
                          const BatchNormUpdate& update) override;
-  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                        const Array* addend, const Array& y, const Array& selected,
-                        const Array& index) override;
+  void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array* addend,
+                        const Array& y, const Array& selected, const Array& index) override;
   void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                               const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) override;
-  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                             const Array& grad_y, const Array& index, const Array& sum_dy,
-                             const Array& sum_dy_xhat, const Array* count, const Array& grad_x) override;
+  void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
+                             const Array& index, const Array& sum_dy, const Array& sum_dy_xhat, const Array* count,
+                             const Array& grad_x) override;
 
   // group_norm.cu
-  void group_norm(const GroupNorm& how, const Array& x, const Array* weight, const Array* bias,
-                  const Array& y, const Array& mean, const Array& rstd) override;
-  void group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean,
-                       const Array& rstd, const Array& grad_y, const Array* grad_x, const Array* grad_weight,
+  void group_norm(const GroupNorm& how, const Array& x, const Array* weight, const Array* bias, const Array& y,
+                  const Array& mean, const Array& rstd) override;
+  void group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean, const Array& rstd,
+                       const Array& grad_y, const Array* grad_x, const Array* grad_weight,
                        const Array* grad_bias) override;
 
   // softmax.cu
@@ -116,10 +111,9 @@ class CudaBackend final : public Backend {
                           const Array& grad_x) override;
 
   // pair_loss.cu
-  void pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
-                 const Array& y) override;
-  void pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
-                      const Array& grad_y, double scale, const Array& grad) override;
+  void pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale, const Array& y) override;
+  void pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target, const Array& grad_y,
+                      double scale, const Array& grad) override;
 
   // dropout.cu
   void dropout(const Array& x, std::uint64_t key, double p, const Array& y) override;
@@ -128,8 +122,7 @@ class CudaBackend final : public Backend {
   std::int64_t gather_rows(const Array& rows, const Array& index, const Array& out) override;
   std::int64_t gather_normalized(const Array& rows, const Array& index, float mean, float std,
                                  const Array& out) override;
-  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
-                      const Array& y) override;
+  std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) override;
 
   // scatter.cu
   std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,

@@ -1,5 +1,5 @@
-// cuDNN's API of functions and descriptors, not its newer one of operation graphs, which pays where several operations are
-// fused: for a convolution alone this is a fraction of the code. NVIDIA advises against it; all of cuDNN 9 has it.
+// cuDNN's API of functions and descriptors, not its newer one of operation graphs, which pays where several operations
+// are fused: for a convolution alone this is a fraction of the code. NVIDIA advises against it; all of cuDNN 9 has it.
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
@@ -34,8 +34,7 @@ const char* advice(cudnnStatus_t status) {
       return ": the NVIDIA driver is older than this cuDNN; update it";
     case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
       return ": this GPU is too old for this cuDNN; install an older one, or use --device cpu";
-    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
-      return ": the GPU's memory is full; use a smaller batch";
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED: return ": the GPU's memory is full; use a smaller batch";
     default: break;
   }
   return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED
@@ -52,8 +51,7 @@ std::string words_for(cudnnStatus_t status) {
 
 void check(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  detail::fail("cuDNN ", cudnnGetVersion(), " (built against ", CUDNN_VERSION, "), ", call, ": ",
-               words_for(status));
+  detail::fail("cuDNN ", cudnnGetVersion(), " (built against ", CUDNN_VERSION, "), ", call, ": ", words_for(status));
 }
 #define TANDEM_CUDNN(call) check(call, #call)
 
@@ -77,10 +75,10 @@ class Descriptor {
 };
 using Tensor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
 using Filter = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-using Geometry = Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
-                            cudnnDestroyConvolutionDescriptor>;
-using Activation = Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor,
-                              cudnnDestroyActivationDescriptor>;
+using Geometry =
+    Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
+using Activation =
+    Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor>;
 
 struct Algorithm {
   int number;  // of the enumeration for the plan's kind
@@ -113,9 +111,8 @@ cudnnDataType_t type_of(DType dtype) {
 int narrow(std::int64_t value) { return static_cast<int>(value); }
 
 void describe(const Tensor& tensor, ImageFormat format, const Shape& shape, DType dtype) {
-  TANDEM_CHECK(shape.product() <= std::numeric_limits<int>::max(), "conv2d: ", shape, " has ",
-               shape.product(), " elements, and cuDNN counts to ", std::numeric_limits<int>::max(),
-               "; use a smaller batch");
+  TANDEM_CHECK(shape.product() <= std::numeric_limits<int>::max(), "conv2d: ", shape, " has ", shape.product(),
+               " elements, and cuDNN counts to ", std::numeric_limits<int>::max(), "; use a smaller batch");
   const Strides s = dense_strides(format, shape);
   TANDEM_CUDNN(cudnnSetTensor4dDescriptorEx(tensor, type_of(dtype), narrow(shape[0]), narrow(shape[1]),
                                             narrow(shape[2]), narrow(shape[3]), narrow(s[0]), narrow(s[1]),
@@ -128,7 +125,8 @@ void describe(const Filter& filter, ImageFormat format, const Shape& shape, DTyp
                                           narrow(shape[2]), narrow(shape[3])));
 }
 
-// How numbers may be multiplied: f32 as TF32 or not, f16 on the tensor cores. The default has the tensor cores for bf16.
+// How numbers may be multiplied: f32 as TF32 or not, f16 on the tensor cores. The default has the tensor cores for
+// bf16.
 cudnnMathType_t math_for(DType dtype) {
   if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
   return dtype == DType::f16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
@@ -140,12 +138,11 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std:
       return cudnnGetConvolutionForwardWorkspaceSize(handle, p.x, p.weight, p.geometry, p.y,
                                                      static_cast<cudnnConvolutionFwdAlgo_t>(number), bytes);
     case Convolution::grad_input:
-      return cudnnGetConvolutionBackwardDataWorkspaceSize(
-          handle, p.weight, p.y, p.geometry, p.x, static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
+      return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, p.weight, p.y, p.geometry, p.x,
+                                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
     case Convolution::grad_weight:
       return cudnnGetConvolutionBackwardFilterWorkspaceSize(
-          handle, p.x, p.y, p.geometry, p.weight, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number),
-          bytes);
+          handle, p.x, p.y, p.geometry, p.weight, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number), bytes);
   }
   return CUDNN_STATUS_BAD_PARAM;
 }
@@ -161,8 +158,8 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     return;
   }
   check(asked, "heuristics for a convolution");
-  plan.problem = math_mode().deterministic ? "the heuristics know no deterministic algorithm"
-                                           : "the heuristics know no algorithm";
+  plan.problem =
+      math_mode().deterministic ? "the heuristics know no deterministic algorithm" : "the heuristics know no algorithm";
   for (int i = 0; i < count; ++i) {
     const Result& r = results[static_cast<std::size_t>(i)];
     if (r.status != CUDNN_STATUS_SUCCESS) continue;
@@ -171,8 +168,7 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     const auto math = math_for(dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : r.mathType;
     TANDEM_CUDNN(cudnnSetConvolutionMathType(plan.geometry, math));
     std::size_t workspace = 0;
-    if (workspace_of(handle, plan, r.algo, &workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace)
-      continue;
+    if (workspace_of(handle, plan, r.algo, &workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace) continue;
     // The only algorithm that adds a bias without an activation after it.
     if (with_bias && r.algo == static_cast<int>(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
       plan.algorithms.push_back({r.algo, math, true, workspace});
@@ -190,9 +186,9 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
   describe(p.y, format, arrays.y.shape(), dtype);
   describe(p.bias, format, {1, arrays.y.dim(1), 1, 1}, dtype);
   describe(p.weight, format, arrays.weight.shape(), dtype);
-  TANDEM_CUDNN(cudnnSetConvolution2dDescriptor(p.geometry, narrow(w.padding.h), narrow(w.padding.w),
-                                               narrow(w.stride.h), narrow(w.stride.w), narrow(w.dilation.h),
-                                               narrow(w.dilation.w), CUDNN_CROSS_CORRELATION,
+  TANDEM_CUDNN(cudnnSetConvolution2dDescriptor(p.geometry, narrow(w.padding.h), narrow(w.padding.w), narrow(w.stride.h),
+                                               narrow(w.stride.w), narrow(w.dilation.h), narrow(w.dilation.w),
+                                               CUDNN_CROSS_CORRELATION,
                                                dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
   TANDEM_CUDNN(cudnnSetConvolutionGroupCount(p.geometry, narrow(w.groups)));
   TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
@@ -201,30 +197,29 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
     case Convolution::forward:
       choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(
           handle, p, dtype, with_bias, [&](int most, int* count, auto* results) {
-            return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count,
-                                                          results);
+            return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count, results);
           });
       break;
     case Convolution::grad_input:
       choose_algorithms<cudnnConvolutionBwdDataAlgoPerf_t>(
           handle, p, dtype, false, [&](int most, int* count, auto* results) {
-            return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most,
-                                                               count, results);
+            return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most, count,
+                                                               results);
           });
       break;
     case Convolution::grad_weight:
       choose_algorithms<cudnnConvolutionBwdFilterAlgoPerf_t>(
           handle, p, dtype, false, [&](int most, int* count, auto* results) {
-            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most,
-                                                                 count, results);
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most, count,
+                                                                 results);
           });
       break;
   }
   return plan;
 }
 
-cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorithm,
-                  const ConvolutionArrays& arrays, const Array* bias) {
+cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorithm, const ConvolutionArrays& arrays,
+                  const Array* bias) {
   Array workspace;
   if (algorithm.workspace > 0)
     workspace = Array::empty({static_cast<std::int64_t>(algorithm.workspace)}, DType::u8, arrays.x.device());
@@ -242,26 +237,25 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
     case Convolution::forward: {
       const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
       if (algorithm.adds_bias)  // to z times zero: z is y because cuDNN wants an array there
-        return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry,
-                                                     number, scratch, algorithm.workspace, zero, p.y, y,
-                                                     p.bias, bias->raw(), p.activation, p.y, y);
+        return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry, number, scratch,
+                                                     algorithm.workspace, zero, p.y, y, p.bias, bias->raw(),
+                                                     p.activation, p.y, y);
       return cudnnConvolutionForward(handle, one, p.x, x, p.weight, weight, p.geometry, number, scratch,
                                      algorithm.workspace, zero, p.y, y);
     }
     case Convolution::grad_input:
       return cudnnConvolutionBackwardData(handle, one, p.weight, weight, p.y, y, p.geometry,
-                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number),
-                                          scratch, algorithm.workspace, zero, p.x, x);
+                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), scratch,
+                                          algorithm.workspace, zero, p.x, x);
     case Convolution::grad_weight:
       return cudnnConvolutionBackwardFilter(handle, one, p.x, x, p.y, y, p.geometry,
-                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number),
-                                            scratch, algorithm.workspace, zero, p.weight, weight);
+                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), scratch,
+                                            algorithm.workspace, zero, p.weight, weight);
   }
   return CUDNN_STATUS_BAD_PARAM;
 }
 
-PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w,
-               bool with_bias) {
+PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w, bool with_bias) {
   const Shape &x = arrays.x.shape(), &k = arrays.weight.shape(), &y = arrays.y.shape();
   return {static_cast<int>(kind),
           static_cast<int>(format),
@@ -289,8 +283,8 @@ PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& ar
 
 }  // namespace
 
-ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
-                            const Window& window, const Array* bias) {
+ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
+                            const Array* bias) {
   auto& library = Library<cudnnHandle_t, Plan>::of(arrays.x.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUDNN(cudnnCreate(&library.handle));

@@ -1,11 +1,9 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/loops.cuh>
-#include <tandem/core/array/element_dispatch.h>
 
 namespace tandem {
 
-void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
-  elementwise::map<cuda::Loops>(op, x, y);
-}
+void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) { elementwise::map<cuda::Loops>(op, x, y); }
 
 }  // namespace tandem

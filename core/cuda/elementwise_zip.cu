@@ -1,6 +1,6 @@
+#include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/loops.cuh>
-#include <tandem/core/array/element_dispatch.h>
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
-#include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/cuda/faults.h>
 #include <tandem/core/array/element_dispatch.h>
 #include <tandem/core/array/index_walk.h>
+#include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/cuda/faults.h>
 #include <tandem/core/formulas/normalize.h>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/loops.cuh>
@@ -21,8 +21,8 @@ struct GatherPlan {
 
 // The first block also looks whether all indices name a row: one thread writes the note, about the first that does not.
 template <class In, class Out, int width, class F>
-__global__ void gather_packs(GatherPlan plan, const cuda::Pack<In, width>* rows, cuda::Pack<Out, width>* out,
-                             F f, IndexFault* fault) {
+__global__ void gather_packs(GatherPlan plan, const cuda::Pack<In, width>* rows, cuda::Pack<Out, width>* out, F f,
+                             IndexFault* fault) {
   if (blockIdx.x == 0) {
     cuda::FirstPosition bad;
     for (std::int64_t i = threadIdx.x; i < plan.n; i += blockDim.x)
@@ -31,8 +31,8 @@ __global__ void gather_packs(GatherPlan plan, const cuda::Pack<In, width>* rows,
     if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather_rows, bad, plan.index, plan.count);
   }
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       i < plan.n * plan.size; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < plan.n * plan.size;
+       i += step) {
     const std::int64_t row = plan.index[i / plan.size];
     if (row < 0 || row >= plan.count) continue;
     cuda::Pack<Out, width> result;
@@ -50,13 +50,11 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
 
 // `size`: of a row, in numbers of type In.
 template <class In, class Out, int width, class F>
-void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f,
-                 IndexFault* fault) {
-  const GatherPlan plan{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()),
-                        index.numel()};
-  cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(plan.n * plan.size, threads), dim3(threads),
-               plan, static_cast<const cuda::Pack<In, width>*>(rows.raw()),
-               static_cast<cuda::Pack<Out, width>*>(out.raw()), f, fault);
+void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f, IndexFault* fault) {
+  const GatherPlan plan{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel()};
+  cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(plan.n * plan.size, threads), dim3(threads), plan,
+               static_cast<const cuda::Pack<In, width>*>(rows.raw()), static_cast<cuda::Pack<Out, width>*>(out.raw()),
+               f, fault);
 }
 
 }  // namespace
@@ -70,9 +68,8 @@ std::int64_t CudaBackend::gather_rows(const Array& rows, const Array& index, con
     launch_rows<Bits, Bits, width>(bytes / unit, rows, index, out, Keep{}, fault);
     return true;
   };
-  as.operator()<std::uint64_t, 2>() || as.operator()<std::uint64_t, 1>() ||
-      as.operator()<std::uint32_t, 1>() || as.operator()<std::uint16_t, 1>() ||
-      as.operator()<std::uint8_t, 1>();
+  as.operator()<std::uint64_t, 2>() || as.operator()<std::uint64_t, 1>() || as.operator()<std::uint32_t, 1>() ||
+      as.operator()<std::uint16_t, 1>() || as.operator()<std::uint8_t, 1>();
   return -1;
 }
 
@@ -101,11 +98,9 @@ __global__ void gather_whole_rows(RowsPlan plan, const cuda::Pack<Bits, width>* 
                                   cuda::Pack<Bits, width>* y, IndexFault* fault) {
   const std::int64_t total = plan.outer * plan.n * plan.size;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
     const std::int64_t row = i / plan.size, position = row % plan.n, wanted = index[position];
-    if (cuda::is_inside(wanted, plan.count))
-      y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
+    if (cuda::is_inside(wanted, plan.count)) y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
     else cuda::note_any(fault, plan.of, position, wanted, plan.count);
   }
 }
@@ -116,8 +111,7 @@ __global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64
                                 IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const auto offset = plan.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
@@ -132,8 +126,7 @@ bool has_one_index_for_each_row(const Array& index, int dim) {
 }
 
 template <class Bits>
-void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y,
-                 IndexFault* fault) {
+void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y, IndexFault* fault) {
   const auto* wanted = static_cast<const std::int64_t*>(index.raw());
   if (x.is_contiguous() && y.is_contiguous() && has_one_index_for_each_row(index, dim)) {
     RowsPlan plan{1, index.shape()[dim], 1, x.shape()[dim], of};
@@ -159,8 +152,7 @@ void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of,
 
 }  // namespace
 
-std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of,
-                                 const Array& y) {
+std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
   switch (size_of(x.dtype())) {
     case 1: gather_bits<std::uint8_t>(x, dim, index, of, y, fault); break;

@@ -96,12 +96,11 @@ const char* name_of_copy(int kind) {
 // All records have these.
 template <class Record>
 void add(const Record& record, const std::string& name, const std::string& notes) {
-  const std::string lane =
-      "GPU " + std::to_string(record.deviceId) + ", stream " + std::to_string(record.streamId);
+  const std::string lane = "GPU " + std::to_string(record.deviceId) + ", stream " + std::to_string(record.streamId);
   // 0: it was not measured.
   if (record.start != 0 && record.end >= record.start)
-    detail::profile_range(lane, name, static_cast<std::int64_t>(record.start),
-                          static_cast<std::int64_t>(record.end), notes);
+    detail::profile_range(lane, name, static_cast<std::int64_t>(record.start), static_cast<std::int64_t>(record.end),
+                          notes);
 }
 
 // A version of a record begins as the versions before it: these are the oldest with what is read here.

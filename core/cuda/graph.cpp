@@ -8,8 +8,8 @@ CudaGraph::CudaGraph(int device) : device_(device) {
   TANDEM_CUDA(cudaStreamCreateWithFlags(&capture_stream_, cudaStreamNonBlocking));
 }
 
-// Replays may still be running: the stream in which they do is waited for before their memory goes to others' streams or
-// back to the driver. Within one stream the order of the calls would be enough.
+// Replays may still be running: the stream in which they do is waited for before their memory goes to others' streams
+// or back to the driver. Within one stream the order of the calls would be enough.
 CudaGraph::~CudaGraph() {
   int before = -1;
   cudaGetDevice(&before);

@@ -1,5 +1,6 @@
-// Normalisation within groups of channels: a block for each group of each sample, which looks at its numbers several times.
-// The gradients of weight and bias are summed by channels first over parts of all numbers, then over the parts, in order.
+// Normalisation within groups of channels: a block for each group of each sample, which looks at its numbers several
+// times. The gradients of weight and bias are summed by channels first over parts of all numbers, then over the parts,
+// in order.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/warp.cuh>
 
@@ -183,14 +184,14 @@ void CudaBackend::group_norm(const GroupNorm& how, const Array& x, const Array* 
     using T = decltype(type);
     using C = compute_t<T>;
     cuda::launch(normalise_groups<C, T>, blocks_of(at), threads_of(at), at, static_cast<C>(how.eps),
-                 pointer<const T>(x), pointer<const C>(weight), pointer<const C>(bias), pointer<T>(y),
-                 pointer<C>(mean), pointer<C>(rstd));
+                 pointer<const T>(x), pointer<const C>(weight), pointer<const C>(bias), pointer<T>(y), pointer<C>(mean),
+                 pointer<C>(rstd));
   });
 }
 
 void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Array* weight, const Array& mean,
-                                  const Array& rstd, const Array& grad_y, const Array* grad_x,
-                                  const Array* grad_weight, const Array* grad_bias) {
+                                  const Array& rstd, const Array& grad_y, const Array* grad_x, const Array* grad_weight,
+                                  const Array* grad_bias) {
   const Places at(how);
   dispatch_floating(x.dtype(), "group_norm", [&](auto type) {
     using T = decltype(type);
@@ -204,16 +205,16 @@ void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Ar
     constexpr int threads = 128;
     const std::int64_t parts =
         at.after == 1 ? std::clamp<std::int64_t>(at.samples * at.before / 16, 1, 256) : at.samples;
-    const Array scratch = Array::empty({parts * at.channels * static_cast<std::int64_t>(sizeof(TwoSums<C>))},
-                                       DType::u8, x.device());
+    const Array scratch =
+        Array::empty({parts * at.channels * static_cast<std::int64_t>(sizeof(TwoSums<C>))}, DType::u8, x.device());
     auto* partial = static_cast<TwoSums<C>*>(scratch.raw());
     const dim3 columns(static_cast<unsigned>((at.channels + threads - 1) / threads));
     if (at.after == 1)
       cuda::launch(sum_columns<C, T>, dim3(columns.x, static_cast<unsigned>(parts)), dim3(threads), at, in, m, s, grad,
                    partial);
     else
-      cuda::launch(sum_runs<C, T>, cuda::blocks_for(at.samples * at.channels * 32, threads), dim3(threads), at, in, m, s,
-                   grad, partial);
+      cuda::launch(sum_runs<C, T>, cuda::blocks_for(at.samples * at.channels * 32, threads), dim3(threads), at, in, m,
+                   s, grad, partial);
     cuda::launch(add_parts<C>, columns, dim3(threads), parts, at.channels, partial, pointer<C>(grad_weight),
                  pointer<C>(grad_bias));
   });

@@ -16,15 +16,15 @@ struct FirstPosition {
 };
 
 // For one thread. An earlier note that nobody has read stays.
-__device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPosition& bad,
-                            const std::int64_t* index, std::int64_t count) {
+__device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPosition& bad, const std::int64_t* index,
+                            std::int64_t count) {
   if (bad.position < 0 || fault->of != IndexFault::Of::none) return;
   *fault = {of, bad.position, index[bad.position], count};
 }
 
 // For any thread that finds a wrong index: the first that comes writes the note.
-__device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position,
-                                std::int64_t index, std::int64_t count) {
+__device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position, std::int64_t index,
+                                std::int64_t count) {
   static_assert(sizeof(IndexFault::Of) == sizeof(unsigned long long));
   auto* claim = reinterpret_cast<unsigned long long*>(&fault->of);
   if (atomicCAS(claim, 0ULL, static_cast<unsigned long long>(of)) != 0ULL) return;
@@ -33,8 +33,6 @@ __device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64
   fault->count = count;
 }
 
-inline TANDEM_HOST_DEVICE bool is_inside(std::int64_t index, std::int64_t count) {
-  return index >= 0 && index < count;
-}
+inline TANDEM_HOST_DEVICE bool is_inside(std::int64_t index, std::int64_t count) { return index >= 0 && index < count; }
 
 }  // namespace tandem::cuda

@@ -15,8 +15,8 @@ struct ColumnMajor {
   bool operator==(const ColumnMajor&) const = default;
 };
 
-// The transpose of the matrix m (of each, for a batch), which is what cuBLAS reads where m is row-major: y = a b is computed
-// as y' = b' a'. Nothing where cuBLAS needs a copy.
+// The transpose of the matrix m (of each, for a batch), which is what cuBLAS reads where m is row-major: y = a b is
+// computed as y' = b' a'. Nothing where cuBLAS needs a copy.
 inline std::optional<ColumnMajor> transpose_of(const Array& m) {
   const auto layout = matrix_layout(m);
   if (!layout) return std::nullopt;

@@ -8,8 +8,8 @@
 
 namespace tandem::cuda {
 
-// A call holds the lock: cuDNN wants a handle to be used by one thread at a time, and threads that share a GPU share its stream
-// anyway.
+// A call holds the lock: cuDNN wants a handle to be used by one thread at a time, and threads that share a GPU share
+// its stream anyway.
 template <class Handle, class Plan>
 struct Library {
   std::mutex mutex;

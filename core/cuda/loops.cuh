@@ -1,8 +1,8 @@
 // Loops over arrays of one shape, a thread for each element or for a few neighbours.
 #pragma once
 
-#include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/array/loop_plan.h>
+#include <tandem/core/cuda/launch.cuh>
 
 #include <utility>
 
@@ -16,13 +16,14 @@ struct alignas(sizeof(T) * n) Pack {
 };
 
 template <std::size_t K, std::size_t... input, class Out, class F, class... In>
-TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::index_sequence<input...>, const F& f, Out* out,
-                              const In*... in) {
+TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::index_sequence<input...>, const F& f,
+                              Out* out, const In*... in) {
   out[offset[K - 1]] = f(in[offset[input]]...);
 }
 
 template <class Out, class F, class... In>
-__global__ void transform_strided(LoopPlan<sizeof...(In) + 1> plan, std::int64_t numel, F f, Out* out, const In*... in) {
+__global__ void transform_strided(LoopPlan<sizeof...(In) + 1> plan, std::int64_t numel, F f, Out* out,
+                                  const In*... in) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     apply(plan.offsets(i), std::index_sequence_for<In...>{}, f, out, in...);

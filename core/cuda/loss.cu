@@ -1,9 +1,9 @@
-// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which computes
-// the probabilities anew.
+// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which
+// computes the probabilities anew.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/formulas/reductions.h>
 #include <tandem/core/formulas/class_loss.h>
+#include <tandem/core/formulas/reductions.h>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/rows.cuh>
 
@@ -66,12 +66,11 @@ struct WriteLoss {
   }
 };
 
-// each: a row's loss, null where they are reduced. partial: one for each block; null where there is one block only, which then
-// finishes.
+// each: a row's loss, null where they are reduced. partial: one for each block; null where there is one block only,
+// which then finishes.
 template <class By, class C, class T>
-__global__ void __launch_bounds__(1024)
-    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each, Losses* partial,
-                       WriteLoss<C> write) {
+__global__ void __launch_bounds__(1024) cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each,
+                                                           Losses* partial, WriteLoss<C> write) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
   Losses losses;
@@ -123,8 +122,8 @@ __global__ void merge_blocks(int blocks, const Losses* partial, WriteLoss<C> wri
 }
 
 template <class By, class C, class T>
-__global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* sums,
-                                        const C* total_weight, const C* grad_loss, T* grad) {
+__global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* sums, const C* total_weight,
+                                        const C* grad_loss, T* grad) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
   const bool is_reduced = classes.how.reduction != LossReduction::none;
@@ -146,8 +145,7 @@ __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x
 
 template <class C>
 Classes<C> classes_of(const ClassLoss& how, const Array& target, const Array* weight) {
-  return {how, static_cast<const std::int64_t*>(target.raw()),
-          weight ? static_cast<const C*>(weight->raw()) : nullptr};
+  return {how, static_cast<const std::int64_t*>(target.raw()), weight ? static_cast<const C*>(weight->raw()) : nullptr};
 }
 
 template <class C>
@@ -158,9 +156,8 @@ C* pointer(const Array& array) {
 }  // namespace
 
 // Returns at once: a target that is no class is noted for the next synchronisation.
-std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target,
-                                        const Array* weight, const Array& loss, const Array& sums,
-                                        const Array& total_weight) {
+std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                                        const Array& loss, const Array& sums, const Array& total_weight) {
   const Rows all(x);
   // A batch of a few classes is one block's work, and then the second kernel's start would cost more than it saves.
   const bool is_small = all.is_for_warps() && all.count() * ((all.n + 31) / 32) <= 256;
@@ -178,14 +175,13 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
     using T = decltype(type);
     using C = compute_t<T>;
     const Classes<C> classes = classes_of<C>(how, target, weight);
-    const WriteLoss<C> write{
-        is_reduced ? pointer<C>(loss) : nullptr,
-        is_reduced ? pointer<C>(total_weight) : nullptr,
-        how.reduction == LossReduction::mean,
-        how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
-        classes.target,
-        all.n,
-        cuda::fault_of(index_)};
+    const WriteLoss<C> write{is_reduced ? pointer<C>(loss) : nullptr,
+                             is_reduced ? pointer<C>(total_weight) : nullptr,
+                             how.reduction == LossReduction::mean,
+                             how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
+                             classes.target,
+                             all.n,
+                             cuda::fault_of(index_)};
     cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T> : cross_entropy_rows<cuda::ByThread, C, T>,
                  blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(sums),
                  is_reduced ? nullptr : pointer<C>(loss), partial, write);
@@ -195,9 +191,9 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
   return -1;
 }
 
-void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target,
-                                     const Array* weight, const Array& sums, const Array& total_weight,
-                                     const Array& grad_loss, const Array& grad_x) {
+void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
+                                     const Array& sums, const Array& total_weight, const Array& grad_loss,
+                                     const Array& grad_x) {
   const Rows all(x);
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);

@@ -1,5 +1,5 @@
-#include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/array/loop_plan.h>
+#include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
@@ -10,11 +10,10 @@ constexpr int threads = 256;
 constexpr int per_thread = static_cast<int>(Backend::mask_chunk / threads);
 
 template <class Bits>
-__global__ void keep_triangle(std::int64_t numel, std::int64_t rows, std::int64_t columns,
-                              std::int64_t diagonal, bool keep_upper, const Bits* x, Bits* y) {
+__global__ void keep_triangle(std::int64_t numel, std::int64_t rows, std::int64_t columns, std::int64_t diagonal,
+                              bool keep_upper, const Bits* x, Bits* y) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const std::int64_t above = i % columns - i / columns % rows;
     y[i] = (keep_upper ? above >= diagonal : above <= diagonal) ? x[i] : Bits(0);
   }
@@ -92,9 +91,8 @@ __global__ void write_positions(std::int64_t n, Shape shape, const bool* mask, c
 
 void CudaBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) {
   const auto run = [&]<class Bits>(Bits) {
-    cuda::launch(keep_triangle<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads), y.numel(),
-                 y.shape()[1], y.shape()[2], diagonal, keep_upper, static_cast<const Bits*>(x.raw()),
-                 static_cast<Bits*>(y.raw()));
+    cuda::launch(keep_triangle<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads), y.numel(), y.shape()[1],
+                 y.shape()[2], diagonal, keep_upper, static_cast<const Bits*>(x.raw()), static_cast<Bits*>(y.raw()));
   };
   switch (size_of(x.dtype())) {
     case 1: return run(std::uint8_t{});
@@ -113,8 +111,8 @@ void CudaBackend::count_true(const Array& mask, const Array& before) {
 }
 
 void CudaBackend::true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) {
-  cuda::launch(write_positions, dim3(static_cast<unsigned>(before.numel() - 1)), dim3(threads), mask.numel(),
-               shape, static_cast<const bool*>(mask.raw()), static_cast<const std::int64_t*>(before.raw()),
+  cuda::launch(write_positions, dim3(static_cast<unsigned>(before.numel() - 1)), dim3(threads), mask.numel(), shape,
+               static_cast<const bool*>(mask.raw()), static_cast<const std::int64_t*>(before.raw()),
                static_cast<std::int64_t*>(y.raw()));
 }
 

@@ -23,8 +23,7 @@ void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Arr
   }
   const Array left = with_matrix_layout(a), right = with_matrix_layout(b);
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
-  if (!cuda::multiply(left, right, bias ? &row : nullptr, y))
-    zip(functors::Add{}, y, row.expand(y.shape()), y);
+  if (!cuda::multiply(left, right, bias ? &row : nullptr, y)) zip(functors::Add{}, y, row.expand(y.shape()), y);
 }
 
 }  // namespace tandem

@@ -48,8 +48,8 @@ __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, cons
 
 // Each element of x asks the windows that cover it, in their order: nobody writes where another one does.
 template <class T, class I, int lanes>
-__global__ void pool_grad(std::int64_t images, std::int64_t channels, Pooling p, const T* grad_y,
-                          const I* index, T* grad_x) {
+__global__ void pool_grad(std::int64_t images, std::int64_t channels, Pooling p, const T* grad_y, const I* index,
+                          T* grad_x) {
   using C = compute_t<T>;
   const cuda::ChannelPlace at(lanes);
   if (at.channel >= channels) return;
@@ -96,11 +96,10 @@ void CudaBackend::max_pool2d(const Array& x, const Pooling& pooling, const Array
           channels,
           [&](auto lanes) {
             constexpr int L = lanes;
-            const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L,
-                                           sizeof(T), 1, many);
+            const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L, sizeof(T), 1,
+                                           many);
             cuda::launch(pool<T, I, L>, tiles.grid, tiles.block, images, channels, pooling,
-                         static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()),
-                         static_cast<I*>(index.raw()));
+                         static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()), static_cast<I*>(index.raw()));
           },
           x, y, index);
     });
@@ -119,8 +118,7 @@ void CudaBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const
           channels,
           [&](auto lanes) {
             constexpr int L = lanes;
-            const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T),
-                                           1, many);
+            const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1, many);
             cuda::launch(pool_grad<T, I, L>, tiles.grid, tiles.block, images, channels, pooling,
                          static_cast<const T*>(grad_y.raw()), static_cast<const I*>(index.raw()),
                          static_cast<T*>(grad_x.raw()));

@@ -67,15 +67,15 @@ __global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segme
 }
 
 template <class Update, int slots, std::size_t... slot>
-__device__ void call(const Update& update, float& parameter, float gradient,
-                     [[maybe_unused]] float (&state)[slots], std::index_sequence<slot...>) {
+__device__ void call(const Update& update, float& parameter, float gradient, [[maybe_unused]] float (&state)[slots],
+                     std::index_sequence<slot...>) {
   update(parameter, gradient, state[slot]...);
 }
 
-// A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way together.
+// A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way
+// together.
 template <class Rule>
-__global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule,
-                              const Rule* stored) {
+__global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule, const Rule* stored) {
   constexpr int slots = slots_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
   // What a count makes of the rule takes a few pow() in double: once a block.
@@ -106,8 +106,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const 
   static_assert(sizeof some + sizeof rule + sizeof stored <= 4096, "what a kernel takes as arguments");
   const auto launch = [&] {
     if constexpr (Rule::counts) {
-      if (some.count > 0)
-        cuda::launch(count_updates<Rule>, cuda::blocks_for(some.count, threads), dim3(threads), some);
+      if (some.count > 0) cuda::launch(count_updates<Rule>, cuda::blocks_for(some.count, threads), dim3(threads), some);
     }
     if (some.blocks > 0) cuda::launch(update_chunks<Rule>, dim3(some.blocks), dim3(threads), some, rule, stored);
     some = {};
@@ -154,13 +153,9 @@ __global__ void merge_norms(const NormSum<kind>* sums, unsigned count, double p,
 
 }  // namespace
 
-void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule,
-                         const void* stored) {
-  std::visit(
-      [&](const auto& r) {
-        update_by(segments, r, static_cast<const std::decay_t<decltype(r)>*>(stored));
-      },
-      rule);
+void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void* stored) {
+  std::visit([&](const auto& r) { update_by(segments, r, static_cast<const std::decay_t<decltype(r)>*>(stored)); },
+             rule);
 }
 
 void CudaBackend::write_rule(const UpdateRule& rule, void* to) {

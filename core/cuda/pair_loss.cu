@@ -58,8 +58,7 @@ __global__ void merge_sums(int blocks, const double* partial, double scale, T* y
 
 }  // namespace
 
-void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale,
-                            const Array& y) {
+void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale, const Array& y) {
   const std::int64_t count = x.numel();
   const bool is_reduced = y.shape() != x.shape() || x.rank() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {

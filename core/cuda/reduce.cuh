@@ -1,5 +1,5 @@
-// How a reduction walks on a GPU: a warp or a thread for each part of what becomes one output, then a warp that merges the parts.
-// finish.add(state, value, index) and finish(output, state) are the caller's.
+// How a reduction walks on a GPU: a warp or a thread for each part of what becomes one output, then a warp that merges
+// the parts. finish.add(state, value, index) and finish(output, state) are the caller's.
 #pragma once
 
 #include <tandem/core/array/loop_plan.h>
@@ -117,12 +117,12 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
   }
   const std::int64_t all = plan.outputs * plan.parts * threads_per_item;
   const dim3 blocks(static_cast<unsigned>((all + reduce_threads - 1) / reduce_threads));
-  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks,
-         dim3(reduce_threads), plan, static_cast<const T*>(x.raw()), partial, finish);
+  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks, dim3(reduce_threads), plan,
+         static_cast<const T*>(x.raw()), partial, finish);
   if (plan.parts == 1) return;
   launch(merge_parts<State, Finish>,
-         dim3(static_cast<unsigned>((plan.outputs * 32 + reduce_threads - 1) / reduce_threads)),
-         dim3(reduce_threads), plan.outputs, plan.parts, partial, finish);
+         dim3(static_cast<unsigned>((plan.outputs * 32 + reduce_threads - 1) / reduce_threads)), dim3(reduce_threads),
+         plan.outputs, plan.parts, partial, finish);
 }
 
 // What reductions do with the elements and with what is kept of them.

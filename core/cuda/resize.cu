@@ -12,10 +12,7 @@ struct Axes {
   std::int64_t images, channels;
   ResizeAxis<R> h, w;
   Axes(const Array& x, const Array& y, const Resize& how)
-      : images(x.dim(0)),
-        channels(x.dim(1)),
-        h(how.h<R>(x.dim(2), y.dim(2))),
-        w(how.w<R>(x.dim(3), y.dim(3))) {}
+      : images(x.dim(0)), channels(x.dim(1)), h(how.h<R>(x.dim(2), y.dim(2))), w(how.w<R>(x.dim(3), y.dim(3))) {}
 };
 
 template <class R, class T, int lanes>
@@ -89,8 +86,8 @@ void move_nearest(const Array& x, const Resize& how, const Array& y) {
       [&](auto lanes) {
         constexpr int L = lanes;
         const cuda::ChannelTiles tiles(y.numel() / y.dim(1), y.dim(1), L, sizeof(T), 1, many);
-        cuda::launch(nearest<R, T, L>, tiles.grid, tiles.block, Axes<R>(x, y, how),
-                     static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
+        cuda::launch(nearest<R, T, L>, tiles.grid, tiles.block, Axes<R>(x, y, how), static_cast<const T*>(x.raw()),
+                     static_cast<T*>(y.raw()));
       },
       x, y);
 }
@@ -127,11 +124,9 @@ void CudaBackend::resize_grad(const Array& grad_y, const Resize& how, const Arra
         grad_x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1,
-                                         many);
-          cuda::launch(resize_gradient<T, L>, tiles.grid, tiles.block,
-                       Axes<compute_t<T>>(grad_x, grad_y, how), static_cast<const T*>(grad_y.raw()),
-                       static_cast<T*>(grad_x.raw()));
+          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1, many);
+          cuda::launch(resize_gradient<T, L>, tiles.grid, tiles.block, Axes<compute_t<T>>(grad_x, grad_y, how),
+                       static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
         },
         grad_y, grad_x);
   });

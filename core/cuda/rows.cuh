@@ -1,5 +1,5 @@
-// Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after). Where nothing comes after, a
-// warp takes a row; otherwise a thread does, beside those that take its neighbours.
+// Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after). Where nothing comes
+// after, a warp takes a row; otherwise a thread does, beside those that take its neighbours.
 #pragma once
 
 #include <tandem/core/cuda/warp.cuh>

@@ -35,8 +35,7 @@ void check(cudaError_t status, const char* call) {
   int device = -1;
   cudaGetDevice(&device);
   const std::string where = device < 0 ? "" : " on cuda:" + std::to_string(device);
-  detail::fail("CUDA, ", call, where, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status),
-               advice(status));
+  detail::fail("CUDA, ", call, where, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status), advice(status));
 }
 
 void use_device(int index) {

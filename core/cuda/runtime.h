@@ -12,12 +12,12 @@ namespace tandem::cuda {
 void check(cudaError_t status, const char* call);
 #define TANDEM_CUDA(call) ::tandem::cuda::check(call, #call)
 
-// The GPU that this thread's calls go to. Set by CudaBackend at the start of each operation, since several threads may use
-// several GPUs.
+// The GPU that this thread's calls go to. Set by CudaBackend at the start of each operation, since several threads may
+// use several GPUs.
 void use_device(int index);
 
-// The stream of this thread's GPU in which everything runs: in the order of the calls, not with the default stream. While
-// a StreamGuard lives, another one.
+// The stream of this thread's GPU in which everything runs: in the order of the calls, not with the default stream.
+// While a StreamGuard lives, another one.
 cudaStream_t current_stream();
 
 // This thread's current stream, for as long as it lives.

@@ -54,8 +54,7 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
   Total before = nothing;  // of the pieces so far
   for (std::int64_t first = 0; first < plan.n; first += threads) {
     const std::int64_t i = first + threadIdx.x;
-    Total total =
-        i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : nothing;
+    Total total = i < plan.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * plan.x_step])) : nothing;
     for (int d = 1; d < 32; d *= 2) {
       const Total other = __shfl_sync(0xffffffffu, total, lane >= d ? lane - d : lane);
       if (lane >= d) total = scan(other, total);
@@ -77,8 +76,7 @@ __global__ void scan_by_blocks(ScanPlan plan, const T* x, Out* y) {
 
 void CudaBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
   const std::int64_t n = x.shape()[dim], direction = reversed ? -1 : 1;
-  ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim],
-                0,  0};
+  ScanPlan plan{{}, {}, {}, x.numel() / n, n, direction * x.strides()[dim], direction * y.strides()[dim], 0, 0};
   if (reversed) {
     plan.x_first = (n - 1) * x.strides()[dim];
     plan.y_first = (n - 1) * y.strides()[dim];
@@ -95,8 +93,8 @@ void CudaBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Ar
     using Out = decltype(out_type);
     using Scanned = decltype(scanned);
     const auto blocks = static_cast<unsigned>(by_blocks ? plan.lines : (plan.lines + threads - 1) / threads);
-    cuda::launch(by_blocks ? scan_by_blocks<Scanned, T, Out> : scan_by_threads<Scanned, T, Out>, dim3(blocks), dim3(threads),
-                 plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
+    cuda::launch(by_blocks ? scan_by_blocks<Scanned, T, Out> : scan_by_threads<Scanned, T, Out>, dim3(blocks),
+                 dim3(threads), plan, static_cast<const T*>(x.raw()), static_cast<Out*>(y.raw()));
   };
   dispatch(x.dtype(), [&](auto type) {
     using T = decltype(type);

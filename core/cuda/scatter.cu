@@ -1,6 +1,6 @@
+#include <tandem/core/array/index_walk.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
-#include <tandem/core/array/index_walk.h>
 #include <tandem/core/cuda/index_check.cuh>
 
 namespace tandem {
@@ -25,12 +25,11 @@ struct Add {
 
 // `plan` walks y's first slice along the dimension, index and source.
 template <class T, class F>
-__global__ void scatter_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count,
-                                 std::int64_t stride, IndexFault::Of of, F f, T* y, const std::int64_t* index,
-                                 const T* source, IndexFault* fault) {
+__global__ void scatter_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count, std::int64_t stride,
+                                 IndexFault::Of of, F f, T* y, const std::int64_t* index, const T* source,
+                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const auto offset = plan.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * stride, source[offset[2]]);
@@ -50,8 +49,8 @@ void scatter_with(const Array& source, int dim, const Array& index, IndexFault::
 
 }  // namespace
 
-std::int64_t CudaBackend::scatter(const Array& source, int dim, const Array& index, bool add,
-                                  IndexFault::Of of, const Array& y) {
+std::int64_t CudaBackend::scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
+                                  const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
   const auto run = [&]<class T>(T, auto f) { scatter_with<T>(source, dim, index, of, y, f, fault); };
   if (!add) {

@@ -15,15 +15,13 @@ constexpr std::int64_t largest_tile = 1024;
 
 // A block for each tile of `size` records, a power of two; `tiles` of them in a row of n. Bitonic.
 template <class T, class Record>
-__global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int size, bool descending,
-                           Record* records) {
+__global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int size, bool descending, Record* records) {
   __shared__ __align__(16) unsigned char memory[largest_tile * sizeof(Record)];
   Record* tile = reinterpret_cast<Record*>(memory);
   const std::int64_t row = blockIdx.x / tiles, first = blockIdx.x % tiles * size;
   for (int i = threadIdx.x; i < size; i += threads) {
     const std::int64_t at = first + i;
-    tile[i] = at < n ? Record::of(sort_key(x[row * n + at], descending), at)
-                     : Record::of(~std::uint64_t{0}, INT64_MAX);
+    tile[i] = at < n ? Record::of(sort_key(x[row * n + at], descending), at) : Record::of(~std::uint64_t{0}, INT64_MAX);
   }
   __syncthreads();
   for (int run = 2; run <= size; run *= 2) {
@@ -62,29 +60,26 @@ TANDEM_HOST_DEVICE std::int64_t rank_among(const Record* records, std::int64_t n
 
 // Merges neighbouring runs of `width` records in each row of n.
 template <class Record>
-__global__ void merge_runs(const Record* from, std::int64_t n, std::int64_t all, std::int64_t width,
-                           Record* to) {
+__global__ void merge_runs(const Record* from, std::int64_t n, std::int64_t all, std::int64_t width, Record* to) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < all;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < all; i += step) {
     const std::int64_t in_row = i % n, begin = in_row / (2 * width) * 2 * width;
     const std::int64_t middle = begin + width < n ? begin + width : n;
     const std::int64_t end = middle + width < n ? middle + width : n;
     const Record* row = from + (i - in_row);
     const Record record = row[in_row];
-    const std::int64_t place =
-        in_row < middle ? in_row + rank_among(row + middle, end - middle, record)
-                        : begin + in_row - middle + rank_among(row + begin, middle - begin, record);
+    const std::int64_t place = in_row < middle
+                                   ? in_row + rank_among(row + middle, end - middle, record)
+                                   : begin + in_row - middle + rank_among(row + begin, middle - begin, record);
     to[i - in_row + place] = record;
   }
 }
 
 template <class T, class Record>
-__global__ void write_first(const Record* records, const T* x, std::int64_t n, std::int64_t k,
-                            std::int64_t all, T* values, std::int64_t* indices) {
+__global__ void write_first(const Record* records, const T* x, std::int64_t n, std::int64_t k, std::int64_t all,
+                            T* values, std::int64_t* indices) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < all;
-       i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < all; i += step) {
     const std::int64_t row = i / k, at = records[row * n + i % k].index();
     values[i] = x[row * n + at];
     indices[i] = at;
@@ -93,8 +88,7 @@ __global__ void write_first(const Record* records, const T* x, std::int64_t n, s
 
 }  // namespace
 
-void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Array& values,
-                       const Array& indices) {
+void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Array& values, const Array& indices) {
   const std::int64_t rows = x.dim(0), n = x.dim(1), all = rows * n;
   dispatch_sort(x.dtype(), n, [&](auto type, auto kind) {
     using T = decltype(type);
@@ -108,15 +102,14 @@ void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Ar
     const T* in = static_cast<const T*>(x.raw());
     Record* from = static_cast<Record*>(first.raw());
     Record* to = static_cast<Record*>(second.raw());
-    cuda::launch(sort_tiles<T, Record>, dim3(static_cast<unsigned>(rows * tiles)), dim3(threads), in, n,
-                 tiles, size, descending, from);
+    cuda::launch(sort_tiles<T, Record>, dim3(static_cast<unsigned>(rows * tiles)), dim3(threads), in, n, tiles, size,
+                 descending, from);
     for (std::int64_t width = size; width < n; width *= 2) {
-      cuda::launch(merge_runs<Record>, cuda::blocks_for(all, threads), dim3(threads), from, n, all, width,
-                   to);
+      cuda::launch(merge_runs<Record>, cuda::blocks_for(all, threads), dim3(threads), from, n, all, width, to);
       std::swap(from, to);
     }
-    cuda::launch(write_first<T, Record>, cuda::blocks_for(rows * k, threads), dim3(threads), from, in, n, k,
-                 rows * k, static_cast<T*>(values.raw()), static_cast<std::int64_t*>(indices.raw()));
+    cuda::launch(write_first<T, Record>, cuda::blocks_for(rows * k, threads), dim3(threads), from, in, n, k, rows * k,
+                 static_cast<T*>(values.raw()), static_cast<std::int64_t*>(indices.raw()));
   });
 }
 

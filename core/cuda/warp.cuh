@@ -25,8 +25,8 @@ __device__ void merge_warp(State& state) {
   for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) state.merge(shuffle_xor(state, lane_mask));
 }
 
-// The same for all threads of a block, of whom there are a multiple of 32, 1,024 at most. Only thread 0's result is whole.
-// Another call needs a __syncthreads() in between.
+// The same for all threads of a block, of whom there are a multiple of 32, 1,024 at most. Only thread 0's result is
+// whole. Another call needs a __syncthreads() in between.
 template <class State>
 __device__ void merge_block(State& state) {
   __shared__ __align__(16) unsigned char memory[32 * sizeof(State)];

@@ -46,8 +46,7 @@ Device parse_device(std::string_view text) {
     const std::string_view number = text.substr(prefix.size());
     int index = -1;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error == std::errc() && end == number.data() + number.size() && index >= 0)
-      return Device::cuda(index);
+    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return Device::cuda(index);
   }
   detail::fail("'", text, "' is not a device: expected cpu, cuda or cuda:1");
 }

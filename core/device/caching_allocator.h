@@ -25,9 +25,9 @@ class MemorySource {
 };
 
 // Requests are rounded up to size classes, four per power of two: at most a quarter is wasted, and a block serves every
-// later request of its class. What is cached goes back to the source only when the source has nothing left. A block may be
-// handed out again at once: on a device whose work runs later, in stream order, all users must share one stream.
-// Any thread may call any method.
+// later request of its class. What is cached goes back to the source only when the source has nothing left. A block may
+// be handed out again at once: on a device whose work runs later, in stream order, all users must share one stream. Any
+// thread may call any method.
 class CachingAllocator {
  public:
   // Blocks are multiples of `alignment`, a power of two. `source` stays alive.
@@ -37,8 +37,8 @@ class CachingAllocator {
   void deallocate(void* block, std::size_t bytes);
   MemoryStats stats() const;
 
-  // Between open_pool and close_pool, requests are served from a pool of their own, whose blocks nobody else gets before
-  // drop_pool: a recorded sequence of kernels finds its memory where it was. One pool can be open at a time.
+  // Between open_pool and close_pool, requests are served from a pool of their own, whose blocks nobody else gets
+  // before drop_pool: a recorded sequence of kernels finds its memory where it was. One pool can be open at a time.
   using Pool = int;
   Pool open_pool();
   void close_pool();

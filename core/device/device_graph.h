@@ -1,4 +1,5 @@
-// DeviceGraph: work that a device was asked for, recorded once and then repeated in one call, without the host's part in it.
+// DeviceGraph: work that a device was asked for, recorded once and then repeated in one call, without the host's part
+// in it.
 #pragma once
 
 #include <tandem/core/device/device.h>
@@ -18,8 +19,8 @@ class DeviceGraph {
 };
 
 // Runs `work` so that what it asks of `device` is recorded instead of done. Whatever it does on the host is done, once.
-// Error when the device can't record (the CPU), when the host waits for the device (item(), to_vector(), synchronize) or
-// brings it numbers (Array::to), and what `work` itself throws. Arrays that `work` had written before it failed hold
+// Error when the device can't record (the CPU), when the host waits for the device (item(), to_vector(), synchronize)
+// or brings it numbers (Array::to), and what `work` itself throws. Arrays that `work` had written before it failed hold
 // nothing of use.
 std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work);
 

@@ -1,5 +1,5 @@
-// IndexFault: an index among the data that names nothing: a class of cross_entropy, a row to gather. The CPU finds it as
-// it runs, a GPU after the call has returned (core/cuda/faults.h); both say the same.
+// IndexFault: an index among the data that names nothing: a class of cross_entropy, a row to gather. The CPU finds it
+// as it runs, a GPU after the call has returned (core/cuda/faults.h); both say the same.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -29,9 +29,8 @@ struct IndexFault {
 };
 
 constexpr const char* name_of(IndexFault::Of of) {
-  constexpr const char* names[] = {"index",     "cross_entropy", "gather_rows", "index_select",
-                                   "index_add", "gather",        "scatter",     "scatter_add",
-                                   "one_hot",   "embedding",     "nll_loss"};
+  constexpr const char* names[] = {"index",   "cross_entropy", "gather_rows", "index_select", "index_add", "gather",
+                                   "scatter", "scatter_add",   "one_hot",     "embedding",    "nll_loss"};
   return names[static_cast<std::size_t>(of)];
 }
 
@@ -40,8 +39,8 @@ constexpr const char* name_of(IndexFault::Of of) {
     detail::fail(name_of(fault.of), ": target ", fault.index, " at row ", fault.position,
                  " is not a class: expected 0 to ", fault.count - 1);
   if (fault.of == IndexFault::Of::gather_rows)
-    detail::fail("gather_rows: index ", fault.index, " at position ", fault.position,
-                 " is not a row: expected 0 to ", fault.count - 1);
+    detail::fail("gather_rows: index ", fault.index, " at position ", fault.position, " is not a row: expected 0 to ",
+                 fault.count - 1);
   detail::fail(name_of(fault.of), ": index ", fault.index, " at position ", fault.position,
                " is out of range for size ", fault.count, ": expected 0 to ", fault.count - 1);
 }

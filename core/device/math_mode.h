@@ -1,5 +1,5 @@
-// How exact and how repeatable matrix products and convolutions are on GPUs, for the whole process. Nothing changes on the
-// CPU. Any thread may call; what is asked for later follows the new choice, a captured step keeps the old one.
+// How exact and how repeatable matrix products and convolutions are on GPUs, for the whole process. Nothing changes on
+// the CPU. Any thread may call; what is asked for later follows the new choice, a captured step keeps the old one.
 #pragma once
 
 namespace tandem {

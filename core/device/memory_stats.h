@@ -1,5 +1,5 @@
-// What a device's caching allocator holds and has asked of the system. Two readings with the same system_requests say that
-// the work between them allocated nothing new.
+// What a device's caching allocator holds and has asked of the system. Two readings with the same system_requests say
+// that the work between them allocated nothing new.
 #pragma once
 
 #include <tandem/core/device/device.h>

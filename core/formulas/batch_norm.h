@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked for.
-// One pass over memory serves all three.
+// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked
+// for. One pass over memory serves all three.
 struct BatchNormFusion {
   bool relu = false;
   bool max_pool_2x2 = false;
@@ -28,8 +28,7 @@ struct BatchNormTracker {
       : running_mean(update.running_mean.defined() ? static_cast<C*>(update.running_mean.raw()) : nullptr),
         running_var(running_mean ? static_cast<C*>(update.running_var.raw()) : nullptr),
         invstd(static_cast<C*>(update.invstd.raw())),
-        num_batches(update.num_batches.defined() ? static_cast<std::int64_t*>(update.num_batches.raw())
-                                                 : nullptr),
+        num_batches(update.num_batches.defined() ? static_cast<std::int64_t*>(update.num_batches.raw()) : nullptr),
         eps(update.eps),
         momentum(update.momentum) {}
 

@@ -1,4 +1,5 @@
-// ClassLoss: cross-entropy of logits or log probabilities with class numbers, and its gradient, the same on every device.
+// ClassLoss: cross-entropy of logits or log probabilities with class numbers, and its gradient, the same on every
+// device.
 #pragma once
 
 #include <tandem/core/formulas/pair_losses.h>
@@ -23,8 +24,8 @@ template <class C>
 struct RowOfClasses {
   C hit = 0, spread = 0, mass = 0;  // all 0: this row is ignored
   // weight null: all 1; weights: their sum.
-  TANDEM_HOST_DEVICE RowOfClasses(const ClassLoss& how, std::int64_t classes, std::int64_t target,
-                                  const C* weight, C weights) {
+  TANDEM_HOST_DEVICE RowOfClasses(const ClassLoss& how, std::int64_t classes, std::int64_t target, const C* weight,
+                                  C weights) {
     if (target == how.ignore_index || target < 0 || target >= classes) return;
     const C smoothing = static_cast<C>(how.label_smoothing);
     hit = (1 - smoothing) * (weight ? weight[target] : C(1));

@@ -1,5 +1,5 @@
-// What the element-wise loops of every device call for each element. The arithmetic happens in compute_t, and the result is
-// rounded once. core/array/element_dispatch.h chooses by operation and dtype.
+// What the element-wise loops of every device call for each element. The arithmetic happens in compute_t, and the
+// result is rounded once. core/array/element_dispatch.h chooses by operation and dtype.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -64,8 +64,7 @@ struct BinaryGradient {
   F f;
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad_y) const {
     const C x = static_cast<C>(a), y = static_cast<C>(b);
-    if constexpr (operand == 0)
-      return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_a(x, y)));
+    if constexpr (operand == 0) return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_a(x, y)));
     else return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_b(x, y)));
   }
 };

@@ -25,21 +25,19 @@ namespace tandem {
 
 using UnaryOp =
     std::variant<functors::Affine, functors::DivideBy, functors::Reciprocal, functors::Square, functors::Abs,
-                 functors::Sign, functors::Floor, functors::Ceil, functors::Trunc, functors::Round,
-                 functors::Clamp, functors::NanToNum, functors::Power, functors::Cube, functors::Exponential,
-                 functors::Exp, functors::Exp2, functors::Expm1, functors::Log, functors::Log2,
-                 functors::Log10, functors::Log1p, functors::Sqrt, functors::Rsqrt, functors::Sin,
-                 functors::Cos, functors::Tan, functors::Asin, functors::Acos, functors::Atan, functors::Sinh,
-                 functors::Cosh, functors::Erf, functors::Relu, functors::LeakyRelu, functors::Elu,
-                 functors::Sigmoid, functors::Tanh, functors::Gelu, functors::GeluTanh, functors::Silu,
-                 functors::Softplus, functors::Hardswish, functors::Hardtanh, functors::Hardsigmoid,
-                 functors::Threshold, functors::Softsign, functors::Mish, functors::LogSigmoid>;
+                 functors::Sign, functors::Floor, functors::Ceil, functors::Trunc, functors::Round, functors::Clamp,
+                 functors::NanToNum, functors::Power, functors::Cube, functors::Exponential, functors::Exp,
+                 functors::Exp2, functors::Expm1, functors::Log, functors::Log2, functors::Log10, functors::Log1p,
+                 functors::Sqrt, functors::Rsqrt, functors::Sin, functors::Cos, functors::Tan, functors::Asin,
+                 functors::Acos, functors::Atan, functors::Sinh, functors::Cosh, functors::Erf, functors::Relu,
+                 functors::LeakyRelu, functors::Elu, functors::Sigmoid, functors::Tanh, functors::Gelu,
+                 functors::GeluTanh, functors::Silu, functors::Softplus, functors::Hardswish, functors::Hardtanh,
+                 functors::Hardsigmoid, functors::Threshold, functors::Softsign, functors::Mish, functors::LogSigmoid>;
 using BinaryOp = std::variant<functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Fmod,
                               functors::Remainder, functors::FloorDivide, functors::Pow, functors::Atan2,
                               functors::Maximum, functors::Minimum, functors::Prelu, functors::Glu>;
-using CompareOp =
-    std::variant<functors::Equal, functors::NotEqual, functors::Less, functors::LessEqual, functors::Greater,
-                 functors::GreaterEqual, functors::And, functors::Or, functors::Xor>;
+using CompareOp = std::variant<functors::Equal, functors::NotEqual, functors::Less, functors::LessEqual,
+                               functors::Greater, functors::GreaterEqual, functors::And, functors::Or, functors::Xor>;
 
 template <class F>
 inline constexpr bool keeps_integers = requires {

@@ -1,8 +1,9 @@
-// The losses that compare a prediction with its target, number by number: one struct each, value and derivatives side by
-// side, compiled for every device.
+// The losses that compare a prediction with its target, number by number: one struct each, value and derivatives side
+// by side, compiled for every device.
 //
-// M does the arithmetic: M::C is the type of a number, V is M::C or, on the CPU, several of them side by side, for which
-// comparisons give masks and `mask ? a : b` chooses lane by lane. A result is chosen from values that are all computed.
+// M does the arithmetic: M::C is the type of a number, V is M::C or, on the CPU, several of them side by side, for
+// which comparisons give masks and `mask ? a : b` chooses lane by lane. A result is chosen from values that are all
+// computed.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -76,8 +77,8 @@ struct Absolute : OfDifference<Absolute> {
   }
 };
 
-// A parabola up to the bend at |d| = `bend`, a line beyond it. The line's slope is `steepness`: bend for the Huber loss, 1
-// for the smooth L1 loss.
+// A parabola up to the bend at |d| = `bend`, a line beyond it. The line's slope is `steepness`: bend for the Huber
+// loss, 1 for the smooth L1 loss.
 struct Bent : OfDifference<Bent> {
   double bend = 1, steepness = 1;
   Bent(double bend, double steepness) : bend(bend), steepness(steepness) {}
@@ -197,8 +198,8 @@ struct KullbackLeiblerOfLogs {
 
 }  // namespace losses
 
-using PairLoss = std::variant<losses::Squared, losses::Absolute, losses::Bent, losses::BinaryWithLogits,
-                              losses::PositivesWithLogits, losses::Binary, losses::KullbackLeibler,
-                              losses::KullbackLeiblerOfLogs>;
+using PairLoss =
+    std::variant<losses::Squared, losses::Absolute, losses::Bent, losses::BinaryWithLogits, losses::PositivesWithLogits,
+                 losses::Binary, losses::KullbackLeibler, losses::KullbackLeiblerOfLogs>;
 
 }  // namespace tandem

@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// One dimension: `size` elements become `outputs`. A window's elements are begin + k * dilation for k in [0, kernel), as far as
-// they lie inside of the image. Adaptive: output o has the elements from o * size / outputs, rounded down, to
+// One dimension: `size` elements become `outputs`. A window's elements are begin + k * dilation for k in [0, kernel),
+// as far as they lie inside of the image. Adaptive: output o has the elements from o * size / outputs, rounded down, to
 // (o + 1) * size / outputs, rounded up, and `kernel` is the largest number of them.
 struct PoolAxis {
   std::int64_t size = 0, outputs = 0;
@@ -58,7 +58,8 @@ struct PoolAxis {
 
 struct Pooling {
   PoolAxis h, w;
-  // Averages divide by the number of a window's elements: with those in the padding or without; or by `divisor` when it is not 0.
+  // Averages divide by the number of a window's elements: with those in the padding or without; or by `divisor` when it
+  // is not 0.
   bool count_include_pad = true;
   std::int64_t divisor = 0;
 

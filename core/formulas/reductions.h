@@ -1,10 +1,10 @@
 // The reductions: what each keeps while it goes over numbers, on every device, and its derivative.
 //
-// A state takes in one number with add(), what another state has kept with merge(), and gives double (i64 for integers) with
-// result(count), of which the dtype of the output is made. An operation is a struct that names its state and holds its
-// parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of: see
-// ops::reduce_grad's callers for what y and grad are where they are not the result and its gradient.
-// To add one: write a state and a struct, name the struct in Reduction, give it a block in core/cpu/reduce_blocks.h, a line in
+// A state takes in one number with add(), what another state has kept with merge(), and gives double (i64 for integers)
+// with result(count), of which the dtype of the output is made. An operation is a struct that names its state and holds
+// its parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of:
+// see ops::reduce_grad's callers for what y and grad are where they are not the result and its gradient. To add one:
+// write a state and a struct, name the struct in Reduction, give it a block in core/cpu/reduce_blocks.h, a line in
 // autograd/functions/reduce.h and a row in the table of tests.
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace tandem {
 
-// What a state computes of T: sums run in double (i64 for integers), as exact as the result's dtype can show, whatever the
-// order.
+// What a state computes of T: sums run in double (i64 for integers), as exact as the result's dtype can show, whatever
+// the order.
 template <class T>
 using wide_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
@@ -142,9 +142,7 @@ struct ExpSum {
       sum += other.sum * static_cast<double>(std::exp(other.highest - highest));
     }
   }
-  TANDEM_HOST_DEVICE double result() const {
-    return static_cast<double>(highest) + (sum == 0 ? 0 : std::log(sum));
-  }
+  TANDEM_HOST_DEVICE double result() const { return static_cast<double>(highest) + (sum == 0 ? 0 : std::log(sum)); }
 };
 
 namespace reductions {
@@ -191,8 +189,7 @@ struct Extreme {
   // grad: divided by the number of equals.
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
-    if constexpr (of_magnitudes)
-      return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
+    if constexpr (of_magnitudes) return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
     else return x == y || (is_nan(x) && is_nan(y)) ? grad : C(0);
   }
 };
@@ -278,8 +275,7 @@ struct CountNonzero {
   }
 };
 
-using AnyOf =
-    std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
+using AnyOf = std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
 
 // Adds a number to a state, where the operation's parameters have a say in how.
 template <class Op, class State, class T>

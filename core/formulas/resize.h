@@ -1,4 +1,5 @@
-// Which elements of an image each place of a resized one is made of. The same arithmetic on every device, and PyTorch's.
+// Which elements of an image each place of a resized one is made of. The same arithmetic on every device, and
+// PyTorch's.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -38,8 +39,7 @@ struct ResizeAxis {
       return {i, i, R(1), R(0)};
     }
     if (in == out) return {output, output, R(1), R(0)};
-    R at =
-        align_corners ? scale * static_cast<R>(output) : scale * (static_cast<R>(output) + R(0.5)) - R(0.5);
+    R at = align_corners ? scale * static_cast<R>(output) : scale * (static_cast<R>(output) + R(0.5)) - R(0.5);
     at = at < R(0) ? R(0) : at;
     const auto below = static_cast<std::int64_t>(std::floor(at));
     const std::int64_t i0 = below < in - 1 ? below : in - 1;
@@ -55,9 +55,7 @@ struct ResizeAxis {
   // The first output that is made of element i or of one after it; those made of i follow each other.
   TANDEM_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
     const double guess = scale > R(0) ? (static_cast<double>(i) - 1) / static_cast<double>(scale) : 0;
-    std::int64_t o = guess < 1                           ? 0
-                     : guess >= static_cast<double>(out) ? out - 1
-                                                         : static_cast<std::int64_t>(guess);
+    std::int64_t o = guess < 1 ? 0 : guess >= static_cast<double>(out) ? out - 1 : static_cast<std::int64_t>(guess);
     while (o > 0 && taps(o - 1).i1 >= i) --o;
     while (o < out && taps(o).i1 < i) ++o;
     return o;

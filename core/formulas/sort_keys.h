@@ -1,5 +1,5 @@
-// What sorting compares, on every device: an unsigned number for each value, in the order of the values, together with its
-// position. No two are equal, so that any algorithm is stable.
+// What sorting compares, on every device: an unsigned number for each value, in the order of the values, together with
+// its position. No two are equal, so that any algorithm is stable.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -9,10 +9,9 @@
 namespace tandem {
 
 template <std::size_t bytes>
-using unsigned_of =
-    std::conditional_t<bytes == 8, std::uint64_t,
-                       std::conditional_t<bytes == 4, std::uint32_t,
-                                          std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
+using unsigned_of = std::conditional_t<
+    bytes == 8, std::uint64_t,
+    std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
 
 // Every NaN is the same, and larger than all; -0 equals 0.
 template <class T>

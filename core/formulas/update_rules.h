@@ -1,10 +1,10 @@
 // The rules by which optimizers move numbers: one struct each, compiled for every device.
 //
-// A rule walks over segments, each with numbers to change (`parameter`), numbers to look at (`gradient`), and what it keeps
-// for each of them: as many arrays as `slots` has names, with PyTorch's names where PyTorch keeps the same. at() prepares what is equal for
-// all numbers of a segment, on the device that updates them; the Update that it returns is then called for each number.
-// `count` is the segment's number `count` (see UpdateSegment), raised by one before where the rule `counts` updates.
-// To add one: write the struct, name it in the variant below, and give it a class in optim/.
+// A rule walks over segments, each with numbers to change (`parameter`), numbers to look at (`gradient`), and what it
+// keeps for each of them: as many arrays as `slots` has names, with PyTorch's names where PyTorch keeps the same. at()
+// prepares what is equal for all numbers of a segment, on the device that updates them; the Update that it returns is
+// then called for each number. `count` is the segment's number `count` (see UpdateSegment), raised by one before where
+// the rule `counts` updates. To add one: write the struct, name it in the variant below, and give it a class in optim/.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -20,7 +20,8 @@ struct UpdateSegment {
   float* parameter;
   const float* gradient;
   float* state[3];  // as many as the rule has slots
-  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph counts too.
+  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph
+  // counts too.
   float* count;
   std::int64_t numel;
   bool is_first;  // no update has written the state yet
@@ -49,9 +50,7 @@ struct SgdMomentum {
   bool nesterov;
   bool is_first;  // there is no velocity yet; at() knows
 
-  TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const {
-    return {lr, decay, momentum, keep, nesterov, first};
-  }
+  TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const { return {lr, decay, momentum, keep, nesterov, first}; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& velocity) const {
     const float update = gradient + decay * parameter;
     velocity = is_first ? update : momentum * velocity + keep * update;
@@ -64,8 +63,8 @@ TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1 - weight);
 }
 
-// Kingma and Ba, "Adam", ICLR 2015, arXiv:1412.6980; Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019,
-// arXiv:1711.05101; Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018 (AMSGrad).
+// Kingma and Ba, "Adam", ICLR 2015, arXiv:1412.6980; Loshchilov and Hutter, "Decoupled Weight Decay Regularization",
+// ICLR 2019, arXiv:1711.05101; Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018 (AMSGrad).
 struct AdamNumbers {
   double lr, beta1, beta2, eps;
   float decay;   // added to the gradient, times the parameter
@@ -84,8 +83,7 @@ struct Adam {
 
   struct Update {
     float decay, shrink, sign, weight1, beta2, weight2, step_size, correction, eps;
-    TANDEM_HOST_DEVICE float average(float& parameter, float& gradient, float& exp_avg,
-                                     float& exp_avg_sq) const {
+    TANDEM_HOST_DEVICE float average(float& parameter, float& gradient, float& exp_avg, float& exp_avg_sq) const {
       parameter *= shrink;
       gradient = sign * gradient + decay * parameter;
       exp_avg = lerp(exp_avg, gradient, weight1);
@@ -94,8 +92,7 @@ struct Adam {
     TANDEM_HOST_DEVICE void move(float& parameter, float exp_avg, float square) const {
       parameter -= step_size * exp_avg / (std::sqrt(square) / correction + eps);
     }
-    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg,
-                                       float& exp_avg_sq) const {
+    TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq) const {
       move(parameter, exp_avg, average(parameter, gradient, exp_avg, exp_avg_sq));
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
@@ -140,8 +137,7 @@ struct RmsProp {
 
   TANDEM_HOST_DEVICE RmsProp at(float, bool) const { return *this; }
   template <class... More>
-  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg,
-                                     More&... more) const {
+  TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg, More&... more) const {
     gradient = numbers.sign * gradient + numbers.decay * parameter;
     float square = square_avg = numbers.alpha * square_avg + numbers.weight * gradient * gradient;
     if constexpr (centered) square -= center(gradient, more...);
@@ -160,9 +156,7 @@ struct RmsProp {
   TANDEM_HOST_DEVICE float velocity(float update, float& buffer) const {
     return buffer = numbers.momentum * buffer + update;
   }
-  TANDEM_HOST_DEVICE float velocity(float update, float&, float& buffer) const {
-    return velocity(update, buffer);
-  }
+  TANDEM_HOST_DEVICE float velocity(float update, float&, float& buffer) const { return velocity(update, buffer); }
 };
 
 // Duchi, Hazan, Singer, "Adaptive Subgradient Methods", JMLR 12, 2011.
@@ -192,9 +186,7 @@ struct Average {
   float weight;  // of what is new
 
   TANDEM_HOST_DEVICE Average at(float, bool) const { return *this; }
-  TANDEM_HOST_DEVICE void operator()(float& average, float now) const {
-    average = lerp(average, now, weight);
-  }
+  TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
 };
 
 // Clipping: `parameter` and `gradient` are both the gradient.
@@ -227,9 +219,9 @@ struct ClipValue {
 
 }  // namespace rules
 
-using UpdateRule = std::variant<rules::Sgd, rules::SgdMomentum, rules::Adam<false>, rules::Adam<true>,
-                                rules::RmsProp<false, false>, rules::RmsProp<false, true>,
-                                rules::RmsProp<true, false>, rules::RmsProp<true, true>, rules::Adagrad,
-                                rules::Average, rules::ClipNorm, rules::ClipValue>;
+using UpdateRule =
+    std::variant<rules::Sgd, rules::SgdMomentum, rules::Adam<false>, rules::Adam<true>, rules::RmsProp<false, false>,
+                 rules::RmsProp<false, true>, rules::RmsProp<true, false>, rules::RmsProp<true, true>, rules::Adagrad,
+                 rules::Average, rules::ClipNorm, rules::ClipValue>;
 
 }  // namespace tandem

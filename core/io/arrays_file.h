@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// Told apart by what is in it, not by its name. Of a .pth checkpoint that holds several dicts, `key` names the one to read
-// (pth.h); a safetensors file has none.
+// Told apart by what is in it, not by its name. Of a .pth checkpoint that holds several dicts, `key` names the one to
+// read (pth.h); a safetensors file has none.
 //   model.load_state_dict(load_arrays("weights.pth"));
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
 

@@ -29,8 +29,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
                ": it is a folder; give the name of a file in it");
   if (std::filesystem::is_symlink(path_, error)) {
     const auto target = std::filesystem::weakly_canonical(path_, error);
-    TANDEM_CHECK(!error, "cannot write ", path_.string(),
-                 ": the symbolic link cannot be followed: ", error.message());
+    TANDEM_CHECK(!error, "cannot write ", path_.string(), ": the symbolic link cannot be followed: ", error.message());
     path_ = target;
   }
   static std::atomic<unsigned> counter{0};
@@ -38,8 +37,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   name << '.' << path_.filename().string() << '.' << ::getpid() << '-' << counter++ << ".tmp";
   temporary_ = folder_of(path_) / name.str();
   // A leftover of the same name can only be of a dead process that had our id.
-  if (::unlink(temporary_.c_str()) != 0 && errno == ENAMETOOLONG)
-    fail("make a temporary file beside it", errno);
+  if (::unlink(temporary_.c_str()) != 0 && errno == ENAMETOOLONG) fail("make a temporary file beside it", errno);
   // Without a name, where the file system can: nothing is left of it if this process is killed.
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   is_named_ = file_ < 0;
@@ -100,8 +98,8 @@ void AtomicFile::fail(const char* step, int error_number) {
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int error_number = errno;
-    detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ",
-                 explain_file_error(error_number), ". What was there before is unchanged.");
+    detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ", explain_file_error(error_number),
+                 ". What was there before is unchanged.");
   }
   const auto folder = folder_of(to);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

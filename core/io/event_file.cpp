@@ -51,9 +51,7 @@ std::string varint(std::uint64_t value) {
   return bytes += static_cast<char>(value);
 }
 
-std::string key(int field, int wire_type) {
-  return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
-}
+std::string key(int field, int wire_type) { return varint(static_cast<std::uint64_t>(field << 3 | wire_type)); }
 
 std::string field(int number, std::int64_t value) {
   return value == 0 ? "" : key(number, 0) + varint(static_cast<std::uint64_t>(value));
@@ -63,8 +61,7 @@ std::string field(int number, std::string_view bytes) {
   return key(number, 2) + varint(bytes.size()) + std::string(bytes);
 }
 std::string field(int number, const std::vector<double>& values) {
-  return field(
-      number, std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)));
+  return field(number, std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)));
 }
 
 std::string host_name() {
@@ -78,8 +75,7 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-EventFile::EventFile(const std::filesystem::path& folder, std::function<double()> clock)
-    : clock_(std::move(clock)) {
+EventFile::EventFile(const std::filesystem::path& folder, std::function<double()> clock) : clock_(std::move(clock)) {
   create_folder(folder, "for event files");
   static std::atomic<unsigned> counter{0};
   char seconds[32];
@@ -115,12 +111,10 @@ void EventFile::add_scalar(const std::string& tag, std::int64_t step, double val
   add_value(tag, step, key(2, 5) + fixed(static_cast<float>(value)));
 }
 
-void EventFile::add_image(const std::string& tag, std::int64_t step, std::string_view png, int width,
-                          int height) {
+void EventFile::add_image(const std::string& tag, std::int64_t step, std::string_view png, int width, int height) {
   constexpr std::int64_t rgb = 3;
   add_value(tag, step,
-            field(4, field(1, std::int64_t{height}) + field(2, std::int64_t{width}) + field(3, rgb) +
-                         field(4, png)));
+            field(4, field(1, std::int64_t{height}) + field(2, std::int64_t{width}) + field(3, rgb) + field(4, png)));
 }
 
 void EventFile::add_text(const std::string& tag, std::int64_t step, std::string_view markdown) {
@@ -164,8 +158,7 @@ void EventFile::flush() {
     if (count < 0 && errno == EINTR) continue;
     const int error_number = errno;
     if (count < 0) pending_.clear();  // half a record: whatever came after it could not be read
-    TANDEM_CHECK(count >= 0, "can't write the event file ", path_.string(), ": ",
-                 explain_file_error(error_number));
+    TANDEM_CHECK(count >= 0, "can't write the event file ", path_.string(), ": ", explain_file_error(error_number));
     rest.remove_prefix(static_cast<std::size_t>(count));
   }
   pending_.clear();

@@ -1,5 +1,5 @@
-// EventFile: what TensorBoard reads. Records as in TFRecord files (length, masked CRC-32C, bytes), each an Event message of
-// tensorboard/compat/proto/event.proto, in protobuf's encoding.
+// EventFile: what TensorBoard reads. Records as in TFRecord files (length, masked CRC-32C, bytes), each an Event
+// message of tensorboard/compat/proto/event.proto, in protobuf's encoding.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace tandem {
 // Seconds since 1970.
 double wall_clock();
 
-// A new file in a folder, which is made where it is missing; TensorBoard shows all files of a folder as one run. Tags are
-// paths ("train/loss"). What is written is kept until flush(), or the end; what the last flush() wrote stays readable
-// whatever happens to the program. For one thread. Errors name the file.
+// A new file in a folder, which is made where it is missing; TensorBoard shows all files of a folder as one run. Tags
+// are paths ("train/loss"). What is written is kept until flush(), or the end; what the last flush() wrote stays
+// readable whatever happens to the program. For one thread. Errors name the file.
 class EventFile {
  public:
   explicit EventFile(const std::filesystem::path& folder, std::function<double()> clock = wall_clock);

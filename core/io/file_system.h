@@ -10,7 +10,8 @@ namespace tandem {
 // "No space left on device; free space on that file system or write to another one".
 std::string explain_file_error(int error_number);
 
-// Makes `folder` and those above it, where they aren't there yet. The Error names the folder and `purpose` ("for checkpoints").
+// Makes `folder` and those above it, where they aren't there yet. The Error names the folder and `purpose` ("for
+// checkpoints").
 void create_folder(const std::filesystem::path& folder, const std::string& purpose);
 
 }  // namespace tandem

@@ -37,8 +37,7 @@ InputFile::~InputFile() {
 void InputFile::read(void* destination, std::uint64_t bytes, std::uint64_t offset) const {
   auto* at = static_cast<char*>(destination);
   while (bytes > 0) {
-    const auto count =
-        ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
+    const auto count = ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     check(count >= 0, "cannot be read at byte ", offset, ": ", std::generic_category().message(errno));
     check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);

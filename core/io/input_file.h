@@ -12,8 +12,8 @@ namespace tandem {
 // Every error begins with the file's kind and path. Several threads may read.
 class InputFile {
  public:
-  // `kind` is what it should be: "safetensors file". Error when it cannot be opened or is no regular file: a pipe could keep
-  // the program waiting for ever.
+  // `kind` is what it should be: "safetensors file". Error when it cannot be opened or is no regular file: a pipe could
+  // keep the program waiting for ever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -32,8 +32,7 @@ class ZipContents : public PthContents {
     const std::string suffix = "/data.pkl";
     const ZipReader::Entry* found = nullptr;
     for (const auto& entry : zip_.entries()) {
-      if (!entry.name.ends_with(suffix) || entry.name.find('/') != entry.name.size() - suffix.size())
-        continue;
+      if (!entry.name.ends_with(suffix) || entry.name.find('/') != entry.name.size() - suffix.size()) continue;
       found = &entry;
       folder_ = entry.name.substr(0, entry.name.size() - suffix.size() + 1);
       break;
@@ -45,8 +44,8 @@ class ZipContents : public PthContents {
       file_.check(order->size == 6 && zip_.read(*order) == "little",
                   "was written by a big-endian machine, which cannot be read");
     }
-    file_.check(found->size <= largest_pickle, "its pickle takes ", found->size, " bytes, at most ",
-                largest_pickle, " are read");
+    file_.check(found->size <= largest_pickle, "its pickle takes ", found->size, " bytes, at most ", largest_pickle,
+                " are read");
     pickle_ = unpickle(zip_.read(*found), file.label());
   }
 
@@ -54,9 +53,8 @@ class ZipContents : public PthContents {
   void check(const StorageInfo& info) const override {
     const auto* entry = zip_.find(folder_ + "data/" + info.key);
     file_.check(entry != nullptr, "storage \"", info.key, "\" is missing; it is damaged");
-    file_.check(entry->size == info.bytes(), "storage \"", info.key, "\" has ", entry->size,
-                " bytes, expected ", info.bytes(), " (", info.elements, " elements of ", info.type->name,
-                "); it is damaged");
+    file_.check(entry->size == info.bytes(), "storage \"", info.key, "\" has ", entry->size, " bytes, expected ",
+                info.bytes(), " (", info.elements, " elements of ", info.type->name, "); it is damaged");
   }
   void read(const StorageInfo& info, void* destination) const override {
     zip_.read(*zip_.find(folder_ + "data/" + info.key), destination);
@@ -120,18 +118,17 @@ LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
   file.check(list.kind == Kind::list, "the list of its storages is missing; it is damaged");
   for (const Id id : list.items) {
     const auto found = infos.find(keys[id].text);
-    file.check(keys[id].kind == Kind::text && found != infos.end(),
-               "the list of its storages names one that no ", "tensor has; it is damaged");
+    file.check(keys[id].kind == Kind::text && found != infos.end(), "the list of its storages names one that no ",
+               "tensor has; it is damaged");
     const auto& info = found->second;
     std::int64_t elements = 0;
-    file.check(
-        file.size() - position >= sizeof elements && file.size() - position - sizeof elements >= info.bytes(),
-        "storage \"", info.key, "\" ends early; the file is truncated");
+    file.check(file.size() - position >= sizeof elements && file.size() - position - sizeof elements >= info.bytes(),
+               "storage \"", info.key, "\" ends early; the file is truncated");
     file.read(&elements, sizeof elements, position);
     file.check(elements == info.elements, "storage \"", info.key, "\" has ", elements, " elements, expected ",
                info.elements, "; it is damaged");
-    file.check(places_.emplace(info.key, Place{position + sizeof elements, info.bytes()}).second,
-               "storage \"", info.key, "\" appears twice; it is damaged");
+    file.check(places_.emplace(info.key, Place{position + sizeof elements, info.bytes()}).second, "storage \"",
+               info.key, "\" appears twice; it is damaged");
     position += sizeof elements + info.bytes();
   }
 }
@@ -170,21 +167,19 @@ StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const Pic
   file.check(kind(0) == Kind::text && pickle[storage.items[0]].text == "storage" && kind(1) == Kind::global &&
                  kind(2) == Kind::text && kind(4) == Kind::integer,
              "a storage is not described as PyTorch does it; it is damaged");
-  file.check(
-      kind(5) == Kind::none,
-      "storages are views of others, as PyTorch before 0.4 wrote them: save it again with a newer one");
+  file.check(kind(5) == Kind::none,
+             "storages are views of others, as PyTorch before 0.4 wrote them: save it again with a newer one");
   StorageInfo info;
   info.key = pickle[storage.items[2]].text;
   const auto& name = pickle[storage.items[1]].text;
   const auto type = std::find_if(std::begin(storage_types), std::end(storage_types),
                                  [&](const StorageType& candidate) { return candidate.name == name; });
-  file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name,
-             ", which cannot be read");
+  file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name, ", which cannot be read");
   info.type = &*type;
   info.elements = pickle[storage.items[4]].integer;
   file.check(info.elements >= 0 && static_cast<std::uint64_t>(info.elements) <= file.size() / info.type->size,
-             "storage \"", info.key, "\" announces ", info.elements,
-             " elements, more than the file can hold; ", "it is truncated or damaged");
+             "storage \"", info.key, "\" announces ", info.elements, " elements, more than the file can hold; ",
+             "it is truncated or damaged");
   return info;
 }
 
@@ -192,8 +187,7 @@ std::unique_ptr<PthContents> open_pth(const InputFile& file) {
   char first[2] = {};
   file.read(first, std::min<std::uint64_t>(file.size(), sizeof first), 0);
   if (std::memcmp(first, "PK", 2) == 0) return std::make_unique<ZipContents>(file);
-  file.check(first[0] == '\x80',
-             "begins neither as a zip archive nor as a pickle: it is not a file of torch.save");
+  file.check(first[0] == '\x80', "begins neither as a zip archive nor as a pickle: it is not a file of torch.save");
   return std::make_unique<LegacyContents>(file);
 }
 

@@ -66,8 +66,8 @@ class StateReader {
 // A dict's key as a part of a name.
 std::string StateReader::text_of(Id key) const {
   const auto& value = pickle_[key];
-  file_.check(value.kind == Kind::text || value.kind == Kind::integer,
-              "a dict has a key that is neither text nor a ", "number; it is no state dict");
+  file_.check(value.kind == Kind::text || value.kind == Kind::integer, "a dict has a key that is neither text nor a ",
+              "number; it is no state dict");
   if (value.kind == Kind::integer) return std::to_string(value.integer);
   file_.check(value.text.size() <= longest_name, "a name in it has ", value.text.size(), " bytes, at most ",
               longest_name, " are read");
@@ -112,9 +112,7 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
   steps_ += 1 + name.size() / 64;
   file_.check(steps_ <= pickle_.bytes, "holds the same values again and again: it is made to harm");
   const auto& value = pickle_[id];
-  const auto below = [&](const std::string& part) {
-    return name.empty() && depth == 0 ? part : name + "." + part;
-  };
+  const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");
     arrays_.push_back({name, tensor(value, name)});
@@ -122,15 +120,14 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
     for (std::size_t i = 0; i < value.items.size(); i += 2)
       walk(value.items[i + 1], below(text_of(value.items[i])), depth + 1);
   } else if (value.kind == Kind::list || value.kind == Kind::tuple) {
-    for (std::size_t i = 0; i < value.items.size(); ++i)
-      walk(value.items[i], below(std::to_string(i)), depth + 1);
+    for (std::size_t i = 0; i < value.items.size(); ++i) walk(value.items[i], below(std::to_string(i)), depth + 1);
   }
 }
 
 Dims StateReader::numbers(Id id, const std::string& name) const {
   const auto& items = pickle_[id].items;
-  file_.check(items.size() <= Dims::max_rank, "tensor \"", name, "\" has ", items.size(),
-              " dimensions, at most ", Dims::max_rank, " can be read");
+  file_.check(items.size() <= Dims::max_rank, "tensor \"", name, "\" has ", items.size(), " dimensions, at most ",
+              Dims::max_rank, " can be read");
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
@@ -145,19 +142,18 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
   const std::int64_t offset = pickle_[value.items[1]].integer;
   const Shape shape = numbers(value.items[2], name);
   const Strides strides = numbers(value.items[3], name);
-  file_.check(shape.rank() == strides.rank(), "tensor \"", name, "\" has the shape ", shape,
-              " and the strides ", strides, "; it is damaged");
+  file_.check(shape.rank() == strides.rank(), "tensor \"", name, "\" has the shape ", shape, " and the strides ",
+              strides, "; it is damaged");
   std::int64_t numel = 1, last = offset;
   bool fits = offset >= 0;
   for (int i = 0; i < shape.rank(); ++i) fits &= !__builtin_mul_overflow(numel, shape[i], &numel);
   for (int i = 0; i < shape.rank() && fits && numel > 0; ++i) {
     std::int64_t span = 0;
-    fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &span) &&
-           !__builtin_add_overflow(last, span, &last);
+    fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &span) && !__builtin_add_overflow(last, span, &last);
   }
-  file_.check(fits && (numel == 0 ? offset <= info.elements : last < info.elements), "tensor \"", name,
-              "\" of shape ", shape, ", strides ", strides, " and offset ", offset,
-              " does not fit in its storage of ", info.elements, " elements; it is damaged");
+  file_.check(fits && (numel == 0 ? offset <= info.elements : last < info.elements), "tensor \"", name, "\" of shape ",
+              shape, ", strides ", strides, " and offset ", offset, " does not fit in its storage of ", info.elements,
+              " elements; it is damaged");
   const auto limit =
       static_cast<std::int64_t>(std::min<std::uint64_t>(file_.size(), INT64_MAX / most_views)) * most_views;
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,

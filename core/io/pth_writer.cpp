@@ -52,9 +52,7 @@ class Pickler {
     return *this;
   }
   Pickler& ordered_dict() { return put("ccollections\nOrderedDict\n)R"); }
-  Pickler& text(const std::string& text) {
-    return put("X").number(static_cast<std::uint32_t>(text.size())).put(text);
-  }
+  Pickler& text(const std::string& text) { return put("X").number(static_cast<std::uint32_t>(text.size())).put(text); }
   Pickler& integer(std::int64_t value) {
     if (value == static_cast<std::int32_t>(value)) return put("J").number(static_cast<std::int32_t>(value));
     return put("\x8a\x08").number(value);
@@ -78,12 +76,10 @@ void write_pth(const std::filesystem::path& path, std::span<const NamedArray> ar
   for (const auto& [name, array] : arrays) {
     TANDEM_CHECK(array.defined(), where, "array \"", name, "\" is undefined");
     TANDEM_CHECK(is_utf8(name) && name.size() <= 0xffffffff, where, "a name is not valid UTF-8");
-    TANDEM_CHECK(names.insert(name).second, where, "two arrays are named \"", name,
-                 "\"; names must be unique");
+    TANDEM_CHECK(names.insert(name).second, where, "two arrays are named \"", name, "\"; names must be unique");
     const auto& shape = array.shape();
     const auto& strides = array.strides();
-    const View view(array.raw(), {shape.begin(), shape.end()}, {strides.begin(), strides.end()},
-                    array.dtype());
+    const View view(array.raw(), {shape.begin(), shape.end()}, {strides.begin(), strides.end()}, array.dtype());
     const auto [place, is_new] = keys.try_emplace(view, std::to_string(storages.size()));
     if (is_new) storages.push_back(&array);
     pickler.add(name, array, place->second);

@@ -63,8 +63,7 @@ class Reader {
     check_layout(entries, 8 + header.size());
     for (const auto& entry : entries) {
       Array array = Array::empty(entry.shape, entry.dtype);
-      if (entry.end > entry.begin)
-        file_.read(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
+      if (entry.end > entry.begin) file_.read(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
       if (entry.dtype == DType::boolean) check_booleans(entry, array);
       result.arrays.push_back({entry.name, std::move(array)});
     }
@@ -90,8 +89,7 @@ class Reader {
     check(length <= size - 8, "announces a header of ", length, " bytes, but only ", size - 8,
           " bytes follow; it is truncated or another format");
     const std::string header = file_.read(length, 8);
-    check(!header.empty() && header.front() == '{',
-          "the header must begin with '{'; it is damaged or another format");
+    check(!header.empty() && header.front() == '{', "the header must begin with '{'; it is damaged or another format");
     // The JSON parser would take a NUL for the end and ignore what follows.
     check(header.find('\0') == std::string::npos, "the header is not JSON: it holds a NUL byte");
     return header;
@@ -168,25 +166,23 @@ class Reader {
           Dims::max_rank, " can be read");
     std::uint64_t bytes = size_of(entry.dtype);
     for (const auto& size : shape) {
-      check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name,
-            "\": shape holds ", size.dump(), ", expected whole numbers from 0");
+      check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name, "\": shape holds ",
+            size.dump(), ", expected whole numbers from 0");
       const auto n = size.get<std::uint64_t>();
-      check(!__builtin_mul_overflow(bytes, n, &bytes), "tensor \"", name, "\": the size of shape ",
-            shape.dump(), " does not fit in 64 bits");
+      check(!__builtin_mul_overflow(bytes, n, &bytes), "tensor \"", name, "\": the size of shape ", shape.dump(),
+            " does not fit in 64 bits");
       entry.shape.push_back(static_cast<std::int64_t>(n));
     }
 
     const json& offsets = field(name, value, "data_offsets");
-    check(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
-              offsets[1].is_number_unsigned(),
-          "tensor \"", name, "\": data_offsets must be two whole numbers from 0, found ", offsets.dump());
+    check(
+        offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
+        "tensor \"", name, "\": data_offsets must be two whole numbers from 0, found ", offsets.dump());
     entry.begin = offsets[0].get<std::uint64_t>();
     entry.end = offsets[1].get<std::uint64_t>();
-    check(entry.begin <= entry.end, "tensor \"", name, "\": data_offsets ", offsets.dump(),
-          " end before they begin");
-    check(entry.end - entry.begin == bytes, "tensor \"", name, "\": dtype ", text, " and shape ",
-          shape.dump(), " make ", bytes, " bytes, but data_offsets ", offsets.dump(), " span ",
-          entry.end - entry.begin);
+    check(entry.begin <= entry.end, "tensor \"", name, "\": data_offsets ", offsets.dump(), " end before they begin");
+    check(entry.end - entry.begin == bytes, "tensor \"", name, "\": dtype ", text, " and shape ", shape.dump(),
+          " make ", bytes, " bytes, but data_offsets ", offsets.dump(), " span ", entry.end - entry.begin);
     return entry;
   }
 
@@ -200,16 +196,16 @@ class Reader {
       expected = entry.end;
     }
     const std::uint64_t found = file_.size() - header_end;
-    check(found == expected, "the header describes ", expected, " bytes of data, but ", found, " follow it: ",
-          found < expected ? "the file is truncated" : "there are bytes that belong to no tensor");
+    check(found == expected, "the header describes ", expected, " bytes of data, but ", found,
+          " follow it: ", found < expected ? "the file is truncated" : "there are bytes that belong to no tensor");
   }
 
   void check_booleans(const Entry& entry, const Array& array) const {
     const auto* bytes = static_cast<const unsigned char*>(array.raw());
     const auto* end = bytes + array.numel();
     const auto* bad = std::find_if(bytes, end, [](unsigned char byte) { return byte > 1; });
-    check(bad == end, "tensor \"", entry.name, "\": element ", bad - bytes,
-          " of a BOOL tensor must be 0 or 1, is ", bad == end ? 0 : static_cast<int>(*bad));
+    check(bad == end, "tensor \"", entry.name, "\": element ", bad - bytes, " of a BOOL tensor must be 0 or 1, is ",
+          bad == end ? 0 : static_cast<int>(*bad));
   }
 };
 
@@ -237,8 +233,8 @@ std::string make_header(const std::vector<const NamedArray*>& arrays,
   std::uint64_t offset = 0;
   for (const auto* named : arrays) {
     const Array& array = named->array;
-    out << separator << quoted(named->name, path) << ":{\"dtype\":\""
-        << dtype_names[order_of(array.dtype())].second << "\",\"shape\":[";
+    out << separator << quoted(named->name, path) << ":{\"dtype\":\"" << dtype_names[order_of(array.dtype())].second
+        << "\",\"shape\":[";
     for (int i = 0; i < array.rank(); ++i) out << (i > 0 ? "," : "") << array.shape()[i];
     out << "],\"data_offsets\":[" << offset << ',' << offset + array.bytes() << "]}";
     offset += array.bytes();
@@ -261,12 +257,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   std::set<std::string_view> names;
   std::vector<const NamedArray*> sorted;
   for (const auto& named : arrays) {
-    TANDEM_CHECK(named.array.defined(), "safetensors file ", where, ": array \"", named.name,
-                 "\" is undefined");
+    TANDEM_CHECK(named.array.defined(), "safetensors file ", where, ": array \"", named.name, "\" is undefined");
     TANDEM_CHECK(named.name != metadata_key, "safetensors file ", where, ": \"", metadata_key,
                  "\" cannot be the name of an array, the format reserves it");
-    TANDEM_CHECK(names.insert(named.name).second, "safetensors file ", where, ": two arrays are named \"",
-                 named.name, "\"; names must be unique");
+    TANDEM_CHECK(names.insert(named.name).second, "safetensors file ", where, ": two arrays are named \"", named.name,
+                 "\"; names must be unique");
     sorted.push_back(&named);
   }
   std::sort(sorted.begin(), sorted.end(), [](const NamedArray* a, const NamedArray* b) {
@@ -275,9 +270,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     return order_a != order_b ? order_a > order_b : a->name < b->name;
   });
   const std::string header = make_header(sorted, metadata, where);
-  TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ",
-               header.size(), " bytes, at most ", largest_header,
-               " are allowed; use fewer or shorter names and metadata");
+  TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ", header.size(),
+               " bytes, at most ", largest_header, " are allowed; use fewer or shorter names and metadata");
 
   AtomicFile file(path);
   const std::uint64_t length = header.size();

@@ -124,8 +124,8 @@ class Unpickler {
   std::string_view take_line() {
     constexpr std::size_t longest = 1000;
     const auto end = bytes_.substr(at_, longest).find('\n');
-    check(end != std::string_view::npos || bytes_.size() - at_ < longest,
-          "its pickle has a name of more than ", longest, " bytes: it is damaged");
+    check(end != std::string_view::npos || bytes_.size() - at_ < longest, "its pickle has a name of more than ",
+          longest, " bytes: it is damaged");
     const auto line = take(end == std::string_view::npos ? longest : end);
     take(1);
     return line;
@@ -164,8 +164,7 @@ class Unpickler {
   }
   Id pop(Kind kind, const char* what) {
     const Id id = pop();
-    check(pickle_.values[id].kind == kind, "its pickle has something else in the place of ", what,
-          ": it is damaged");
+    check(pickle_.values[id].kind == kind, "its pickle has something else in the place of ", what, ": it is damaged");
     return id;
   }
   std::vector<Id> pop_to_mark() {
@@ -193,8 +192,7 @@ class Unpickler {
   void memorize(std::uint32_t key) { memo_[key] = top(); }
   void recall(std::uint32_t key) {
     const auto found = memo_.find(key);
-    check(found != memo_.end(), "its pickle asks for value ", key,
-          " of its memo, which is not there: it is damaged");
+    check(found != memo_.end(), "its pickle asks for value ", key, " of its memo, which is not there: it is damaged");
     stack_.push_back(found->second);
   }
 
@@ -254,8 +252,7 @@ class Unpickler {
         stack_.push_back(make(Kind::opaque));
         break;
     }
-    check(fits, "its pickle calls ", name,
-          " with arguments that it does not take: it is damaged or made to harm");
+    check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or made to harm");
   }
 
   // OrderedDict(), of another dict, or, as Python 2 wrote it, of a list of pairs.

@@ -1,6 +1,6 @@
-// Unpickler: what a pickle of PyTorch holds, as plain values. Nothing is ever executed: of all that a pickle can ask for, only
-// a short list is known, and what it stands for is built here. https://docs.python.org/3/library/pickletools.html
-// describes the opcodes.
+// Unpickler: what a pickle of PyTorch holds, as plain values. Nothing is ever executed: of all that a pickle can ask
+// for, only a short list is known, and what it stands for is built here.
+// https://docs.python.org/3/library/pickletools.html describes the opcodes.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -28,7 +28,8 @@ struct PickleValue {
     global,   // a name from the list: a dtype, the type of a storage, a function
     storage,  // items: those of its persistent id
     tensor,   // items: storage, offset, sizes, strides
-    opaque,  // something that is in checkpoints and holds no tensors: a device, parsed options, an integer above 64 bits
+    opaque,   // something that is in checkpoints and holds no tensors: a device, parsed options, an integer above 64
+              // bits
   };
 
   Kind kind = Kind::none;
@@ -38,7 +39,8 @@ struct PickleValue {
   std::vector<Id> items;  // of a dict: key, value, key, value, ...
 };
 
-// Values refer to each other by their ids, in any way, round in circles too: who walks along must bound depth and steps.
+// Values refer to each other by their ids, in any way, round in circles too: who walks along must bound depth and
+// steps.
 struct Pickle {
   std::vector<PickleValue> values;
   PickleValue::Id root = 0;
@@ -52,8 +54,8 @@ struct PickleEndsEarly : Error {
   using Error::Error;
 };
 
-// Understands the pickle at the front of `bytes`. Errors begin with `label` and name what was refused. Time and memory are
-// bounded by a multiple of the bytes.
+// Understands the pickle at the front of `bytes`. Errors begin with `label` and name what was refused. Time and memory
+// are bounded by a multiple of the bytes.
 Pickle unpickle(std::string_view bytes, const std::string& label);
 
 }  // namespace tandem

@@ -15,8 +15,7 @@ constexpr std::uint32_t central_signature = 0x02014b50;
 constexpr std::uint32_t end_signature = 0x06054b50;
 constexpr std::uint32_t end64_signature = 0x06064b50;
 constexpr std::uint32_t locator64_signature = 0x07064b50;
-constexpr std::size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56,
-                      locator64_bytes = 20;
+constexpr std::size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56, locator64_bytes = 20;
 
 constexpr std::uint16_t zip64_field = 1;
 constexpr std::uint16_t padding_field = 0x4246;  // "FB", as PyTorch's
@@ -132,20 +131,20 @@ void ZipReader::read_directory(const Directory& directory) {
       *value = u64(*wide, 0);
       wide->remove_prefix(8);
     }
-    file_.check(compressed == entry.size, "entry \"", name, "\" is stored, but has two sizes, ", compressed,
-                " and ", entry.size, advice);
+    file_.check(compressed == entry.size, "entry \"", name, "\" is stored, but has two sizes, ", compressed, " and ",
+                entry.size, advice);
     entry.begin = data_begin(entry.name, header, directory.begin);
     file_.check(entry.size <= directory.begin - entry.begin, "entry \"", name, "\" announces ", entry.size,
-                " bytes at byte ", entry.begin, ", but the file has only ", directory.begin - entry.begin,
-                " there", advice);
+                " bytes at byte ", entry.begin, ", but the file has only ", directory.begin - entry.begin, " there",
+                advice);
     ranges.push_back({header, entry.begin + entry.size, name});
     entries_.push_back(std::move(entry));
     rest.remove_prefix(entry_size);
   }
   std::sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < ranges.size(); ++i) {
-    file_.check(ranges[i].begin >= ranges[i - 1].end, "the entries \"", ranges[i - 1].name, "\" and \"",
-                ranges[i].name, "\" overlap: it is damaged or made to harm");
+    file_.check(ranges[i].begin >= ranges[i - 1].end, "the entries \"", ranges[i - 1].name, "\" and \"", ranges[i].name,
+                "\" overlap: it is damaged or made to harm");
   }
   std::sort(entries_.begin(), entries_.end(), [](auto& a, auto& b) { return a.name < b.name; });
   for (std::size_t i = 1; i < entries_.size(); ++i) {
@@ -155,8 +154,8 @@ void ZipReader::read_directory(const Directory& directory) {
 
 // Where the bytes of an entry begin: behind its own header, which repeats its name.
 std::uint64_t ZipReader::data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const {
-  file_.check(header <= end && end - header >= local_bytes + name.size(), "entry \"", name,
-              "\" begins at byte ", header, ", outside of the file", advice);
+  file_.check(header <= end && end - header >= local_bytes + name.size(), "entry \"", name, "\" begins at byte ",
+              header, ", outside of the file", advice);
   const std::string bytes = file_.read(local_bytes + name.size(), header);
   file_.check(u32(bytes, 0) == local_signature && u16(bytes, 8) == 0 && u16(bytes, 26) == name.size() &&
                   bytes.compare(local_bytes, name.size(), name) == 0,
@@ -175,8 +174,8 @@ const ZipReader::Entry* ZipReader::find(std::string_view name) const {
 void ZipReader::read(const Entry& entry, void* destination) const {
   file_.read(destination, entry.size, entry.begin);
   const std::uint32_t crc = crc_of(destination, entry.size);
-  file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", its directory says ",
-              entry.crc, ": it is damaged: download or copy it again");
+  file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", its directory says ", entry.crc,
+              ": it is damaged: download or copy it again");
 }
 
 std::string ZipReader::read(const Entry& entry) const {
@@ -233,17 +232,16 @@ void ZipWriter::finish() {
   write(directory_);
   if (entries_ >= 0xffff || begin >= in_zip64 || size >= in_zip64) {
     const std::uint64_t record = position_;
-    write(little_endian(end64_signature, std::uint64_t{end64_bytes - 12}, std::uint16_t{45},
-                        std::uint16_t{45}, std::uint32_t{0}, std::uint32_t{0}, entries_, entries_, size,
-                        begin));
+    write(little_endian(end64_signature, std::uint64_t{end64_bytes - 12}, std::uint16_t{45}, std::uint16_t{45},
+                        std::uint32_t{0}, std::uint32_t{0}, entries_, entries_, size, begin));
     write(little_endian(locator64_signature, std::uint32_t{0}, record, std::uint32_t{1}));
   }
   const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(entries_, 0xffff));
   const auto narrow = [](std::uint64_t value) {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, in_zip64));
   };
-  write(little_endian(end_signature, std::uint16_t{0}, std::uint16_t{0}, count, count, narrow(size),
-                      narrow(begin), std::uint16_t{0}));
+  write(little_endian(end_signature, std::uint16_t{0}, std::uint16_t{0}, count, count, narrow(size), narrow(begin),
+                      std::uint16_t{0}));
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Zip archives whose entries are stored as they are, as PyTorch writes them. Format: PKWARE's APPNOTE.TXT, sections 4.3 to
-// 4.5; with zip64.
+// Zip archives whose entries are stored as they are, as PyTorch writes them. Format: PKWARE's APPNOTE.TXT, sections 4.3
+// to 4.5; with zip64.
 #pragma once
 
 #include <tandem/core/io/atomic_file.h>
@@ -44,8 +44,8 @@ class ZipReader {
   std::uint64_t data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const;
 };
 
-// Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file must
-// outlive it, and nothing else may be written to it in between.
+// Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file
+// must outlive it, and nothing else may be written to it in between.
 class ZipWriter {
  public:
   static constexpr std::uint64_t alignment = 64;  // of each entry's bytes in the file, as PyTorch's

@@ -1,5 +1,5 @@
-#include <tandem/core/device/backend.h>
 #include <tandem/core/array/matrix_layout.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/attention.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
@@ -66,8 +66,7 @@ std::optional<Attention> attention(const AttentionInputs& in) {
   shape[shape.rank() - 1] = in.value.dim(-1);
   for (int d = 0; d + 1 < shape.rank(); ++d) rows.push_back(shape[d]);
   if (shape.product() == 0 || in.query.numel() == 0 || in.key.numel() == 0) return std::nullopt;
-  const Attention result{empty_in_order_of(in.query, shape),
-                         Array::empty(rows, DType::f32, in.query.device())};
+  const Attention result{empty_in_order_of(in.query, shape), Array::empty(rows, DType::f32, in.query.device())};
   if (!backend(in.query.device()).attention(laid_out(in), result.y, result.log_sum)) return std::nullopt;
   return result;
 }

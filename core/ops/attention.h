@@ -9,7 +9,7 @@ namespace tandem {
 
 // What attention may look at.
 struct AttentionMask {
-  Array added = {};  // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
+  Array added = {};        // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
   bool is_causal = false;  // query i sees keys 0 .. i only
 };
 // softmax(query key^T * scale + mask) value.
@@ -25,16 +25,16 @@ struct AttentionGradients {
 
 namespace ops {
 
-// A mask as the functions below take it: `mask` (bool: true may be looked at; or numbers that are added to the scores; undefined:
-// none) broadcasts to (..., L, S) = shape. Error where it does not.
+// A mask as the functions below take it: `mask` (bool: true may be looked at; or numbers that are added to the scores;
+// undefined: none) broadcasts to (..., L, S) = shape. Error where it does not.
 AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& shape, DType dtype);
 
 // softmax(scores * scale + mask) over the last dimension, 0 where the mask leaves nothing.
 Array attention_weights(const Array& scores, const AttentionMask& mask, double scale);
 Array attention_weights_grad(const Array& weights, const Array& grad, double scale);
 
-// Attention that keeps only a number for each query beside its result y (..., L, F). Leading dimensions are equal. y lies in
-// memory as query does, so that heads that were a view of rows become rows again without a copy.
+// Attention that keeps only a number for each query beside its result y (..., L, F). Leading dimensions are equal. y
+// lies in memory as query does, so that heads that were a view of rows become rows again without a copy.
 struct Attention {
   Array y;
   Array log_sum;

@@ -66,9 +66,7 @@ Array arange(Number start, Number end, Number step, std::optional<DType> dtype, 
   return computed<double>({n}, wanted, device,
                           [=](std::int64_t i) { return start.value + static_cast<double>(i) * step.value; });
 }
-Array arange(Number end, std::optional<DType> dtype, Device device) {
-  return arange(0, end, 1, dtype, device);
-}
+Array arange(Number end, std::optional<DType> dtype, Device device) { return arange(0, end, 1, dtype, device); }
 
 Array linspace(double start, double end, std::int64_t steps, DType dtype, Device device) {
   const ProfileRange range("linspace");
@@ -98,19 +96,17 @@ Array rand(const Shape& shape, DType dtype, Device device, Generator& generator)
 
 Array randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
   const ProfileRange range("randn");
-  return drawn(shape, dtype, device, "randn",
-               [&](auto* values, std::int64_t n) { generator.fill_normal(values, n); });
+  return drawn(shape, dtype, device, "randn", [&](auto* values, std::int64_t n) { generator.fill_normal(values, n); });
 }
 
 Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
               Generator& generator) {
   const ProfileRange range("randint");
   TANDEM_CHECK(low < high, "randint: nothing is in [", low, ", ", high, ")");
-  TANDEM_CHECK(dtype == DType::i64 || (can_hold(dtype, static_cast<double>(low)) &&
-                                       can_hold(dtype, static_cast<double>(high - 1))),
+  TANDEM_CHECK(dtype == DType::i64 ||
+                   (can_hold(dtype, static_cast<double>(low)) && can_hold(dtype, static_cast<double>(high - 1))),
                "randint: not all of [", low, ", ", high, ") are of ", dtype);
-  return computed<std::int64_t>(shape, dtype, device,
-                                [&](std::int64_t) { return generator.integer(low, high); });
+  return computed<std::int64_t>(shape, dtype, device, [&](std::int64_t) { return generator.integer(low, high); });
 }
 
 Array randperm(std::int64_t n, Device device, Generator& generator) {

@@ -23,15 +23,15 @@ Array linspace(double start, double end, std::int64_t steps, DType dtype = DType
 // (n, m), by default (n, n): ones on the diagonal.
 Array eye(std::int64_t n, std::optional<std::int64_t> m = {}, DType dtype = DType::f32, Device device = {});
 
-// Random numbers, drawn on the host: for a seed the same as PyTorch's CPU generator draws, on every device (f32 and f64 to
-// the bit; 16-bit numbers are those of f32, rounded). Uniform in [0, 1); standard normal; whole numbers in [low, high); a
-// permutation of 0 .. n-1.
+// Random numbers, drawn on the host: for a seed the same as PyTorch's CPU generator draws, on every device (f32 and f64
+// to the bit; 16-bit numbers are those of f32, rounded). Uniform in [0, 1); standard normal; whole numbers in [low,
+// high); a permutation of 0 .. n-1.
 Array rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
            Generator& generator = default_generator());
 Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
             Generator& generator = default_generator());
-Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
-              Device device = {}, Generator& generator = default_generator());
+Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
+              Generator& generator = default_generator());
 Array randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
 // Of the shape, layout (channels last or row-major) and device of `like`, and of its dtype unless another is given.
@@ -40,10 +40,8 @@ Array empty_like(const Array& like, DType dtype);
 Array full_like(const Array& like, double value, std::optional<DType> dtype = {});
 Array zeros_like(const Array& like, std::optional<DType> dtype = {});
 Array ones_like(const Array& like, std::optional<DType> dtype = {});
-Array rand_like(const Array& like, std::optional<DType> dtype = {},
-                Generator& generator = default_generator());
-Array randn_like(const Array& like, std::optional<DType> dtype = {},
-                 Generator& generator = default_generator());
+Array rand_like(const Array& like, std::optional<DType> dtype = {}, Generator& generator = default_generator());
+Array randn_like(const Array& like, std::optional<DType> dtype = {}, Generator& generator = default_generator());
 
 }  // namespace ops
 

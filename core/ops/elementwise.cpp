@@ -35,9 +35,8 @@ void check_integer_arithmetic(const UnaryOp& op, DType dtype) {
   if (is_floating(dtype)) return;
   TANDEM_CHECK(dtype != DType::boolean, "arithmetic: needs numbers, got ", dtype);
   if (const auto* affine = std::get_if<functors::Affine>(&op))
-    TANDEM_CHECK(is_whole(affine->scale) && is_whole(affine->shift), "arithmetic: ", dtype, " times ",
-                 affine->scale, " plus ", affine->shift,
-                 " would lose the fraction; convert the array to a floating dtype first");
+    TANDEM_CHECK(is_whole(affine->scale) && is_whole(affine->shift), "arithmetic: ", dtype, " times ", affine->scale,
+                 " plus ", affine->shift, " would lose the fraction; convert the array to a floating dtype first");
   if (const auto* power = std::get_if<functors::Power>(&op))
     TANDEM_CHECK(is_whole(power->exponent) && power->exponent >= 0, "pow: ", dtype, " to the power of ",
                  power->exponent, " is not an integer; convert the array to a floating dtype first");
@@ -57,20 +56,17 @@ Array as_bytes(const Array& a) {
 BinaryOp on_bools(const BinaryOp& op) {
   if (std::holds_alternative<functors::Add>(op)) return functors::Maximum{};
   if (std::holds_alternative<functors::Mul>(op)) return functors::Minimum{};
-  TANDEM_CHECK(
-      std::holds_alternative<functors::Maximum>(op) || std::holds_alternative<functors::Minimum>(op),
-      "arithmetic: needs numbers, got bool; for bools there are logical_and, logical_or, logical_xor");
+  TANDEM_CHECK(std::holds_alternative<functors::Maximum>(op) || std::holds_alternative<functors::Minimum>(op),
+               "arithmetic: needs numbers, got bool; for bools there are logical_and, logical_or, logical_xor");
   return op;
 }
 
 DType zip_dtype(const BinaryOp& op, const Array& a, const Array& b) {
   const DType dtype = result_dtype(a, b);
   if (const auto* add = std::get_if<functors::Add>(&op))
-    TANDEM_CHECK(is_floating(dtype) || is_whole(add->alpha), "arithmetic: alpha ", add->alpha, " with ",
-                 a.dtype(), " and ", b.dtype(),
-                 " would lose the fraction; convert one to a floating dtype first");
-  const bool divides =
-      std::holds_alternative<functors::Div>(op) || std::holds_alternative<functors::Atan2>(op);
+    TANDEM_CHECK(is_floating(dtype) || is_whole(add->alpha), "arithmetic: alpha ", add->alpha, " with ", a.dtype(),
+                 " and ", b.dtype(), " would lose the fraction; convert one to a floating dtype first");
+  const bool divides = std::holds_alternative<functors::Div>(op) || std::holds_alternative<functors::Atan2>(op);
   return divides && !is_floating(dtype) ? DType::f32 : dtype;
 }
 
@@ -79,8 +75,7 @@ void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y
   if (y.numel() == 0) return;
   const Shape& shape = y.shape();
   if (y.dtype() == DType::boolean)
-    return backend(y.device())
-        .zip(on_bools(op), as_bytes(a).expand(shape), as_bytes(b).expand(shape), as_bytes(y));
+    return backend(y.device()).zip(on_bools(op), as_bytes(a).expand(shape), as_bytes(b).expand(shape), as_bytes(y));
   backend(y.device()).zip(op, a.to(y.dtype()).expand(shape), b.to(y.dtype()).expand(shape), y);
 }
 
@@ -130,8 +125,7 @@ Array zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, 
   const DType dtype = grad_y.dtype();
   Array grad = empty_like(grad_y);
   if (grad_y.numel() > 0)
-    backend(grad_y.device())
-        .zip_grad(op, operand, a.to(dtype).expand(shape), b.to(dtype).expand(shape), grad_y, grad);
+    backend(grad_y.device()).zip_grad(op, operand, a.to(dtype).expand(shape), b.to(dtype).expand(shape), grad_y, grad);
   return sum_to(grad, operand == 0 ? a.shape() : b.shape());
 }
 
@@ -155,15 +149,13 @@ Array compare(const CompareOp& op, const Array& x, Number number) {
 Array where(const Array& condition, const Array& a, const Array& b) {
   check_same_device(a, b, "where");
   check_same_device(condition, a, "where");
-  TANDEM_CHECK(condition.dtype() == DType::boolean, "where: the condition must be bool, it is ",
-               condition.dtype(), "; compare it with a number first");
-  const Shape shape =
-      broadcast_shape(condition.shape(), broadcast_shape(a.shape(), b.shape(), "where"), "where");
+  TANDEM_CHECK(condition.dtype() == DType::boolean, "where: the condition must be bool, it is ", condition.dtype(),
+               "; compare it with a number first");
+  const Shape shape = broadcast_shape(condition.shape(), broadcast_shape(a.shape(), b.shape(), "where"), "where");
   const DType dtype = result_dtype(a, b);
   Array y = empty_broadcast(a, b, shape, dtype);
   if (y.numel() > 0)
-    backend(a.device())
-        .where(condition.expand(shape), a.to(dtype).expand(shape), b.to(dtype).expand(shape), y);
+    backend(a.device()).where(condition.expand(shape), a.to(dtype).expand(shape), b.to(dtype).expand(shape), y);
   return y;
 }
 
@@ -183,12 +175,11 @@ void map_(const char* operation, const UnaryOp& op, const Array& x) {
 void zip_(const char* operation, const BinaryOp& op, const Array& target, const Array& b) {
   check_same_device(target, b, operation);
   check_writable(target, operation);
-  TANDEM_CHECK(broadcast_shape(target.shape(), b.shape(), operation) == target.shape(), operation,
-               ": the result of ", target.shape(), " with ", b.shape(), " does not fit into ",
-               target.shape());
+  TANDEM_CHECK(broadcast_shape(target.shape(), b.shape(), operation) == target.shape(), operation, ": the result of ",
+               target.shape(), " with ", b.shape(), " does not fit into ", target.shape());
   const DType dtype = zip_dtype(op, target, b);
-  TANDEM_CHECK(kind_of(dtype) <= kind_of(target.dtype()), operation, ": ", target.dtype(), " with ",
-               b.dtype(), " gives ", dtype, ", which ", target.dtype(), " can't hold");
+  TANDEM_CHECK(kind_of(dtype) <= kind_of(target.dtype()), operation, ": ", target.dtype(), " with ", b.dtype(),
+               " gives ", dtype, ", which ", target.dtype(), " can't hold");
   if (dtype != target.dtype()) {
     Array result = target;
     return result.copy_from(zip(op, target, b));

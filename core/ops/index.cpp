@@ -44,10 +44,9 @@ Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
 }  // namespace
 
 Array gather_rows(const Array& rows, const Array& index) {
-  return gather_with(rows, index, rows.dtype(),
-                     [](const Array& dense, const Array& wanted, const Array& out) {
-                       return backend(dense.device()).gather_rows(dense, wanted, out);
-                     });
+  return gather_with(rows, index, rows.dtype(), [](const Array& dense, const Array& wanted, const Array& out) {
+    return backend(dense.device()).gather_rows(dense, wanted, out);
+  });
 }
 
 Array gather_normalized(const Array& rows, const Array& index, float mean, float std) {
@@ -103,8 +102,8 @@ void fail_if_any(std::int64_t bad, const Array& index, Of of, std::int64_t count
 }
 
 void check_sizes(const Array& index, const Array& other, int dim, bool also_dim, const char* what, Of of) {
-  TANDEM_CHECK(index.rank() == other.rank(), name_of(of), ": index ", index.shape(), " and ", what, ' ',
-               other.shape(), " must have the same number of dimensions");
+  TANDEM_CHECK(index.rank() == other.rank(), name_of(of), ": index ", index.shape(), " and ", what, ' ', other.shape(),
+               " must have the same number of dimensions");
   for (int d = 0; d < index.rank(); ++d)
     TANDEM_CHECK((d == dim && !also_dim) || index.shape()[d] <= other.shape()[d], name_of(of), ": index ",
                  index.shape(), " is larger than ", what, ' ', other.shape(), " in dimension ", d);
@@ -120,8 +119,8 @@ Array joined(const Array& x, int dim) {
 
 // `index` is what checked_index or along gave.
 void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, Of of) {
-  TANDEM_CHECK(source.dtype() == target.dtype(), name_of(of), ": the source is ", source.dtype(),
-               ", the target ", target.dtype(), "; convert one of them");
+  TANDEM_CHECK(source.dtype() == target.dtype(), name_of(of), ": the source is ", source.dtype(), ", the target ",
+               target.dtype(), "; convert one of them");
   TANDEM_CHECK(source.device() == target.device(), name_of(of), ": the source is on ", source.device(),
                ", the target on ", target.device());
   if (index.numel() == 0) return;
@@ -139,14 +138,13 @@ void scatter_into(Array& target, int dim, const Array& index, const Array& sourc
   from = from.narrow(dim, 0, index.shape()[dim]);
   const std::int64_t count = y.shape()[dim];
   bool is_list = true;
-  for (int d = 0; d < index.rank(); ++d)
-    is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
+  for (int d = 0; d < index.rank(); ++d) is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
   Array wanted = index;
   if (y.is_contiguous() && from.is_contiguous()) {
     y = joined(y, dim);
     from = joined(from, dim);
-    wanted = is_list ? along(Array(index.storage(), {index.shape()[dim]}, {1}, index.offset(), index.dtype()),
-                             1, from.shape())
+    wanted = is_list ? along(Array(index.storage(), {index.shape()[dim]}, {1}, index.offset(), index.dtype()), 1,
+                             from.shape())
                      : joined(index, dim);
     dim = 1;
   }
@@ -185,15 +183,14 @@ Array gather(const Array& x, std::int64_t dim, const Array& index) {
   Array y = Array::empty(index.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
   check_not_empty(x, d, Of::gather);
-  fail_if_any(backend(x.device()).gather(narrowed(x, d, index.shape()), d, wanted, Of::gather, y), wanted,
-              Of::gather, x.shape()[d]);
+  fail_if_any(backend(x.device()).gather(narrowed(x, d, index.shape()), d, wanted, Of::gather, y), wanted, Of::gather,
+              x.shape()[d]);
   return y;
 }
 
 namespace {
 
-void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add,
-                     Of of) {
+void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add, Of of) {
   const Array wanted = at_least_1d(checked_index(index, target, of));
   Array y = at_least_1d(target);
   const int d = normalize_dim(dim, y.rank());
@@ -219,9 +216,8 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
   const int d = normalize_dim(dim, y.rank());
   Shape shape = y.shape();
   shape[d] = list.numel();
-  TANDEM_CHECK(from.shape() == shape, name_of(of), ": the source must be ", shape, " for a target ",
-               target.shape(), " and ", list.numel(), " indices along dimension ", d, ", got ",
-               source.shape());
+  TANDEM_CHECK(from.shape() == shape, name_of(of), ": the source must be ", shape, " for a target ", target.shape(),
+               " and ", list.numel(), " indices along dimension ", d, ", got ", source.shape());
   scatter_into(y, d, along(list, d, shape), from, true, of);
 }
 
@@ -256,9 +252,7 @@ Array true_positions(const Array& mask, const Shape& shape) {
 
 }  // namespace
 
-Array nonzero(const Array& x) {
-  return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), x.shape());
-}
+Array nonzero(const Array& x) { return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), x.shape()); }
 
 Array flat_nonzero(const Array& x) {
   return true_positions(x.to(DType::boolean).contiguous().reshape({-1}), {x.numel()}).reshape({-1});
@@ -266,12 +260,10 @@ Array flat_nonzero(const Array& x) {
 
 Array one_hot(const Array& index, std::int64_t num_classes) {
   const Array wanted = checked_index(index, index, Of::one_hot);
-  TANDEM_CHECK(num_classes >= -1 && num_classes != 0,
-               "one_hot: num_classes must be positive, or -1 for the largest ", "index + 1, got ",
-               num_classes);
+  TANDEM_CHECK(num_classes >= -1 && num_classes != 0, "one_hot: num_classes must be positive, or -1 for the largest ",
+               "index + 1, got ", num_classes);
   if (num_classes < 0) {
-    TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(),
-                 " says how many classes there are");
+    TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(), " says how many classes there are");
     std::int64_t largest = 0;
     for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
     TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);
@@ -280,8 +272,8 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   Shape shape = index.shape();
   shape.push_back(num_classes);
   Array y = zeros(shape, DType::i64, index.device());
-  scatter_(y, -1, wanted.unsqueeze(-1),
-           scalar(1, DType::i64, index.device()).expand(wanted.unsqueeze(-1).shape()), Of::one_hot);
+  scatter_(y, -1, wanted.unsqueeze(-1), scalar(1, DType::i64, index.device()).expand(wanted.unsqueeze(-1).shape()),
+           Of::one_hot);
   return y;
 }
 

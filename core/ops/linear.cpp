@@ -30,8 +30,8 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
   return Array(of.storage(), shape, strides, of.offset() + offset, of.dtype());
 }
 
-// y = a b [+ bias] for a (..., M, K), b (..., K, N), y (..., M, N) with the same leading dimensions, nothing empty: in as few calls as
-// their strides allow.
+// y = a b [+ bias] for a (..., M, K), b (..., K, N), y (..., M, N) with the same leading dimensions, nothing empty: in
+// as few calls as their strides allow.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   const int batch_rank = y.rank() - 2;
   std::int64_t rows = a.dim(-2);
@@ -74,8 +74,8 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
       at_y += i * batch[d].y;
     }
     device.matmul(view(a, {together.size, rows, inner}, {together.a, a_strides[0], a_strides[1]}, at_a),
-                  view(b, {together.size, inner, columns}, {together.b, b_strides[0], b_strides[1]}, at_b),
-                  bias, view(y, {together.size, rows, columns}, {together.y, y_row, 1}, at_y));
+                  view(b, {together.size, inner, columns}, {together.b, b_strides[0], b_strides[1]}, at_b), bias,
+                  view(y, {together.size, rows, columns}, {together.y, y_row, 1}, at_y));
   }
 }
 
@@ -83,16 +83,15 @@ void check_operands(const Array& a, const Array& b, const std::optional<Array>& 
   TANDEM_CHECK(a.rank() > 0 && b.rank() > 0, "matmul: shapes ", a.shape(), " and ", b.shape(),
                ": a scalar can't be multiplied as a matrix; use mul");
   const std::int64_t inner = b.dim(b.rank() == 1 ? 0 : -2);
-  TANDEM_CHECK(a.dim(-1) == inner, "matmul: shapes ", a.shape(), " and ", b.shape(),
-               " do not fit: ", a.dim(-1), " columns of the first meet ", inner,
-               " rows of the second; needs (..., M, K) and (..., K, N)");
+  TANDEM_CHECK(a.dim(-1) == inner, "matmul: shapes ", a.shape(), " and ", b.shape(), " do not fit: ", a.dim(-1),
+               " columns of the first meet ", inner, " rows of the second; needs (..., M, K) and (..., K, N)");
   for (const Array& operand : {a, b})
     TANDEM_CHECK(is_floating(operand.dtype()) ||
                      (operand.dtype() != DType::boolean && a.device().is_cpu() && a.dtype() == b.dtype()),
                  "matmul: needs floating dtypes (integers of one dtype on the CPU), got ", a.dtype(), " and ",
                  b.dtype());
-  TANDEM_CHECK(!bias || bias->shape() == Shape{b.dim(-1)}, "matmul: bias has shape ",
-               bias ? bias->shape() : Shape{}, ", expected (", b.dim(-1), ")");
+  TANDEM_CHECK(!bias || bias->shape() == Shape{b.dim(-1)}, "matmul: bias has shape ", bias ? bias->shape() : Shape{},
+               ", expected (", b.dim(-1), ")");
   TANDEM_CHECK(a.device() == b.device() && (!bias || bias->device() == a.device()),
                "matmul: operands must be on one device, got ", a.device(), " and ", b.device(),
                bias ? " and a bias" : "");
@@ -115,8 +114,7 @@ Array matmul(const Array& first, const Array& second, const std::optional<Array>
   } else if (y.numel() > 0 && single) {
     backend(a.device()).matmul(a, b, bias, y);
   } else if (y.numel() > 0) {
-    multiply(a.expand(with_matrix(batch, rows, inner)), b.expand(with_matrix(batch, inner, columns)), bias,
-             y);
+    multiply(a.expand(with_matrix(batch, rows, inner)), b.expand(with_matrix(batch, inner, columns)), bias, y);
   }
   if (second.rank() == 1) y = y.squeeze(-1);
   return first.rank() == 1 ? y.squeeze(second.rank() == 1 ? -1 : -2) : y;

@@ -7,8 +7,8 @@
 namespace tandem::ops {
 
 // torch.matmul: a (..., M, K) b (..., K, N) [+ bias (N)] -> (..., M, N) in a's dtype, where the leading dimensions
-// broadcast; a (K) stands for (1, K) and b (K) for (K, 1), and that 1 is not in the result. Views are multiplied as they lie in
-// memory. Floating dtypes; integers on the CPU.
+// broadcast; a (K) stands for (1, K) and b (K) for (K, 1), and that 1 is not in the result. Views are multiplied as
+// they lie in memory. Floating dtypes; integers on the CPU.
 Array matmul(const Array& a, const Array& b, const std::optional<Array>& bias = std::nullopt);
 
 // The gradients of matmul(a, b) with respect to a and to b, summed over what was broadcast.

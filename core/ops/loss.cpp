@@ -17,8 +17,8 @@ DType loss_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 :
 }  // namespace
 
 Array softmax(const Array& x, std::int64_t dim, bool logarithm) {
-  TANDEM_CHECK(is_floating(x.dtype()), logarithm ? "log_softmax" : "softmax",
-               ": needs a floating array, got ", x.shape(), ' ', x.dtype());
+  TANDEM_CHECK(is_floating(x.dtype()), logarithm ? "log_softmax" : "softmax", ": needs a floating array, got ",
+               x.shape(), ' ', x.dtype());
   const int d = row_dim(dim, x);
   const MemoryOrder order(x);
   const Array in = order.apply(x), y = Array::empty(in.shape(), x.dtype(), x.device());
@@ -33,33 +33,30 @@ Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool l
   const Array out = order.apply(y), grad_x = Array::empty(out.shape(), y.dtype(), y.device());
   const int at = y.rank() == 0 ? 0 : order.position(d);
   if (y.numel() > 0)
-    backend(y.device())
-        .softmax_grad(logarithm, around(out, at), around(order.apply(grad_y), at), around(grad_x, at));
+    backend(y.device()).softmax_grad(logarithm, around(out, at), around(order.apply(grad_y), at), around(grad_x, at));
   return order.restore(grad_x);
 }
 
 CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight, const ClassLoss& how) {
   const char* name = how.is_log_probability ? "nll_loss" : "cross_entropy";
   TANDEM_CHECK(x.rank() >= 1 && is_floating(x.dtype()), name,
-               ": input must be (N, classes), (classes) or (N, classes, ", "...) and floating, got ",
-               x.shape(), ' ', x.dtype());
+               ": input must be (N, classes), (classes) or (N, classes, ", "...) and floating, got ", x.shape(), ' ',
+               x.dtype());
   const int dim = class_dim(x);
   Shape rows;
   for (int i = 0; i < x.rank(); ++i)
     if (i != dim) rows.push_back(x.shape()[i]);
-  TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(),
-               " wants target ", rows, " i64, got ", target.shape(), ' ', target.dtype());
-  TANDEM_CHECK(target.device() == x.device(), name, ": input is on ", x.device(), ", target on ",
-               target.device());
+  TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " wants target ",
+               rows, " i64, got ", target.shape(), ' ', target.dtype());
+  TANDEM_CHECK(target.device() == x.device(), name, ": input is on ", x.device(), ", target on ", target.device());
   TANDEM_CHECK(how.label_smoothing >= 0 && how.label_smoothing <= 1, name,
                ": label_smoothing must be from 0 to 1, got ", how.label_smoothing);
   const DType dtype = loss_dtype(x);
   Array weights;
   if (weight.defined()) {
-    TANDEM_CHECK(
-        weight.shape() == Shape{x.dim(dim)} && is_floating(weight.dtype()) && weight.device() == x.device(),
-        name, ": input ", x.shape(), " on ", x.device(), " wants a floating weight of shape (", x.dim(dim),
-        "), got ", weight.shape(), ' ', weight.dtype(), " on ", weight.device());
+    TANDEM_CHECK(weight.shape() == Shape{x.dim(dim)} && is_floating(weight.dtype()) && weight.device() == x.device(),
+                 name, ": input ", x.shape(), " on ", x.device(), " wants a floating weight of shape (", x.dim(dim),
+                 "), got ", weight.shape(), ' ', weight.dtype(), " on ", weight.device());
     weights = weight.to(dtype).contiguous();
   }
   const MemoryOrder order(x), row_order = order.without(dim);
@@ -68,20 +65,18 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
   CrossEntropy out{Array::empty(is_reduced ? Shape{} : wanted.shape(), dtype, x.device()), {}, {}};
   if (!how.is_log_probability) out.sums = Array::empty({2, wanted.numel()}, dtype, x.device());
   if (is_reduced) out.total_weight = Array::empty({}, dtype, x.device());
-  const auto bad_row =
-      backend(x.device())
-          .cross_entropy(how, around(order.apply(x), order.position(dim)), wanted,
-                         weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
+  const auto bad_row = backend(x.device())
+                           .cross_entropy(how, around(order.apply(x), order.position(dim)), wanted,
+                                          weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
   if (bad_row >= 0)
-    fail(IndexFault{how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
-                    bad_row, wanted.reshape({-1}).select(0, bad_row).to_vector<std::int64_t>()[0],
-                    x.dim(dim)});
+    fail(IndexFault{how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy, bad_row,
+                    wanted.reshape({-1}).select(0, bad_row).to_vector<std::int64_t>()[0], x.dim(dim)});
   if (!is_reduced) out.loss = row_order.restore(out.loss);
   return out;
 }
 
-Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Array& target,
-                         const Array& weight, const ClassLoss& how, const Array& grad_loss) {
+Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Array& target, const Array& weight,
+                         const ClassLoss& how, const Array& grad_loss) {
   const int dim = class_dim(x);
   const MemoryOrder order(x), row_order = order.without(dim);
   const Array in = order.apply(x), grad_x = Array::empty(in.shape(), x.dtype(), x.device());
@@ -90,10 +85,9 @@ Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Arra
   const int at = order.position(dim);
   if (x.numel() > 0)
     backend(x.device())
-        .cross_entropy_grad(how, around(in, at), row_order.apply(target),
-                            weights.defined() ? &weights : nullptr, forward.sums, forward.total_weight,
-                            how.reduction == LossReduction::none ? row_order.apply(grad) : grad,
-                            around(grad_x, at));
+        .cross_entropy_grad(how, around(in, at), row_order.apply(target), weights.defined() ? &weights : nullptr,
+                            forward.sums, forward.total_weight,
+                            how.reduction == LossReduction::none ? row_order.apply(grad) : grad, around(grad_x, at));
   return order.restore(grad_x);
 }
 
@@ -109,8 +103,7 @@ struct Pair {
 Pair pair_of(const Array& x, const Array& target, const char* name) {
   const Shape shape = broadcast_shape(x.shape(), target.shape(), name);
   const DType dtype = promote(x.dtype(), target.dtype());
-  TANDEM_CHECK(is_floating(dtype), name, ": needs floating numbers, got ", x.dtype(), " and ",
-               target.dtype());
+  TANDEM_CHECK(is_floating(dtype), name, ": needs floating numbers, got ", x.dtype(), " and ", target.dtype());
   return {x.to(dtype).expand(shape), target.to(dtype).expand(shape)};
 }
 
@@ -118,22 +111,21 @@ Pair pair_of(const Array& x, const Array& target, const char* name) {
 
 Array pair_loss(const PairLoss& loss, const Array& x, const Array& target, std::optional<double> scale,
                 const char* name) {
-  TANDEM_CHECK(x.device() == target.device(), name, ": input is on ", x.device(), ", target on ",
-               target.device());
+  TANDEM_CHECK(x.device() == target.device(), name, ": input is on ", x.device(), ", target on ", target.device());
   const Pair pair = pair_of(x, target, name);
   const Array y = Array::empty(scale ? Shape{} : pair.x.shape(), pair.x.dtype(), x.device());
   backend(x.device()).pair_loss(loss, pair.x, pair.target, scale.value_or(1), y);
   return scale ? y : pair.order.restore(y);
 }
 
-Array pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
-                     const Array& grad_y, std::optional<double> scale) {
+Array pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target, const Array& grad_y,
+                     std::optional<double> scale) {
   const Pair pair = pair_of(x, target, "loss");
   const Array grad = Array::empty(pair.x.shape(), pair.x.dtype(), x.device());
   const Array given = grad_y.to(grad.dtype());
   backend(x.device())
-      .pair_loss_grad(loss, operand, pair.x, pair.target, scale ? given : pair.order.apply(given),
-                      scale.value_or(1), grad);
+      .pair_loss_grad(loss, operand, pair.x, pair.target, scale ? given : pair.order.apply(given), scale.value_or(1),
+                      grad);
   const Array& of = operand == 0 ? x : target;
   return sum_to(pair.order.restore(grad), of.shape()).to(of.dtype());
 }

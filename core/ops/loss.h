@@ -15,16 +15,15 @@ struct CrossEntropy {
   Array loss;                // (), or like target; f32, f64 for f64 x
   Array sums, total_weight;  // for the gradient
 };
-CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight = {},
-                           const ClassLoss& how = {});
-Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Array& target,
-                         const Array& weight, const ClassLoss& how, const Array& grad_loss);
+CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight = {}, const ClassLoss& how = {});
+Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Array& target, const Array& weight,
+                         const ClassLoss& how, const Array& grad_loss);
 
 // Broadcasts and promotes x and target. The sum of all losses times *scale as (), or each of them.
 Array pair_loss(const PairLoss& loss, const Array& x, const Array& target, std::optional<double> scale,
                 const char* name);
 // Of operand 0, x, or 1, the target: in its shape and dtype.
-Array pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
-                     const Array& grad_y, std::optional<double> scale);
+Array pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target, const Array& grad_y,
+                     std::optional<double> scale);
 
 }  // namespace tandem::ops

@@ -20,8 +20,7 @@ void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
   if (!update.running_mean.defined()) return f(update);
   TANDEM_CHECK(update.running_mean.device() == like.device() && update.running_var.device() == like.device(),
-               "batch_norm: input is on ", like.device(), ", running statistics on ",
-               update.running_mean.device());
+               "batch_norm: input is on ", like.device(), ", running statistics on ", update.running_mean.device());
   BatchNormUpdate there = update;
   there.running_mean = update.running_mean.to(like.dtype()).contiguous();
   there.running_var = update.running_var.to(like.dtype()).contiguous();
@@ -57,8 +56,7 @@ BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
 
 void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update) {
   with_dense(update, stats.mean, [&](const BatchNormUpdate& dense) {
-    backend(stats.mean.device())
-        .batch_norm_update(stats.mean.contiguous(), stats.m2.contiguous(), stats.count, dense);
+    backend(stats.mean.device()).batch_norm_update(stats.mean.contiguous(), stats.m2.contiguous(), stats.count, dense);
   });
 }
 
@@ -66,11 +64,11 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
                                  const Array& addend) {
   check_image(x);
   for (const Array* a : {&affine.mean, &affine.invstd, &affine.weight, &affine.bias})
-    TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ",
-                 x.shape(), ' ', x.dtype(), " wants mean, variance, weight and bias of shape (", x.dim(1),
-                 ") and dtype ", statistics_dtype(x), ", got ", a->shape(), ' ', a->dtype());
-  TANDEM_CHECK(!addend.defined() || (addend.shape() == x.shape() && addend.dtype() == x.dtype() &&
-                                     addend.device() == x.device()),
+    TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ", x.shape(),
+                 ' ', x.dtype(), " wants mean, variance, weight and bias of shape (", x.dim(1), ") and dtype ",
+                 statistics_dtype(x), ", got ", a->shape(), ' ', a->dtype());
+  TANDEM_CHECK(!addend.defined() ||
+                   (addend.shape() == x.shape() && addend.dtype() == x.dtype() && addend.device() == x.device()),
                "batch_norm: what is added to input ", x.shape(), ' ', x.dtype(), " on ", x.device(),
                " must be like it, got ", addend.defined() ? addend.shape() : Shape{}, ' ',
                addend.defined() ? addend.dtype() : DType::f32);
@@ -87,8 +85,8 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
   out.y = Array::empty_channels_last(shape, x.dtype(), x.device());
   const Array more = addend.defined() ? addend.channels_last() : addend;
   backend(x.device())
-      .batch_norm_apply(x.channels_last(), dense(affine), fusion, more.defined() ? &more : nullptr, out.y,
-                        out.selected, out.index);
+      .batch_norm_apply(x.channels_last(), dense(affine), fusion, more.defined() ? &more : nullptr, out.y, out.selected,
+                        out.index);
   return out;
 }
 
@@ -98,29 +96,25 @@ BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affi
   BatchNormSums sums{Array::empty(channels, statistics_dtype(x), x.device()),
                      Array::empty(channels, statistics_dtype(x), x.device())};
   backend(x.device())
-      .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy,
-                              sums.dy_xhat);
+      .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy, sums.dy_xhat);
   return sums;
 }
 
-Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                            const Array& grad_y, const Array& index, const BatchNormSums& sums,
-                            const std::optional<Array>& count, bool in_place) {
+Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
+                            const Array& index, const BatchNormSums& sums, const std::optional<Array>& count,
+                            bool in_place) {
   const Array grad_x =
       in_place && x.is_channels_last() ? x : Array::empty_channels_last(x.shape(), x.dtype(), x.device());
   backend(x.device())
       .batch_norm_grad_input(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), index,
-                             sums.dy.contiguous(), sums.dy_xhat.contiguous(), count ? &*count : nullptr,
-                             grad_x);
+                             sums.dy.contiguous(), sums.dy_xhat.contiguous(), count ? &*count : nullptr, grad_x);
   return grad_x;
 }
 
 namespace {
 
 // x in the memory order that `how` describes.
-Array laid_out(const GroupNorm& how, const Array& x) {
-  return how.before > 1 ? x.channels_last() : x.contiguous();
-}
+Array laid_out(const GroupNorm& how, const Array& x) { return how.before > 1 ? x.channels_last() : x.contiguous(); }
 
 Array empty_in(const GroupNorm& how, const Array& x) {
   return how.before > 1 ? Array::empty_channels_last(x.shape(), x.dtype(), x.device())
@@ -135,9 +129,8 @@ struct Optional {
 
 Optional parameter(const GroupNorm& how, const Array& a, const Array& x, const char* name, const char* what) {
   if (!a.defined()) return {};
-  TANDEM_CHECK(is_floating(a.dtype()) && a.numel() == how.channels, name, ": input ", x.shape(),
-               " wants a floating ", what, " of ", how.channels, " elements, got ", a.shape(), ' ',
-               a.dtype());
+  TANDEM_CHECK(is_floating(a.dtype()) && a.numel() == how.channels, name, ": input ", x.shape(), " wants a floating ",
+               what, " of ", how.channels, " elements, got ", a.shape(), ' ', a.dtype());
   TANDEM_CHECK(a.device() == x.device(), name, ": input is on ", x.device(), ", ", what, " on ", a.device());
   return {a.to(statistics_dtype(x)).contiguous()};
 }
@@ -149,18 +142,17 @@ GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_
   const int lead = x.rank() - shape.rank();
   bool fits = shape.rank() > 0 && lead >= 0;
   for (int i = 0; fits && i < shape.rank(); ++i) fits = x.shape()[lead + i] == shape[i];
-  TANDEM_CHECK(fits, name, ": the last dimensions of input ", x.shape(), " must be those to normalise over, ",
-               shape);
+  TANDEM_CHECK(fits, name, ": the last dimensions of input ", x.shape(), " must be those to normalise over, ", shape);
   std::int64_t rows = 1;
   for (int i = 0; i < lead; ++i) rows *= x.shape()[i];
   return {rows, 1, shape.product(), 1, 1, eps, is_centred};
 }
 
 GroupNorm group_norm_of(const Array& x, std::int64_t groups, double eps, const char* name) {
-  TANDEM_CHECK(x.rank() >= 2 && is_floating(x.dtype()), name,
-               ": input must be (N, C, ...) and floating, got ", x.shape(), ' ', x.dtype());
-  TANDEM_CHECK(groups > 0 && x.dim(1) > 0 && x.dim(1) % groups == 0, name, ": input ", x.shape(), " has ",
-               x.dim(1), " channels, which can't be divided into ", groups, " groups");
+  TANDEM_CHECK(x.rank() >= 2 && is_floating(x.dtype()), name, ": input must be (N, C, ...) and floating, got ",
+               x.shape(), ' ', x.dtype());
+  TANDEM_CHECK(groups > 0 && x.dim(1) > 0 && x.dim(1) % groups == 0, name, ": input ", x.shape(), " has ", x.dim(1),
+               " channels, which can't be divided into ", groups, " groups");
   std::int64_t places = 1;
   for (int i = 2; i < x.rank(); ++i) places *= x.shape()[i];
   const bool channels_last = x.rank() == 4 && places > 1 && !x.is_contiguous();
@@ -174,14 +166,13 @@ GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& we
   const Shape groups{how.samples, how.groups};
   const GroupNormOutput out{empty_in(how, x), Array::empty(groups, statistics_dtype(x), x.device()),
                             Array::empty(groups, statistics_dtype(x), x.device())};
-  if (x.numel() > 0)
-    backend(x.device()).group_norm(how, in, w.pointer(), b.pointer(), out.y, out.mean, out.rstd);
+  if (x.numel() > 0) backend(x.device()).group_norm(how, in, w.pointer(), b.pointer(), out.y, out.mean, out.rstd);
   return out;
 }
 
-GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight,
-                                   const Array& mean, const Array& rstd, const Array& grad_y, bool wants_x,
-                                   bool wants_weight, bool wants_bias) {
+GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight, const Array& mean,
+                                   const Array& rstd, const Array& grad_y, bool wants_x, bool wants_weight,
+                                   bool wants_bias) {
   const Optional w = parameter(how, weight, x, "group_norm", "weight");
   Optional of_x, of_weight, of_bias;
   if (wants_x) of_x.array = empty_in(how, x);
@@ -194,8 +185,8 @@ GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const A
   if (wants_bias) of_bias.array = sums();
   if (x.numel() > 0)
     backend(x.device())
-        .group_norm_grad(how, laid_out(how, x), w.pointer(), mean, rstd, laid_out(how, grad_y),
-                         of_x.pointer(), of_weight.pointer(), of_bias.pointer());
+        .group_norm_grad(how, laid_out(how, x), w.pointer(), mean, rstd, laid_out(how, grad_y), of_x.pointer(),
+                         of_weight.pointer(), of_bias.pointer());
   return {of_x.array, of_weight.array, of_bias.array};
 }
 

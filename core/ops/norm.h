@@ -35,7 +35,8 @@ struct BatchNormStats {
 // With an update: x is the whole batch. It may have running statistics in any floating dtype, and gets its invstd.
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
 void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update);
-// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says; addend as x, or undefined. Not with pooling.
+// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says; addend as x, or undefined. Not with
+// pooling.
 struct BatchNormOutput {
   Array y;
   Array selected, index;  // only with pooling
@@ -48,11 +49,11 @@ struct BatchNormSums {
 };
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
-// From the sums and the count of all ranks; no count: the statistics don't depend on x. in_place: the gradient may be written
-// over x, which halves the memory that this pass touches.
-Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                            const Array& grad_y, const Array& index, const BatchNormSums& sums,
-                            const std::optional<Array>& count, bool in_place);
+// From the sums and the count of all ranks; no count: the statistics don't depend on x. in_place: the gradient may be
+// written over x, which halves the memory that this pass touches.
+Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
+                            const Array& index, const BatchNormSums& sums, const std::optional<Array>& count,
+                            bool in_place);
 
 // Layer norm over the last dimensions of x, which have `shape`; RMS norm where it is not centred.
 GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_centred, const char* name);
@@ -68,9 +69,9 @@ GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& we
 struct GroupNormGradients {
   Array x, weight, bias;  // those that are wanted; weight and bias (channels) in the dtype of the statistics
 };
-GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight,
-                                   const Array& mean, const Array& rstd, const Array& grad_y, bool wants_x,
-                                   bool wants_weight, bool wants_bias);
+GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight, const Array& mean,
+                                   const Array& rstd, const Array& grad_y, bool wants_x, bool wants_weight,
+                                   bool wants_bias);
 
 }  // namespace ops
 

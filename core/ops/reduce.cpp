@@ -31,8 +31,8 @@ DType result_dtype(const Reduction& op, DType dtype) {
     if (count->asked == r::CountNonzero::Asked::number) return DType::i64;
     return dtype == DType::u8 ? DType::u8 : DType::boolean;
   }
-  const bool keeps = is_floating(dtype) || std::holds_alternative<r::Max>(op.any()) ||
-                     std::holds_alternative<r::Min>(op.any());
+  const bool keeps =
+      is_floating(dtype) || std::holds_alternative<r::Max>(op.any()) || std::holds_alternative<r::Min>(op.any());
   return keeps ? dtype : DType::i64;
 }
 
@@ -65,8 +65,7 @@ Array without(const Array& y, const Array& x, const Shape& kept, const Dims& dim
   return y.reshape(shape);
 }
 
-void search_kept(bool largest, const Array& x, int dim, const Array* values, const Array* indices,
-                 const Array& y) {
+void search_kept(bool largest, const Array& x, int dim, const Array* values, const Array* indices, const Array& y) {
   TANDEM_CHECK(x.shape()[dim] > 0 || y.numel() == 0, largest ? "max" : "min", ": dimension ", dim,
                " of an empty array of shape ", x.shape(), " has no elements, of which none is the ",
                largest ? "largest" : "smallest");
@@ -104,12 +103,11 @@ Shape kept_shape(const Array& x, const Dims& dims, const char* operation) {
 
 Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim) {
   const char* name = name_of(op);
-  TANDEM_CHECK(is_floating(x.dtype()) || !needs_floating(op), name, ": needs a floating dtype, got ",
-               x.dtype());
+  TANDEM_CHECK(is_floating(x.dtype()) || !needs_floating(op), name, ": needs a floating dtype, got ", x.dtype());
   const Shape kept = kept_shape(x, dims, name);
   const Array y = Array::empty(kept, result_dtype(op, x.dtype()), x.device());
-  TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements(op), name, " of an empty array of shape ",
-               x.shape(), " over dimensions ", dims, " is not defined");
+  TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements(op), name, " of an empty array of shape ", x.shape(),
+               " over dimensions ", dims, " is not defined");
   if (y.numel() > 0) backend(x.device()).reduce(op, x, y);
   return without(y, x, kept, dims, keepdim);
 }
@@ -118,8 +116,7 @@ Array reduce_grad(const Reduction& op, const Array& x, const Array& y, const Arr
   const Array grad_x = empty_like(x);
   if (x.numel() > 0)
     backend(x.device())
-        .reduce_grad(op, x, y.to(x.dtype()).expand(x.shape()), grad_y.to(x.dtype()).expand(x.shape()),
-                     grad_x);
+        .reduce_grad(op, x, y.to(x.dtype()).expand(x.shape()), grad_y.to(x.dtype()).expand(x.shape()), grad_x);
   return grad_x;
 }
 
@@ -141,12 +138,8 @@ Found search(bool largest, const Array& x, std::int64_t dim, bool keepdim) {
   return {without(values, x, kept, {dim}, keepdim), without(indices, x, kept, {dim}, keepdim)};
 }
 
-Array argmax(const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
-  return arg(true, x, dim, keepdim);
-}
-Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
-  return arg(false, x, dim, keepdim);
-}
+Array argmax(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(true, x, dim, keepdim); }
+Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(false, x, dim, keepdim); }
 
 namespace {
 

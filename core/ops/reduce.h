@@ -8,8 +8,8 @@
 
 namespace tandem::ops {
 
-// Over `dims` (all when empty). Sums, products and counts of integers and bools are i64; any and all are bool (u8 of u8).
-// Error where nothing is reduced to something that has no value for nothing: a maximum, a norm of infinity.
+// Over `dims` (all when empty). Sums, products and counts of integers and bools are i64; any and all are bool (u8 of
+// u8). Error where nothing is reduced to something that has no value for nothing: a maximum, a norm of infinity.
 Array reduce(const Reduction& op, const Array& x, const Dims& dims = {}, bool keepdim = false);
 // op.derivative(x, y, grad_y) for each element of x (core/formulas/reductions.h); y and grad_y broadcast to x's shape.
 Array reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y);
@@ -29,8 +29,8 @@ Array argmin(const Array& x, std::optional<std::int64_t> dim = {}, bool keepdim 
 Array cumsum(const Array& x, std::int64_t dim, bool reversed = false);
 Array cumprod(const Array& x, std::int64_t dim);  // the same of products
 
-// x's shape with 1 in the dimensions `dims` (all when empty). A scalar has one dimension here. Error names `operation` where a
-// dimension does not exist or comes twice.
+// x's shape with 1 in the dimensions `dims` (all when empty). A scalar has one dimension here. Error names `operation`
+// where a dimension does not exist or comes twice.
 Shape kept_shape(const Array& x, const Dims& dims, const char* operation);
 
 }  // namespace tandem::ops

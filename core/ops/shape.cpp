@@ -41,8 +41,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   std::size_t number = 0;
   for (const Array& x : inputs) {
     dtype = promote(dtype, x.dtype());
-    TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ",
-                 x.device());
+    TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ", x.device());
     TANDEM_CHECK(x.rank() > 0, "cat: array ", number, " is a scalar; stack joins scalars");
     if (!first && !is_skipped(x)) first = &x;
     ++number;
@@ -59,8 +58,8 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
     if (!is_skipped(x)) {
       Shape expected = first->shape();
       if (x.rank() == expected.rank()) expected[d] = x.shape()[d];
-      TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ",
-                   first->shape(), "; all sizes but that of dimension ", d, " must be equal");
+      TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ", first->shape(),
+                   "; all sizes but that of dimension ", d, " must be equal");
       shape[d] = sum_of_sizes(shape[d], x.shape()[d], "cat");
     }
     ++number;
@@ -87,8 +86,8 @@ Array stack(std::span<const Array> inputs, std::int64_t dim) {
   std::vector<Array> rows;
   rows.reserve(inputs.size());
   for (const Array& x : inputs) {
-    TANDEM_CHECK(x.shape() == inputs[0].shape(), "stack: array ", rows.size(), " is ", x.shape(),
-                 ", the first ", inputs[0].shape(), "; all shapes must be equal");
+    TANDEM_CHECK(x.shape() == inputs[0].shape(), "stack: array ", rows.size(), " is ", x.shape(), ", the first ",
+                 inputs[0].shape(), "; all shapes must be equal");
     rows.push_back(x.unsqueeze(dim));
   }
   return cat(rows, dim);
@@ -103,9 +102,8 @@ struct Sides {
 // Of each dimension of `shape`. Checks that there is enough to mirror or to go round.
 std::array<Sides, Dims::max_rank> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
   const auto pairs = static_cast<int>(padding.size() / 2);
-  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.rank()),
-               "pad: needs ", "two numbers for each dimension from the last one on, got ", padding.size(),
-               " for ", shape);
+  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.rank()), "pad: needs ",
+               "two numbers for each dimension from the last one on, got ", padding.size(), " for ", shape);
   std::array<Sides, Dims::max_rank> sides;
   for (int i = 0; i < pairs; ++i) {
     const int d = shape.rank() - 1 - i;
@@ -114,28 +112,27 @@ std::array<Sides, Dims::max_rank> sides_of(const Shape& shape, const Padding& pa
     sides[static_cast<std::size_t>(d)] = s;
     if (mode == PadMode::constant) {
       const std::int64_t padded = sum_of_sizes(sum_of_sizes(size, s.before, "pad"), s.after, "pad");
-      TANDEM_CHECK(padded >= 0 && s.before >= -size && s.after >= -size, "pad: ", s.before, " before and ",
-                   s.after, " after leave nothing of dimension ", d, " of ", shape);
+      TANDEM_CHECK(padded >= 0 && s.before >= -size && s.after >= -size, "pad: ", s.before, " before and ", s.after,
+                   " after leave nothing of dimension ", d, " of ", shape);
       continue;
     }
     const std::int64_t most = mode == PadMode::reflect    ? std::max<std::int64_t>(size - 1, 0)
                               : mode == PadMode::circular ? size
                                                           : Array::to_end;
-    const char* rule = mode == PadMode::reflect ? "; a reflection needs less than the size"
-                                                : "; circular takes no more than the size";
-    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only a constant takes negative numbers, got ", s.before,
-                 " and ", s.after, " for dimension ", d, " of ", shape);
+    const char* rule =
+        mode == PadMode::reflect ? "; a reflection needs less than the size" : "; circular takes no more than the size";
+    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only a constant takes negative numbers, got ", s.before, " and ",
+                 s.after, " for dimension ", d, " of ", shape);
     TANDEM_CHECK(s.before <= most && s.after <= most, "pad: ", s.before, " before and ", s.after,
                  " after are too many for dimension ", d, " of ", shape, rule);
-    TANDEM_CHECK(size > 0 || (s.before == 0 && s.after == 0), "pad: dimension ", d, " of ", shape,
-                 " has no edge");
+    TANDEM_CHECK(size > 0 || (s.before == 0 && s.after == 0), "pad: dimension ", d, " of ", shape, " has no edge");
     sum_of_sizes(sum_of_sizes(size, s.before, "pad"), s.after, "pad");
   }
   return sides;
 }
 
-// Calls f(outside, inside) for both sides of dimension d: the parts of `y` outside of the middle `size` elements, and those,
-// in their order, that they repeat.
+// Calls f(outside, inside) for both sides of dimension d: the parts of `y` outside of the middle `size` elements, and
+// those, in their order, that they repeat.
 template <class F>
 void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, PadMode mode, F f) {
   const Array low = y.narrow(d, 0, s.before), high = y.narrow(d, s.before + size, s.after);
@@ -160,8 +157,7 @@ Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_rank>& 
 }
 
 // Where x lies in y, without what is cut off it.
-std::pair<Array, Array> overlap(const Array& x, const Array& y,
-                                const std::array<Sides, Dims::max_rank>& sides) {
+std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_rank>& sides) {
   Array in_x = x, in_y = y;
   for (int d = 0; d < x.rank(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
@@ -182,8 +178,8 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
   const auto sides = sides_of(x.shape(), padding, mode);
   const Shape shape = padded_shape(x.shape(), sides);
   const bool is_image = x.is_channels_last() && !x.is_contiguous();
-  const Array y = is_image ? Array::empty_channels_last(shape, x.dtype(), x.device())
-                           : Array::empty(shape, x.dtype(), x.device());
+  const Array y =
+      is_image ? Array::empty_channels_last(shape, x.dtype(), x.device()) : Array::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
   const auto [source, middle] = overlap(x, y, sides);
   write(source, middle);
@@ -198,8 +194,7 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
     if (done.shape()[d] == shape[d]) continue;
     Array wider = y;
     for (int e = d + 1; e < x.rank(); ++e)
-      wider = wider.narrow(e, std::max<std::int64_t>(sides[static_cast<std::size_t>(e)].before, 0),
-                           middle.shape()[e]);
+      wider = wider.narrow(e, std::max<std::int64_t>(sides[static_cast<std::size_t>(e)].before, 0), middle.shape()[e]);
     if (mode == PadMode::constant) {
       const std::int64_t before = std::max<std::int64_t>(s.before, 0), end = before + middle.shape()[d];
       for (const Array& side : {wider.narrow(d, 0, before), wider.narrow(d, end, shape[d] - end)})
@@ -226,8 +221,7 @@ Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, Pa
     const Sides& s = sides[static_cast<std::size_t>(d)];
     if (s.before == 0 && s.after == 0) continue;
     for_both_sides(rest, d, shape[d], s, mode, [&](const Array& outside, Array inside) {
-      if (outside.numel() > 0)
-        add_(inside, mode == PadMode::replicate ? sum_to(outside, inside.shape()) : outside);
+      if (outside.numel() > 0) add_(inside, mode == PadMode::replicate ? sum_to(outside, inside.shape()) : outside);
     });
     rest = rest.narrow(d, s.before, shape[d]);
   }
@@ -280,8 +274,7 @@ Array flip(const Array& x, const Dims& dims) {
 }
 
 Array repeat(const Array& x, const Dims& repeats) {
-  TANDEM_CHECK(repeats.rank() >= x.rank(), "repeat: ", repeats, " has fewer numbers than ", x.shape(),
-               " dimensions");
+  TANDEM_CHECK(repeats.rank() >= x.rank(), "repeat: ", repeats, " has fewer numbers than ", x.shape(), " dimensions");
   const int lead = repeats.rank() - x.rank();
   Shape shape, first = Dims::filled(lead, 1);
   for (const auto size : x.shape()) first.push_back(size);

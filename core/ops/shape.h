@@ -13,13 +13,14 @@ enum class PadMode { constant, reflect, replicate, circular };
 
 namespace ops {
 
-// One after the other along `dim`, equal in all other dimensions, in the promoted dtype. Inputs of shape (0) are skipped.
+// One after the other along `dim`, equal in all other dimensions, in the promoted dtype. Inputs of shape (0) are
+// skipped.
 Array cat(std::span<const Array> inputs, std::int64_t dim = 0);
 // One after the other along a new dimension; all of one shape.
 Array stack(std::span<const Array> inputs, std::int64_t dim = 0);
 
-// {before, after} of the last dimension, then of the one before it, and so on. Negative: as many are cut off, where the mode is
-// constant. Reflection needs less than the size, circular no more than it.
+// {before, after} of the last dimension, then of the one before it, and so on. Negative: as many are cut off, where the
+// mode is constant. Reflection needs less than the size, circular no more than it.
 using Padding = std::vector<std::int64_t>;
 Array pad(const Array& x, const Padding& padding, PadMode mode = PadMode::constant, double value = 0);
 // The gradient of x (of shape `shape`) from that of pad(x, ...).

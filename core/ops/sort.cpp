@@ -17,8 +17,7 @@ Found first_k(const Array& x, std::int64_t k, int dim, bool descending) {
   if (values.numel() > 0) {
     const std::int64_t n = rows.dim(-1), count = rows.numel() / n;
     backend(x.device())
-        .sort(rows.reshape({count, n}), descending, k, values.reshape({count, k}),
-              indices.reshape({count, k}));
+        .sort(rows.reshape({count, n}), descending, k, values.reshape({count, k}), indices.reshape({count, k}));
   }
   return {values.transpose(dim, -1), indices.transpose(dim, -1)};
 }
@@ -34,8 +33,8 @@ Found sort(const Array& x, std::int64_t dim, bool descending) {
 Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
   const int d = normalize_dim(dim, std::max(1, x.rank()));
   const std::int64_t n = x.rank() == 0 ? 1 : x.shape()[d];
-  TANDEM_CHECK(0 <= k && k <= n, "topk: k = ", k, " is not between 0 and ", n, ", the size of dimension ", d,
-               " of ", x.shape());
+  TANDEM_CHECK(0 <= k && k <= n, "topk: k = ", k, " is not between 0 and ", n, ", the size of dimension ", d, " of ",
+               x.shape());
   if (x.rank() == 0) {
     TANDEM_CHECK(k == 1, "topk: k of a scalar must be 1, got ", k);
     return {x.clone(), zeros({}, DType::i64, x.device())};

@@ -17,8 +17,8 @@ Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const W
 
 // The gradient of a convolution as an operation of its own: x (N, C, H, W), weight (C, O / groups, KH, KW), bias (O) ->
 // (N, O, OH, OW), where OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1.
-Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                       const Window& window, Extent output_padding);
+Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
+                       Extent output_padding);
 
 // How `operation` pools x, once all is checked. ceil_mode: the last windows may reach beyond the padding.
 Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const char* operation);

@@ -29,14 +29,12 @@ constinit thread_local const char* detail::current_range = nullptr;
 
 std::string detail::with_operation(std::string text) {
   if (!current_range || text.find(current_range) != std::string::npos) return text;
-  if (std::string_view(current_range).find(' ') != std::string_view::npos)
-    return text;  // a phase: "load batch"
+  if (std::string_view(current_range).find(' ') != std::string_view::npos) return text;  // a phase: "load batch"
   return current_range + (": " + std::move(text));
 }
 
 std::int64_t detail::profile_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -210,8 +208,8 @@ void add(Lane& lane, Event event) {
 
 }  // namespace
 
-void detail::profile_range(const std::string& lane, const std::string& name, std::int64_t begin,
-                           std::int64_t end, const std::string& notes) {
+void detail::profile_range(const std::string& lane, const std::string& name, std::int64_t begin, std::int64_t end,
+                           const std::string& notes) {
   auto& recorder = Recorder::get();
   const auto started = recorder.started();
   if (started != 0 && begin >= started)

@@ -3,9 +3,9 @@
 //   Tensor conv2d(...) {
 //     const ProfileRange range("conv2d");  // from here to the end of the scope
 //
-// Every thread has a lane, ranges lie one in another as the scopes do, and times are the host's steady clock: the traces of
-// several processes of one host share it. In builds with CUDA each range is an NVTX range, too, for NVIDIA's tools. An Error
-// (core/base/check.h) that is thrown in a range names it.
+// Every thread has a lane, ranges lie one in another as the scopes do, and times are the host's steady clock: the
+// traces of several processes of one host share it. In builds with CUDA each range is an NVTX range, too, for NVIDIA's
+// tools. An Error (core/base/check.h) that is thrown in a range names it.
 #pragma once
 
 #include <atomic>
@@ -26,16 +26,17 @@ extern constinit thread_local const char* current_range;
 // One trace of this process at a time. Any thread.
 class Profile {
  public:
-  // Begins to write `path`, over what is there; `rank` stands for the process. The file is written a few times a second, and
-  // what it holds is valid JSON between two writes: a program that is killed leaves a trace of all but its end. Error when a
-  // trace is being written already, or when the file can't be made.
+  // Begins to write `path`, over what is there; `rank` stands for the process. The file is written a few times a
+  // second, and what it holds is valid JSON between two writes: a program that is killed leaves a trace of all but its
+  // end. Error when a trace is being written already, or when the file can't be made.
   static void start(const std::string& path, int rank = 0);
   // Writes the rest. Nothing to do without a trace. Error when the file did not take everything, a full disk for
   // instance: it then holds, as valid JSON, what it took.
   static void stop();
 
-  // The calling thread's lane in all traces from now on: "loader". Threads of one name that live at the same time are told
-  // apart by a number; one that comes when another has ended takes over its lane. The text must live on, like a literal.
+  // The calling thread's lane in all traces from now on: "loader". Threads of one name that live at the same time are
+  // told apart by a number; one that comes when another has ended takes over its lane. The text must live on, like a
+  // literal.
   static void name_thread(const char* name);
   // A text that lives as long as the program, for the names of ranges that are no literals.
   static const char* lasting_name(const std::string& name);

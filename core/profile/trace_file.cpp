@@ -33,8 +33,8 @@ std::string json_escaped(std::string_view text) {
 TraceFile::TraceFile(const std::string& path, int rank)
     : path_(path), rank_(rank), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   const std::string number = std::to_string(rank);
-  text_ = "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " +
-          number + "\"}}";
+  text_ =
+      "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " + number + "\"}}";
   if (file_ < 0) failure_ = reason(errno);
   if (write()) return;
   if (file_ >= 0) ::close(file_);

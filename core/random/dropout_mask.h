@@ -1,5 +1,5 @@
-// Which numbers dropout keeps: a function of a key and of the place in memory order, so that every device drops the same ones,
-// and backward needs no mask but the key.
+// Which numbers dropout keeps: a function of a key and of the place in memory order, so that every device drops the
+// same ones, and backward needs no mask but the key.
 #pragma once
 
 #include <tandem/core/random/philox.h>

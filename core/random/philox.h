@@ -1,5 +1,5 @@
-// The rounds of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), for every device: one
-// counter, or several side by side.
+// The rounds of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), for every
+// device: one counter, or several side by side.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-// Makes of a counter its four random words. W: std::uint32_t; or a vector of std::uint64_t, which has a counter's words in the lower
-// halves of a lane (the upper halves hold nothing of use), as processors multiply lower halves to whole lanes.
+// Makes of a counter its four random words. W: std::uint32_t; or a vector of std::uint64_t, which has a counter's words
+// in the lower halves of a lane (the upper halves hold nothing of use), as processors multiply lower halves to whole
+// lanes.
 template <class W>
 TANDEM_HOST_DEVICE inline void philox_rounds(W (&words)[4], std::uint64_t key) {
   using Product = std::conditional_t<std::is_same_v<W, std::uint32_t>, std::uint64_t, W>;

@@ -88,9 +88,8 @@ void Generator::set_state(const std::string& state) {
   }
   in.clear();
   TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),
-               "generator state: expected \"mt19937\" and ", words + 1,
-               " numbers, as Generator::state() gives; found ", count, " numbers in ", state.size(),
-               " characters beginning \"", state.substr(0, 24), "\"");
+               "generator state: expected \"mt19937\" and ", words + 1, " numbers, as Generator::state() gives; found ",
+               count, " numbers in ", state.size(), " characters beginning \"", state.substr(0, 24), "\"");
   std::istringstream text(checked.str());
   text.imbue(std::locale::classic());
   text >> engine_;

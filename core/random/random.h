@@ -24,9 +24,11 @@ class Generator {
   double uniform(double low, double high);  // 53 random bits
   // A whole number in [low, high), from one or (from 2^28 numbers on) two draws modulo their count.
   std::int64_t integer(std::int64_t low, std::int64_t high);
-  // Standard normal numbers by pairs (Box and Muller, 1958), one at a time: the second of a pair waits for the next call.
+  // Standard normal numbers by pairs (Box and Muller, 1958), one at a time: the second of a pair waits for the next
+  // call.
   double normal();
-  // What torch.randn gives: 16 and more in blocks of 16, which have their own logarithm and sine for float; fewer by normal().
+  // What torch.randn gives: 16 and more in blocks of 16, which have their own logarithm and sine for float; fewer by
+  // normal().
   void fill_normal(float* values, std::int64_t n);
   void fill_normal(double* values, std::int64_t n);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).

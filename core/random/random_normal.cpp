@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace {
 
-// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000), in the order of operations
-// of PyTorch's vector code, with each multiplication and addition fused that is fused there.
+// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000), in the order of
+// operations of PyTorch's vector code, with each multiplication and addition fused that is fused there.
 float cephes_log(float x) {
   if (!(x > 0)) return std::numeric_limits<float>::quiet_NaN();
   x = std::fmax(x, std::numeric_limits<float>::min());
@@ -25,8 +25,8 @@ float cephes_log(float x) {
     x += mantissa;
   }
   float y = 7.0376836292E-2f;
-  for (const float c : {-1.1514610310E-1f, 1.1676998740E-1f, -1.2420140846E-1f, 1.4249322787E-1f,
-                        -1.6668057665E-1f, 2.0000714765E-1f, -2.4999993993E-1f, 3.3333331174E-1f})
+  for (const float c : {-1.1514610310E-1f, 1.1676998740E-1f, -1.2420140846E-1f, 1.4249322787E-1f, -1.6668057665E-1f,
+                        2.0000714765E-1f, -2.4999993993E-1f, 3.3333331174E-1f})
     y = std::fma(y, x, c);
   const float square = x * x;
   y *= x;

@@ -39,8 +39,7 @@ std::string for_entries_of(const fs::path& archive) { return "to unpack " + arch
 // The data of the entry that comes next, as the file `part`.
 void write_data(::archive* reader, const fs::path& archive, const fs::path& part) {
   const auto fail = [&](int error_number) {
-    detail::fail("cannot unpack ", archive.string(), ": writing ", part.string(),
-                 " failed: ", reason_for(error_number),
+    detail::fail("cannot unpack ", archive.string(), ": writing ", part.string(), " failed: ", reason_for(error_number),
                  "; free space there or choose another folder. The archive stays, to go on from");
   };
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "wb"), std::fclose);
@@ -50,8 +49,7 @@ void write_data(::archive* reader, const fs::path& archive, const fs::path& part
   la_int64_t offset = 0;
   int code = ARCHIVE_OK;
   while ((code = archive_read_data_block(reader, &data, &size, &offset)) == ARCHIVE_OK)
-    if (fseeko(file.get(), offset, SEEK_SET) != 0 || std::fwrite(data, 1, size, file.get()) != size)
-      fail(errno);
+    if (fseeko(file.get(), offset, SEEK_SET) != 0 || std::fwrite(data, 1, size, file.get()) != size) fail(errno);
   if (std::fclose(file.release()) != 0) fail(errno);
   TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
 }
@@ -98,8 +96,7 @@ class Turn {
 void extract_archive(const fs::path& archive, const fs::path& folder, const std::function<bool()>& is_done) {
   const Turn turn(archive);
   if (is_done && is_done()) return;
-  const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(),
-                                                                        archive_read_free);
+  const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(), archive_read_free);
   archive_read_support_filter_all(reader.get());
   archive_read_support_format_all(reader.get());
   constexpr std::size_t block = 1 << 16;
@@ -112,11 +109,8 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
     const fs::path path = checked_path(archive_entry_pathname(entry), archive);
     const bool is_link = archive_entry_hardlink(entry) != nullptr;
     if (archive_entry_filetype(entry) == AE_IFDIR) create_folder(folder / path, for_entries_of(archive));
-    else if (archive_entry_filetype(entry) == AE_IFREG && !is_link)
-      write_entry(reader.get(), archive, folder / path);
-    else
-      detail::fail(archive.string(), ": ", path.string(),
-                   " is neither a file nor a folder; links are not unpacked");
+    else if (archive_entry_filetype(entry) == AE_IFREG && !is_link) write_entry(reader.get(), archive, folder / path);
+    else detail::fail(archive.string(), ": ", path.string(), " is neither a file nor a folder; links are not unpacked");
   }
   TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader.get()));
 }

@@ -40,8 +40,7 @@ class PartFile {
     const auto deadline = Clock::now() + options.lock_timeout;
     bool has_said = false;
     while (!open_and_lock()) {
-      if (!has_said && options.report)
-        options.report(path_.string() + ": another process is downloading it, waiting");
+      if (!has_said && options.report) options.report(path_.string() + ": another process is downloading it, waiting");
       has_said = true;
       TANDEM_CHECK(Clock::now() < deadline, "download: another process has held ", path_.string(), " for ",
                    options.lock_timeout.count(), " s; end that process and try again");
@@ -71,12 +70,10 @@ class PartFile {
     return 0;
   }
   void discard() {
-    TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ",
-                 reason_for(errno));
+    TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ", reason_for(errno));
   }
   void become(const fs::path& destination) {
-    TANDEM_CHECK(::fsync(file_) == 0, "download: cannot write ", path_.string(),
-                 " to the disk: ", reason_for(errno));
+    TANDEM_CHECK(::fsync(file_) == 0, "download: cannot write ", path_.string(), " to the disk: ", reason_for(errno));
     rename_durably(path_, destination);
     path_.clear();
   }
@@ -167,8 +164,7 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   constexpr long range_not_satisfiable = 416;
   const bool has_grown = transfer.part.size() > transfer.begin;
-  const bool cannot_resume =
-      result == CURLE_RANGE_ERROR || (transfer.begin > 0 && status == range_not_satisfiable);
+  const bool cannot_resume = result == CURLE_RANGE_ERROR || (transfer.begin > 0 && status == range_not_satisfiable);
   if (cannot_resume) transfer.part.discard();
   may_retry = has_grown || cannot_resume;
   return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
@@ -185,8 +181,7 @@ std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
   while (const auto count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
     EVP_DigestUpdate(context.get(), buffer.data(), count);
   }
-  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ",
-               reason_for(errno));
+  TANDEM_CHECK(std::ferror(file.get()) == 0, "checksum: cannot read ", path.string(), ": ", reason_for(errno));
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned length = 0;
   EVP_DigestFinal_ex(context.get(), digest.data(), &length);
@@ -196,8 +191,8 @@ std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
 }
 
 // Whether `url` gave the right file. `problem`: what it gave instead.
-bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum,
-                   const DownloadOptions& options, const std::string& name, std::string& problem) {
+bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum, const DownloadOptions& options,
+                   const std::string& name, std::string& problem) {
   constexpr int tries = 4;
   for (int i = 0; i < tries; ++i) {
     Transfer transfer{part, name, options, part.size()};
@@ -209,20 +204,18 @@ bool fetch_checked(const std::string& url, PartFile& part, const Checksum& check
     }
     const std::string found = checksum.found_in(part.path());
     if (found == checksum.digits) return true;
-    problem = fmt::format("its content has the {} {}, expected {} ({} bytes)",
-                          checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits,
-                          part.size());
+    problem =
+        fmt::format("its content has the {} {}, expected {} ({} bytes)",
+                    checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits, part.size());
     part.discard();
-    if (transfer.begin == 0)
-      return false;  // else the old part may have been wrong: once more, from the start
+    if (transfer.begin == 0) return false;  // else the old part may have been wrong: once more, from the start
   }
   return false;
 }
 
 }  // namespace
 
-Checksum::Checksum(std::string digits)
-    : Checksum(digits.size() == 64 ? Kind::sha256 : Kind::md5, std::move(digits)) {
+Checksum::Checksum(std::string digits) : Checksum(digits.size() == 64 ? Kind::sha256 : Kind::md5, std::move(digits)) {
   TANDEM_CHECK(this->digits.size() == (kind == Kind::md5 ? 32u : 64u),
                "a checksum is an MD5 of 32 digits or a SHA-256 of 64, got ", this->digits);
 }
@@ -233,8 +226,8 @@ Checksum::Checksum(Kind kind, std::string digits) : kind(kind), digits(std::move
 }
 
 Checksum Checksum::sha256(std::string beginning) {
-  TANDEM_CHECK(beginning.size() >= 8 && beginning.size() <= 64,
-               "the beginning of a SHA-256 needs 8 to 64 digits, got ", beginning);
+  TANDEM_CHECK(beginning.size() >= 8 && beginning.size() <= 64, "the beginning of a SHA-256 needs 8 to 64 digits, got ",
+               beginning);
   return {Kind::sha256, std::move(beginning)};
 }
 
@@ -288,15 +281,13 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
     problems += "\n  " + url + ": " + problem;
   }
   std::error_code error;
-  const std::string found =
-      fs::is_regular_file(destination, error)
-          ? "\nThe file that is there is another one: " + checksum.found_in(destination) +
-                " is its checksum, expected " + checksum.digits + "."
-          : "";
-  throw DownloadError(
-      "cannot download " + destination.string() + ":" + problems + found +
-      "\nCheck the address and the network (http_proxy and https_proxy are respected) or copy "
-      "the file there by hand.");
+  const std::string found = fs::is_regular_file(destination, error)
+                                ? "\nThe file that is there is another one: " + checksum.found_in(destination) +
+                                      " is its checksum, expected " + checksum.digits + "."
+                                : "";
+  throw DownloadError("cannot download " + destination.string() + ":" + problems + found +
+                      "\nCheck the address and the network (http_proxy and https_proxy are respected) or copy "
+                      "the file there by hand.");
 }
 
 }  // namespace tandem::data

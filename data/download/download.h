@@ -37,17 +37,17 @@ struct Checksum {
 
 struct DownloadOptions {
   std::chrono::seconds connect_timeout{10};
-  std::chrono::seconds stall_timeout{20};  // give a mirror up when it sends almost nothing for so long
-  std::chrono::seconds lock_timeout{600};  // wait so long for another process that downloads the same file
+  std::chrono::seconds stall_timeout{20};               // give a mirror up when it sends almost nothing for so long
+  std::chrono::seconds lock_timeout{600};               // wait so long for another process that downloads the same file
   std::function<void(const std::string&)> report = {};  // gets one line about every second; may be empty
 };
 
-// Makes `destination` the file that has this checksum. Nothing happens where it is that already. Else the URLs are tried in order; what has arrived is kept in `destination`.part and resumed, by
-// the next mirror or the next call; the file gets its name only when the checksum is right. Creates the
-// folder. Processes that download the same file take turns. Not cancellable, but every wait in it has a
-// timeout.
-void download(const std::vector<std::string>& urls, const std::filesystem::path& destination,
-              const Checksum& checksum, const DownloadOptions& options = {});
+// Makes `destination` the file that has this checksum. Nothing happens where it is that already. Else the URLs are
+// tried in order; what has arrived is kept in `destination`.part and resumed, by the next mirror or the next call; the
+// file gets its name only when the checksum is right. Creates the folder. Processes that download the same file take
+// turns. Not cancellable, but every wait in it has a timeout.
+void download(const std::vector<std::string>& urls, const std::filesystem::path& destination, const Checksum& checksum,
+              const DownloadOptions& options = {});
 
 // The MD5 of a file's bytes, as 32 lower-case hexadecimal digits.
 std::string md5_of(const std::filesystem::path& path);

@@ -28,7 +28,8 @@ namespace tandem::data {
 
 namespace {
 
-// What a header of a few bytes may ask to allocate: three bytes of each. Deflate makes 1032 bytes of one, and eight pixels of each.
+// What a header of a few bytes may ask to allocate: three bytes of each. Deflate makes 1032 bytes of one, and eight
+// pixels of each.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28, most_pixels_a_byte = 1 << 14;
 
 const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
@@ -36,8 +37,8 @@ const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<con
 // stb_image fills up a JPEG that ends early. After the last start of a scan the end marker can't be anything else.
 void check_jpeg_end(const std::string& bytes, const std::string& name) {
   const auto scan = bytes.rfind("\xff\xda");
-  TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ",
-               name, " cannot be decoded: it ends before the end of the picture");
+  TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ", name,
+               " cannot be decoded: it ends before the end of the picture");
 }
 
 Array read_by_stb(const std::string& bytes, const std::string& name) {
@@ -61,8 +62,7 @@ std::string read_whole_file(const std::filesystem::path& path, const std::string
   return file.read(file.size(), 0);
 }
 
-ImageFile::ImageFile(std::filesystem::path path)
-    : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
+ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
   TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
                " cannot be decoded: a Huffman table of more than 256 codes");
@@ -73,14 +73,13 @@ ImageFile::ImageFile(std::filesystem::path path)
     width_ = size.width;
   } else {
     int width = 0, height = 0, channels = 0;
-    TANDEM_CHECK(stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height,
-                                       &channels) == 1,
-                 "the image ", path_.string(), " cannot be decoded: ", stbi_failure_reason());
+    TANDEM_CHECK(
+        stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height, &channels) == 1,
+        "the image ", path_.string(), " cannot be decoded: ", stbi_failure_reason());
     height_ = height;
     width_ = width;
   }
-  const std::int64_t most =
-      std::min(most_pixels, static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte);
+  const std::int64_t most = std::min(most_pixels, static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte);
   TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most / width_, "the image ", path_.string(),
                " cannot be decoded: it announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
                " bytes, expected 1 to ", most, " of them: it is damaged or made to harm");
@@ -92,11 +91,9 @@ Array ImageFile::read(const ImageWindow& window) const {
   if (can_scale_) return read_scaled(window, 8);
   TANDEM_CHECK(window.top >= 0 && window.left >= 0 && window.height > 0 && window.width > 0 &&
                    window.top + window.height <= height_ && window.left + window.width <= width_,
-               "the image ", path_.string(), " of ", width_, " x ", height_, " pixels has no window of ",
-               window.width, " x ", window.height, " at ", window.left, ", ", window.top);
-  return read_by_stb(bytes_, path_.string())
-      .narrow(1, window.top, window.height)
-      .narrow(2, window.left, window.width);
+               "the image ", path_.string(), " of ", width_, " x ", height_, " pixels has no window of ", window.width,
+               " x ", window.height, " at ", window.left, ", ", window.top);
+  return read_by_stb(bytes_, path_.string()).narrow(1, window.top, window.height).narrow(2, window.left, window.width);
 }
 
 Array ImageFile::read_scaled(const ImageWindow& window, int eighths) const {

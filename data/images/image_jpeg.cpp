@@ -75,7 +75,8 @@ class Decoder {
   Failure failure_{};
 };
 
-// Four bytes of ink per pixel, inverted as Adobe's programs write them, to three of light. In place: the result is shorter.
+// Four bytes of ink per pixel, inverted as Adobe's programs write them, to three of light. In place: the result is
+// shorter.
 void cmyk_to_rgb(std::uint8_t* row, std::int64_t pixels) {
   for (std::int64_t x = 0; x < pixels; ++x) {
     const int light = row[4 * x + 3];
@@ -105,8 +106,8 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
                      width = ImageFile::scaled(info.image_width, eighths);
   TANDEM_CHECK(window.top >= 0 && window.left >= 0 && window.height > 0 && window.width > 0 &&
                    window.top + window.height <= height && window.left + window.width <= width,
-               "the image ", name, " of ", width, " x ", height, " pixels has no window of ", window.width,
-               " x ", window.height, " at ", window.left, ", ", window.top);
+               "the image ", name, " of ", width, " x ", height, " pixels has no window of ", window.width, " x ",
+               window.height, " at ", window.left, ", ", window.top);
   const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   decoder.step([&] {
     info.scale_num = static_cast<unsigned>(eighths);

@@ -36,7 +36,8 @@ struct Png {
     else png_destroy_write_struct(&png, &info);
   }
 
-  // Nothing that `action` owns would be freed: it must own nothing. Whether it came to its end; else `reason` says why not.
+  // Nothing that `action` owns would be freed: it must own nothing. Whether it came to its end; else `reason` says why
+  // not.
   template <class Action>
   bool step(Action&& action) {
     if (setjmp(png_jmpbuf(png)) != 0) return false;
@@ -71,12 +72,9 @@ void on_write(png_structp png, png_bytep data, std::size_t size) {
 void on_flush(png_structp) {}
 
 void open_for_reading(Png& file, const std::string& bytes, const std::string& name) {
-  const auto fail = [&](const char* reason) {
-    detail::fail("the mask ", name, " cannot be decoded: ", reason);
-  };
+  const auto fail = [&](const char* reason) { detail::fail("the mask ", name, " cannot be decoded: ", reason); };
   if (bytes.empty()) fail("it is empty");
-  if (png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0,
-                  std::min<std::size_t>(8, bytes.size())) != 0)
+  if (png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, std::min<std::size_t>(8, bytes.size())) != 0)
     fail("it is no PNG file");
   file.source = &bytes;
   file.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &file, on_error, on_warning);
@@ -111,8 +109,7 @@ std::string encode(const std::uint8_t* bytes, std::int64_t height, std::int64_t 
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     if (is_indexed) png_set_PLTE(file.png, file.info, colours.data(), static_cast<int>(palette.size()));
     png_write_info(file.png, file.info);
-    for (std::int64_t y = 0; y < height; ++y)
-      png_write_row(file.png, bytes + y * width * (is_indexed ? 1 : 3));
+    for (std::int64_t y = 0; y < height; ++y) png_write_row(file.png, bytes + y * width * (is_indexed ? 1 : 3));
     png_write_end(file.png, file.info);
   });
   TANDEM_CHECK(is_done, "encode_png: ", file.reason);
@@ -127,27 +124,23 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
 
 }  // namespace
 
-MaskFile::MaskFile(std::filesystem::path path)
-    : path_(std::move(path)), bytes_(read_whole_file(path_, "the mask")) {
+MaskFile::MaskFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_, "the mask")) {
   Png file;
   open_for_reading(file, bytes_, path_.string());
   height_ = png_get_image_height(file.png, file.info);
   width_ = png_get_image_width(file.png, file.info);
   const int type = png_get_color_type(file.png, file.info), bits = png_get_bit_depth(file.png, file.info);
-  TANDEM_CHECK(
-      type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
-      path_.string(), " is a PNG of colour type ", type, " with ", bits,
-      " bits, expected one with a palette (type 3), or grey (type 0) with 8 bits, whose values are classes");
-  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(),
-               " cannot be decoded: it says to be ", width_, " x ", height_,
-               " pixels large, expected at most ", most_pixels, " of them");
+  TANDEM_CHECK(type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
+               path_.string(), " is a PNG of colour type ", type, " with ", bits,
+               " bits, expected one with a palette (type 3), or grey (type 0) with 8 bits, whose values are classes");
+  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(), " cannot be decoded: it says to be ",
+               width_, " x ", height_, " pixels large, expected at most ", most_pixels, " of them");
 }
 
 Array MaskFile::read() const { return read(height_); }
 
 Array MaskFile::read(std::int64_t rows) const {
-  TANDEM_CHECK(rows > 0 && rows <= height_, "the mask ", path_.string(), " has ", height_,
-               " rows, asked for ", rows);
+  TANDEM_CHECK(rows > 0 && rows <= height_, "the mask ", path_.string(), " has ", height_, " rows, asked for ", rows);
   Png file;
   open_for_reading(file, bytes_, path_.string());
   const bool is_interlaced = png_get_interlace_type(file.png, file.info) != PNG_INTERLACE_NONE;
@@ -179,17 +172,14 @@ std::string encode_png(const Array& indices, std::span<const Colour> palette) {
   check_indices(indices, palette.size());
   std::vector<std::uint8_t> values;
   for (const std::int64_t index : indices.to_vector<std::int64_t>()) {
-    TANDEM_CHECK(index >= 0 && index < static_cast<std::int64_t>(palette.size()),
-                 "encode_png: the mask holds ", index, ", which has no colour in a palette of ",
-                 palette.size());
+    TANDEM_CHECK(index >= 0 && index < static_cast<std::int64_t>(palette.size()), "encode_png: the mask holds ", index,
+                 ", which has no colour in a palette of ", palette.size());
     values.push_back(static_cast<std::uint8_t>(index));
   }
   return encode(values.data(), indices.dim(0), indices.dim(1), palette);
 }
 
-void write_png(const std::filesystem::path& path, const Array& picture) {
-  write_file(path, encode_png(picture));
-}
+void write_png(const std::filesystem::path& path, const Array& picture) { write_file(path, encode_png(picture)); }
 
 void write_png(const std::filesystem::path& path, const Array& indices, std::span<const Colour> palette) {
   write_file(path, encode_png(indices, palette));

@@ -12,8 +12,9 @@ namespace tandem::data {
 
 using Colour = std::array<std::uint8_t, 3>;  // red, green, blue
 
-// The mask in a PNG file: with a palette (1 to 8 bits a pixel), whose indices are the classes and whose colours say nothing; or grey
-// of 8 bits, whose values are the classes. Every Error has the file's name and what is wrong with it. Constant after construction.
+// The mask in a PNG file: with a palette (1 to 8 bits a pixel), whose indices are the classes and whose colours say
+// nothing; or grey of 8 bits, whose values are the classes. Every Error has the file's name and what is wrong with it.
+// Constant after construction.
 class MaskFile {
  public:
   // Reads the file into memory and looks at its header. Error when it can't be read, or holds something else.
@@ -34,8 +35,8 @@ class MaskFile {
   std::int64_t height_ = 0, width_ = 0;
 };
 
-// A PNG file's bytes: of a picture (3, H, W) u8, or of indices (H, W), u8 or i64, with the colours that they stand for (1 to 256).
-// Error when an index has no colour.
+// A PNG file's bytes: of a picture (3, H, W) u8, or of indices (H, W), u8 or i64, with the colours that they stand for
+// (1 to 256). Error when an index has no colour.
 std::string encode_png(const Array& picture);
 std::string encode_png(const Array& indices, std::span<const Colour> palette);
 // The same as a file, which appears whole or not at all.

@@ -11,10 +11,10 @@ namespace {
 constexpr int precision = 22;  // bits of a weight's fraction: Pillow's
 constexpr std::int32_t half = 1 << (precision - 1);
 
-// One row of pixels. Reads four bytes for each and writes four, of which the last is not ours: both rows have one more at their end.
+// One row of pixels. Reads four bytes for each and writes four, of which the last is not ours: both rows have one more
+// at their end.
 template <int Taps>
-void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleAxis& axis,
-                  std::uint8_t* out) {
+void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleAxis& axis, std::uint8_t* out) {
   const int taps = Taps > 0 ? Taps : axis.taps;
   const std::size_t count = axis.first.size();
   for (std::size_t x = 0; x < count; ++x) {
@@ -31,8 +31,8 @@ void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleA
 
 // Several rows to one, byte by byte.
 template <int Taps>
-void blend_rows(const std::uint8_t* rows, std::int64_t stride, const std::int32_t* weight, int taps,
-                std::int64_t bytes, std::uint8_t* out) {
+void blend_rows(const std::uint8_t* rows, std::int64_t stride, const std::int32_t* weight, int taps, std::int64_t bytes,
+                std::uint8_t* out) {
   constexpr std::int64_t block = 64;
   const int count = Taps > 0 ? Taps : taps;
   for (std::int64_t x = 0; x < bytes; x += block) {
@@ -111,15 +111,14 @@ std::vector<std::int32_t> nearest_axis(std::int64_t size, std::int64_t target) {
 
 void resample(const Array& source, std::int64_t top, std::int64_t left, const ResampleAxis& rows,
               const ResampleAxis& columns, const float (*table)[256], float* out, std::int64_t stride) {
-  TANDEM_CHECK(source.dtype() == DType::u8 && source.rank() == 3 && source.dim(0) == 3 &&
-                   source.strides()[0] == 1 && source.strides()[2] == 3,
+  TANDEM_CHECK(source.dtype() == DType::u8 && source.rank() == 3 && source.dim(0) == 3 && source.strides()[0] == 1 &&
+                   source.strides()[2] == 3,
                "resample: expected (3, H, W) u8, pixel by pixel, got ", source.shape(), ' ', source.dtype());
   const std::int64_t begin = rows.begin(), end = rows.end();
-  TANDEM_CHECK(begin >= top && end <= top + source.dim(1) && columns.begin() >= left &&
-                   columns.end() <= left + source.dim(2),
-               "resample: rows ", begin, " to ", end, " and columns ", columns.begin(), " to ", columns.end(),
-               " are needed, the source has ", source.dim(1), " from ", top, " on and ", source.dim(2),
-               " from ", left, " on");
+  TANDEM_CHECK(
+      begin >= top && end <= top + source.dim(1) && columns.begin() >= left && columns.end() <= left + source.dim(2),
+      "resample: rows ", begin, " to ", end, " and columns ", columns.begin(), " to ", columns.end(),
+      " are needed, the source has ", source.dim(1), " from ", top, " on and ", source.dim(2), " from ", left, " on");
   const auto width = static_cast<std::int64_t>(columns.first.size());
   constexpr std::int64_t slack = 64;  // what blend_rows reads beyond a row's end
   const std::int64_t pitch = 3 * width + slack;

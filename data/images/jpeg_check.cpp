@@ -36,11 +36,10 @@ bool has_sound_huffman_tables(std::string_view jpeg) {
     const int marker = byte(jpeg, at++);
     if (marker == define_tables && !are_sound(jpeg, at)) return false;
     in_scans |= marker == start_of_scan;
-    // Before the first scan what a segment holds is no marker: a thumbnail, say. From there on a decoder may look for markers
-    // anywhere.
+    // Before the first scan what a segment holds is no marker: a thumbnail, say. From there on a decoder may look for
+    // markers anywhere.
     const bool has_length = marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
-    if (has_length && !in_scans)
-      at += static_cast<std::size_t>(std::max(2, byte(jpeg, at) * 256 + byte(jpeg, at + 1)));
+    if (has_length && !in_scans) at += static_cast<std::size_t>(std::max(2, byte(jpeg, at) * 256 + byte(jpeg, at + 1)));
   }
   return true;
 }

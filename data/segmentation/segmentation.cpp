@@ -26,22 +26,21 @@ Sample read_pair(const SegmentationPair& pair, std::int64_t classes) {
 }  // namespace
 
 void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::int64_t classes) {
-  detail::fail("the mask ", path.string(), " holds the label ", label, ", expected 0 to ", classes - 1,
-               " or ", void_label, " (void)");
+  detail::fail("the mask ", path.string(), " holds the label ", label, ", expected 0 to ", classes - 1, " or ",
+               void_label, " (void)");
 }
 
 void fail_for_sizes(const SegmentationPair& pair, const Shape& image, const Shape& mask) {
-  detail::fail("the image ", pair.image.string(), " is ", image[0], " high and ", image[1],
-               " wide, its mask ", pair.mask.string(), " ", mask[0], " and ", mask[1],
-               "; they must be equal");
+  detail::fail("the image ", pair.image.string(), " is ", image[0], " high and ", image[1], " wide, its mask ",
+               pair.mask.string(), " ", mask[0], " and ", mask[1], "; they must be equal");
 }
 
-SegmentationFiles::SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes,
-                                     Damaged damaged, int threads)
+SegmentationFiles::SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes, Damaged damaged,
+                                     int threads)
     : pairs_(std::move(pairs)), classes_(classes) {
   TANDEM_CHECK(!pairs_.empty(), "a data set for segmentation needs at least one pair of image and mask");
-  TANDEM_CHECK(classes >= 1 && classes <= void_label, "a mask can hold 1 to ", void_label,
-               " classes, asked for ", classes);
+  TANDEM_CHECK(classes >= 1 && classes <= void_label, "a mask can hold 1 to ", void_label, " classes, asked for ",
+               classes);
   if (damaged == Damaged::skip) leave_out_damaged(threads);
 }
 
@@ -58,8 +57,8 @@ void SegmentationFiles::leave_out_damaged(int threads) {
     }
   };
   {
-    const auto wanted = threads > 0 ? static_cast<std::size_t>(threads)
-                                    : std::max<std::size_t>(1, std::thread::hardware_concurrency());
+    const auto wanted =
+        threads > 0 ? static_cast<std::size_t>(threads) : std::max<std::size_t>(1, std::thread::hardware_concurrency());
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < std::min(wanted, pairs_.size()); ++i) others.emplace_back(check);
     check();

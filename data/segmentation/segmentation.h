@@ -23,16 +23,18 @@ struct SkippedSample {
   std::string name, reason;
 };
 
-// Pairs in the order given; masks hold 0 .. classes-1 and void_label. Nothing is read before it is asked for, except where damaged
-// samples are to be left out: then every file is decoded once at the start, by as many threads as there are cores. size() and the
-// numbers of the samples are then those of the good ones, the same in every process that sees the same files.
+// Pairs in the order given; masks hold 0 .. classes-1 and void_label. Nothing is read before it is asked for, except
+// where damaged samples are to be left out: then every file is decoded once at the start, by as many threads as there
+// are cores. size() and the numbers of the samples are then those of the good ones, the same in every process that sees
+// the same files.
 class SegmentationFiles : public SampleDataset {
  public:
   enum class Damaged { error, skip };
 
-  // Error when there are no pairs, or with Damaged::skip no good ones. `threads`: for that check; 0: as many as there are cores.
-  SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes,
-                    Damaged damaged = Damaged::error, int threads = 0);
+  // Error when there are no pairs, or with Damaged::skip no good ones. `threads`: for that check; 0: as many as there
+  // are cores.
+  SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes, Damaged damaged = Damaged::error,
+                    int threads = 0);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(pairs_.size()); }
   std::int64_t classes() const { return classes_; }
@@ -40,8 +42,8 @@ class SegmentationFiles : public SampleDataset {
   // Those left out, in the order of the list.
   const std::vector<SkippedSample>& skipped() const { return skipped_; }
 
-  // The picture (3, H, W) u8 and the mask (H, W) u8 as they are stored. Error, with the file's name: damaged, of two sizes, or a label
-  // that is no class.
+  // The picture (3, H, W) u8 and the mask (H, W) u8 as they are stored. Error, with the file's name: damaged, of two
+  // sizes, or a label that is no class.
   Sample sample(std::int64_t index) const override;
 
  private:

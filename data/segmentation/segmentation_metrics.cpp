@@ -25,17 +25,16 @@ ConfusionMatrix::ConfusionMatrix(std::int64_t classes, std::int64_t ignored) : i
 
 void ConfusionMatrix::add(const Array& prediction, const Array& target) {
   const Array predicted = on_host(prediction, "the prediction"), wanted = on_host(target, "the target");
-  TANDEM_CHECK(predicted.shape() == wanted.shape(), "ConfusionMatrix: predictions ", predicted.shape(),
-               " and targets ", wanted.shape(), " must be of one shape");
+  TANDEM_CHECK(predicted.shape() == wanted.shape(), "ConfusionMatrix: predictions ", predicted.shape(), " and targets ",
+               wanted.shape(), " must be of one shape");
   const std::int64_t n = classes();
   const auto *from = wanted.data<std::int64_t>(), *to = predicted.data<std::int64_t>();
   std::vector<std::int64_t> counted(static_cast<std::size_t>(n * n), 0);
   for (std::int64_t i = 0; i < wanted.numel(); ++i) {
     if (from[i] == ignored_) continue;
-    TANDEM_CHECK(from[i] >= 0 && from[i] < n, "ConfusionMatrix: a target is ", from[i], ", expected 0 to ",
-                 n - 1, " or ", ignored_, ", which is ignored");
-    TANDEM_CHECK(to[i] >= 0 && to[i] < n, "ConfusionMatrix: a prediction is ", to[i], ", expected 0 to ",
-                 n - 1);
+    TANDEM_CHECK(from[i] >= 0 && from[i] < n, "ConfusionMatrix: a target is ", from[i], ", expected 0 to ", n - 1,
+                 " or ", ignored_, ", which is ignored");
+    TANDEM_CHECK(to[i] >= 0 && to[i] < n, "ConfusionMatrix: a prediction is ", to[i], ", expected 0 to ", n - 1);
     ++counted[static_cast<std::size_t>(n * from[i] + to[i])];
   }
   auto* const sums = counts_.data<std::int64_t>();

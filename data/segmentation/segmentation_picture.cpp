@@ -15,22 +15,18 @@ std::array<Colour, 256> make_colours() {
   return colours;
 }
 
-std::uint8_t to_byte(double value) {
-  return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L));
-}
+std::uint8_t to_byte(double value) { return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L)); }
 
 // Calls write(pixel of the result, label, number of the pixel) for each; a new picture (3, H, W).
 template <class Write>
 Array painted(const Array& mask, Write&& write) {
-  TANDEM_CHECK(
-      mask.defined() && mask.rank() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),
-      "a mask must be (H, W) u8 or i64, got ", mask.defined() ? mask.shape() : Shape{}, ' ', mask.dtype());
+  TANDEM_CHECK(mask.defined() && mask.rank() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),
+               "a mask must be (H, W) u8 or i64, got ", mask.defined() ? mask.shape() : Shape{}, ' ', mask.dtype());
   const Array result = Array::empty({mask.dim(0), mask.dim(1), 3}, DType::u8);
   auto* pixel = result.data<std::uint8_t>();
   std::size_t number = 0;
   for (const std::int64_t label : mask.to(Device{}).to_vector<std::int64_t>()) {
-    TANDEM_CHECK(label >= 0 && label < 256, "a mask holds ", label,
-                 ", which has no colour: expected 0 to 255");
+    TANDEM_CHECK(label >= 0 && label < 256, "a mask holds ", label, ", which has no colour: expected 0 to 255");
     write(pixel, static_cast<std::size_t>(label), number++);
     pixel += 3;
   }
@@ -51,9 +47,8 @@ Array coloured(const Array& mask) {
 }
 
 Array overlay(const Array& picture, const Array& mask, double opacity) {
-  TANDEM_CHECK(picture.defined() && picture.rank() == 3 && picture.dim(0) == 3 &&
-                   picture.dtype() == DType::u8 && mask.defined() && mask.rank() == 2 &&
-                   picture.dim(1) == mask.dim(0) && picture.dim(2) == mask.dim(1),
+  TANDEM_CHECK(picture.defined() && picture.rank() == 3 && picture.dim(0) == 3 && picture.dtype() == DType::u8 &&
+                   mask.defined() && mask.rank() == 2 && picture.dim(1) == mask.dim(0) && picture.dim(2) == mask.dim(1),
                "overlay: expected a picture (3, H, W) u8 and a mask (H, W), got ",
                picture.defined() ? picture.shape() : Shape{}, ' ', picture.dtype(), " and ",
                mask.defined() ? mask.shape() : Shape{});

@@ -12,15 +12,14 @@ namespace tandem::data {
 namespace {
 
 // The positions in the resized picture of an axis' outputs that lie in it: the first ones, as padding is at the end.
-std::vector<std::int64_t> positions(std::int64_t begin, std::int64_t count, std::int64_t size,
-                                    bool mirrored) {
+std::vector<std::int64_t> positions(std::int64_t begin, std::int64_t count, std::int64_t size, bool mirrored) {
   std::vector<std::int64_t> result;
-  for (std::int64_t i = begin; i < std::min(begin + count, size); ++i)
-    result.push_back(mirrored ? size - 1 - i : i);
+  for (std::int64_t i = begin; i < std::min(begin + count, size); ++i) result.push_back(mirrored ? size - 1 - i : i);
   return result;
 }
 
-// The smallest size to decode at that is not below that of the resized picture. The others between are slower to decode than all.
+// The smallest size to decode at that is not below that of the resized picture. The others between are slower to decode
+// than all.
 int eighths_for(const ImageFile& image, const SegmentationGeometry& geometry) {
   for (const int eighths : {1, 2, 4})
     if (geometry.resized_height * 8 <= image.height() * eighths &&
@@ -31,24 +30,22 @@ int eighths_for(const ImageFile& image, const SegmentationGeometry& geometry) {
 
 void check(const SegmentationGeometry& geometry) {
   const ImageWindow& window = geometry.window;
-  TANDEM_CHECK(geometry.resized_height > 0 && geometry.resized_width > 0 && window.height > 0 &&
-                   window.width > 0 && window.top >= 0 && window.left >= 0 &&
-                   window.top < geometry.resized_height && window.left < geometry.resized_width,
+  TANDEM_CHECK(geometry.resized_height > 0 && geometry.resized_width > 0 && window.height > 0 && window.width > 0 &&
+                   window.top >= 0 && window.left >= 0 && window.top < geometry.resized_height &&
+                   window.left < geometry.resized_width,
                "a window of ", window.width, " x ", window.height, " at ", window.left, ", ", window.top,
-               " can't be cut from a picture of ", geometry.resized_width, " x ", geometry.resized_height,
-               " pixels");
+               " can't be cut from a picture of ", geometry.resized_width, " x ", geometry.resized_height, " pixels");
 }
 
 }  // namespace
 
 SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop, double min_scale,
                                                    double max_scale) {
-  const double shortest = static_cast<double>(base) * min_scale,
-               longest = static_cast<double>(base) * max_scale;
+  const double shortest = static_cast<double>(base) * min_scale, longest = static_cast<double>(base) * max_scale;
   constexpr double most = 1 << 14;  // its square is the largest picture that draw() allows
   TANDEM_CHECK(1 <= shortest && shortest <= longest && longest <= most, "random resizing of a base of ", base,
-               " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest,
-               " to ", longest, " pixels: expected 1 to ", most);
+               " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest, " to ",
+               longest, " pixels: expected 1 to ", most);
   TANDEM_CHECK(crop >= 1, "a crop of ", crop, " can't be: expected at least 1");
   return {.min_short = static_cast<std::int64_t>(shortest),
           .max_short = static_cast<std::int64_t>(longest),
@@ -69,14 +66,12 @@ SegmentationTransform SegmentationTransform::middle(std::int64_t crop) {
 
 SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64_t width,
                                                  SampleRandom& random_numbers) const {
-  const std::int64_t shorter =
-      random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
+  const std::int64_t shorter = random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
   const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
   constexpr std::int64_t most = std::int64_t{1} << 28;  // pixels: 3 GB of f32
   TANDEM_CHECK(longer <= most / shorter, "a picture of ", width, " x ", height,
                " pixels is too long and narrow to be resized to a short side of ", shorter);
-  SegmentationGeometry geometry{
-      height <= width ? shorter : longer, height <= width ? longer : shorter, false, {}};
+  SegmentationGeometry geometry{height <= width ? shorter : longer, height <= width ? longer : shorter, false, {}};
   if (random) geometry.flip = random_numbers.chance(0.5);
   if (crop == 0) {
     geometry.window = {0, 0, geometry.resized_height, geometry.resized_width};
@@ -92,8 +87,8 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
   return geometry;
 }
 
-PreparedSegmentation::PreparedSegmentation(const SegmentationFiles& files,
-                                           const SegmentationTransform& transform, std::uint64_t seed)
+PreparedSegmentation::PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform,
+                                           std::uint64_t seed)
     : files_(files), transform_(transform), seed_(seed) {
   TANDEM_CHECK(transform.min_short >= 1 && transform.max_short >= transform.min_short && transform.crop >= 0,
                "pictures can't be resized to ", transform.min_short, " to ", transform.max_short,
@@ -109,22 +104,19 @@ void PreparedSegmentation::fill(Table& table, const SegmentationTransform& trans
   }
 }
 
-void PreparedSegmentation::write_image(const ImageFile& image, const SegmentationGeometry& geometry,
-                                       const Table& table, bool scaled_decode, float* out) {
+void PreparedSegmentation::write_image(const ImageFile& image, const SegmentationGeometry& geometry, const Table& table,
+                                       bool scaled_decode, float* out) {
   check(geometry);
   const ImageWindow& window = geometry.window;
   const int eighths = scaled_decode && image.can_scale() ? eighths_for(image, geometry) : 8;
   const auto axis = [&](std::int64_t size, std::int64_t resized, const std::vector<std::int64_t>& outputs) {
-    return bilinear_axis(ImageFile::scaled(size, eighths), static_cast<double>(size * eighths) / 8, resized,
-                         outputs);
+    return bilinear_axis(ImageFile::scaled(size, eighths), static_cast<double>(size * eighths) / 8, resized, outputs);
   };
   const ResampleAxis rows = axis(image.height(), geometry.resized_height,
                                  positions(window.top, window.height, geometry.resized_height, false));
-  const ResampleAxis columns =
-      axis(image.width(), geometry.resized_width,
-           positions(window.left, window.width, geometry.resized_width, geometry.flip));
-  const ImageWindow needed{rows.begin(), columns.begin(), rows.end() - rows.begin(),
-                           columns.end() - columns.begin()};
+  const ResampleAxis columns = axis(image.width(), geometry.resized_width,
+                                    positions(window.left, window.width, geometry.resized_width, geometry.flip));
+  const ImageWindow needed{rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()};
   const Array pixels = eighths == 8 ? image.read(needed) : image.read_scaled(needed, eighths);
   const std::int64_t stride = 3 * window.width;
   resample(pixels, needed.top, needed.left, rows, columns, table, out, stride);
@@ -163,16 +155,15 @@ void PreparedSegmentation::write_mask(const SegmentationPair& pair, const Segmen
     }
     if (!is_right)
       for (std::size_t x = 0; x < from.size(); ++x)
-        if (out[x] >= files_.classes() && out[x] != void_label)
-          fail_for_label(pair.mask, out[x], files_.classes());
+        if (out[x] >= files_.classes() && out[x] != void_label) fail_for_label(pair.mask, out[x], files_.classes());
     std::fill(out + from.size(), out + window.width, void_label);
     out += window.width;
   }
   std::fill_n(out, (window.height - static_cast<std::int64_t>(rows.size())) * window.width, void_label);
 }
 
-SegmentationGeometry PreparedSegmentation::draw(const SegmentationTransform& transform,
-                                                const ImageFile& image, SampleRandom& random_numbers) {
+SegmentationGeometry PreparedSegmentation::draw(const SegmentationTransform& transform, const ImageFile& image,
+                                                SampleRandom& random_numbers) {
   try {
     return transform.draw(image.height(), image.width(), random_numbers);
   } catch (const Error& error) {
@@ -206,8 +197,7 @@ Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
   if (transform_.crop == 0) return SampleDataset::get(indices);
   const auto count = static_cast<std::int64_t>(indices.size());
   const std::int64_t side = transform_.crop, area = side * side;
-  const Batch batch{Array::empty_channels_last({count, 3, side, side}),
-                    Array::empty({count, side, side}, DType::i64)};
+  const Batch batch{Array::empty_channels_last({count, 3, side, side}), Array::empty({count, side, side}, DType::i64)};
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t index = indices[static_cast<std::size_t>(i)];
     const SegmentationPair& pair = files_.pair(index);
@@ -221,8 +211,7 @@ Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
 }
 
 Array PreparedSegmentation::prepare(const ImageFile& image, const SegmentationTransform& transform) {
-  TANDEM_CHECK(!transform.random,
-               "PreparedSegmentation::prepare: a random transform needs a sample's number");
+  TANDEM_CHECK(!transform.random, "PreparedSegmentation::prepare: a random transform needs a sample's number");
   Table table;
   fill(table, transform);
   SampleRandom unused(0, 0, 0);

@@ -1,4 +1,5 @@
-// What happens to pictures and masks on their way into a network for segmentation: resize, flip, crop and normalise, in one pass.
+// What happens to pictures and masks on their way into a network for segmentation: resize, flip, crop and normalise, in
+// one pass.
 #pragma once
 
 #include <tandem/data/images/image_file.h>
@@ -8,22 +9,22 @@
 
 namespace tandem::data {
 
-// Where an output's pixels come from: the picture is resized, then mirrored from left to right where `flip`, and of that
-// `window` is cut. What of the window lies outside (below, or to the right) is padding.
+// Where an output's pixels come from: the picture is resized, then mirrored from left to right where `flip`, and of
+// that `window` is cut. What of the window lies outside (below, or to the right) is padding.
 struct SegmentationGeometry {
   std::int64_t resized_height, resized_width;
   bool flip;
   ImageWindow window;
 };
 
-// Values and order are those of torchvision's references/segmentation with pictures of Pillow: bilinear with a filter that grows with
-// the reduction (pictures) or nearest (masks); padding is 0 before normalising, and void in the mask.
+// Values and order are those of torchvision's references/segmentation with pictures of Pillow: bilinear with a filter
+// that grows with the reduction (pictures) or nearest (masks); padding is 0 before normalising, and void in the mask.
 struct SegmentationTransform {
   std::int64_t min_short, max_short;  // the short side after resizing: drawn from [min_short, max_short]
   std::int64_t crop = 0;              // cut a square of this size; 0: none
   bool random = false;                // flip half of them, and cut anywhere; else cut the middle
-  // Decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is to be reduced at least so much: faster, and pixels that differ from
-  // those of torchvision, in photographs by one to three grey levels on average.
+  // Decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is to be reduced at least so much: faster, and pixels that
+  // differ from those of torchvision, in photographs by one to three grey levels on average.
   bool scaled_decode = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
@@ -39,14 +40,14 @@ struct SegmentationTransform {
   SegmentationGeometry draw(std::int64_t height, std::int64_t width, SampleRandom& random_numbers) const;
 };
 
-// The samples of `files`, transformed: image (3, H, W) f32 normalised, in memory pixel by pixel; mask (H, W) i64. A pure function of
-// (seed, epoch, index): neither the number of workers nor that of ranks changes a sample. Only those parts of a file are decoded that
-// the crop keeps, and damage elsewhere is not noticed. With a crop, a batch is written straight to where it lies in memory, channels
-// last. sample() and get() may be called from several threads at once, set_epoch() between epochs. `files` must outlive it.
+// The samples of `files`, transformed: image (3, H, W) f32 normalised, in memory pixel by pixel; mask (H, W) i64. A
+// pure function of (seed, epoch, index): neither the number of workers nor that of ranks changes a sample. Only those
+// parts of a file are decoded that the crop keeps, and damage elsewhere is not noticed. With a crop, a batch is written
+// straight to where it lies in memory, channels last. sample() and get() may be called from several threads at once,
+// set_epoch() between epochs. `files` must outlive it.
 class PreparedSegmentation : public SampleDataset {
  public:
-  PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform,
-                       std::uint64_t seed = 0);
+  PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform, std::uint64_t seed = 0);
   // Other random numbers for each epoch. To be called before each epoch, as the sampler's.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
@@ -70,8 +71,7 @@ class PreparedSegmentation : public SampleDataset {
 
   static SegmentationGeometry draw(const SegmentationTransform& transform, const ImageFile& image,
                                    SampleRandom& random_numbers);
-  Sample make(const SegmentationPair& pair, const ImageFile& image,
-              const SegmentationGeometry& geometry) const;
+  Sample make(const SegmentationPair& pair, const ImageFile& image, const SegmentationGeometry& geometry) const;
   static void fill(Table& table, const SegmentationTransform& transform);
   static void write_image(const ImageFile& image, const SegmentationGeometry& geometry, const Table& table,
                           bool scaled_decode, float* out);

@@ -23,20 +23,15 @@ struct Release {
 };
 
 // The newest last.
-constexpr std::array releases{Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar",
-                                      "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
-                              Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar",
-                                      "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
-                              Release{"2008", "voc2008/VOCtrainval_14-Jul-2008.tar",
-                                      "2629fa636546599198acfcfbfcf1904a", "VOCdevkit/VOC2008"},
-                              Release{"2009", "voc2009/VOCtrainval_11-May-2009.tar",
-                                      "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"},
-                              Release{"2010", "voc2010/VOCtrainval_03-May-2010.tar",
-                                      "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"},
-                              Release{"2011", "voc2011/VOCtrainval_25-May-2011.tar",
-                                      "6c3384ef61512963050cb5d687e5bf1e", "TrainVal/VOCdevkit/VOC2011"},
-                              Release{"2012", "voc2012/VOCtrainval_11-May-2012.tar",
-                                      "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"}};
+constexpr std::array releases{
+    Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar", "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
+    Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar", "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
+    Release{"2008", "voc2008/VOCtrainval_14-Jul-2008.tar", "2629fa636546599198acfcfbfcf1904a", "VOCdevkit/VOC2008"},
+    Release{"2009", "voc2009/VOCtrainval_11-May-2009.tar", "a3e00b113cfcfebf17e343f59da3caa1", "VOCdevkit/VOC2009"},
+    Release{"2010", "voc2010/VOCtrainval_03-May-2010.tar", "da459979d0c395079b5c75ee67908abb", "VOCdevkit/VOC2010"},
+    Release{"2011", "voc2011/VOCtrainval_25-May-2011.tar", "6c3384ef61512963050cb5d687e5bf1e",
+            "TrainVal/VOCdevkit/VOC2011"},
+    Release{"2012", "voc2012/VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", "VOCdevkit/VOC2012"}};
 
 const Release& release_of(const std::string& year, const std::string& image_set) {
   const std::string wanted = year == "2007" && image_set == "test" ? "2007-test" : year;
@@ -84,12 +79,11 @@ std::string lists_in(const fs::path& folder) {
   return text.empty() ? "none" : text;
 }
 
-std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string& year,
-                                         const std::string& image_set) {
+std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string& year, const std::string& image_set) {
   const Release& release = release_of(year, image_set);
   const fs::path folder = root / release.base;
-  TANDEM_CHECK(is_there(folder), "PASCAL VOC ", release.year, ": there is no folder ", folder.string(),
-               "; unpack ", fs::path(release.path).filename().string(), " in ", root.string());
+  TANDEM_CHECK(is_there(folder), "PASCAL VOC ", release.year, ": there is no folder ", folder.string(), "; unpack ",
+               fs::path(release.path).filename().string(), " in ", root.string());
   const fs::path list = list_of(folder, set_of(release, image_set));
   TANDEM_CHECK(is_there(list), "PASCAL VOC ", release.year, ": there is no list ", list.string(),
                "; lists there: ", lists_in(folder), ". ", fs::path(release.path).filename().string(),
@@ -98,9 +92,9 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
   for (const std::string& name : read_list(list)) {
     SegmentationPair pair = pair_of(folder, name);
     for (const fs::path& path : {pair.image, pair.mask})
-      TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": ", list.string(), " names ", name,
-                   ", but ", path.string(), " does not exist; unpack ",
-                   fs::path(release.path).filename().string(), " again in ", root.string());
+      TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": ", list.string(), " names ", name, ", but ",
+                   path.string(), " does not exist; unpack ", fs::path(release.path).filename().string(), " again in ",
+                   root.string());
     pairs.push_back(std::move(pair));
   }
   TANDEM_CHECK(!pairs.empty(), "PASCAL VOC ", release.year, ": the list ", list.string(),
@@ -122,8 +116,7 @@ bool is_complete(const fs::path& folder, const std::string& image_set) {
 
 VocSegmentation::VocSegmentation(const fs::path& root, const std::string& year, const std::string& image_set,
                                  Damaged damaged)
-    : SegmentationFiles(find_pairs(root, year, image_set), static_cast<std::int64_t>(class_names().size()),
-                        damaged) {}
+    : SegmentationFiles(find_pairs(root, year, image_set), static_cast<std::int64_t>(class_names().size()), damaged) {}
 
 const std::vector<std::string>& VocSegmentation::years() {
   static const std::vector<std::string> names = [] {
@@ -150,10 +143,10 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   const fs::path archive = root / fs::path(release.path).filename();
   // Two archives of 2007 fill one folder.
   const bool is_official = set == "test" || set == "train" || set == "val" || set == "trainval";
-  const bool has_other_half = is_official && std::ranges::any_of(releases, [&](const Release& other) {
-                                return std::string_view(other.base) == release.base &&
-                                       is_there(root / fs::path(other.path).filename());
-                              });
+  const bool has_other_half =
+      is_official && std::ranges::any_of(releases, [&](const Release& other) {
+        return std::string_view(other.base) == release.base && is_there(root / fs::path(other.path).filename());
+      });
   const bool is_somebodys_own = is_there(folder) && !is_there(archive) && !has_other_half;
   if (is_somebodys_own || is_complete(folder, set)) return;
   std::vector<std::string> urls;

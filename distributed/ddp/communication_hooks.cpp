@@ -40,15 +40,14 @@ CommunicationHook all_reduce_hook() {
 }
 
 CommunicationHook compress_hook(DType dtype) {
-  TANDEM_CHECK(dtype == DType::bf16 || dtype == DType::f16,
-               "gradients can be compressed to bf16 or f16, not to ", dtype);
+  TANDEM_CHECK(dtype == DType::bf16 || dtype == DType::f16, "gradients can be compressed to bf16 or f16, not to ",
+               dtype);
   return [dtype](const GradBucket& bucket, ProcessGroup& group) {
     if (size_of(bucket.buffer.dtype()) <= size_of(dtype)) return all_reduce_hook()(bucket, group);
     const Array message = bucket.buffer.to(dtype);
     auto work = group.all_reduce(message, ReduceOp::mean,
                                  "gradient bucket " + std::to_string(bucket.index) + " as " + name_of(dtype));
-    return finish_with(std::move(work),
-                       [buffer = bucket.buffer, message]() mutable { buffer.copy_from(message); });
+    return finish_with(std::move(work), [buffer = bucket.buffer, message]() mutable { buffer.copy_from(message); });
   };
 }
 

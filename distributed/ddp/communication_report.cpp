@@ -23,17 +23,14 @@ std::string CommunicationReport::to_string() const {
   if (steps == 0) return "communication: no step since the buckets were made";
   std::size_t bytes = 0;
   for (const auto& bucket : buckets) bytes += bucket.bytes;
-  const auto mib = [](std::size_t b) {
-    return fmt::format("{:.3g} MiB", static_cast<double>(b) / (1 << 20));
-  };
-  std::string text =
-      fmt::format("per step (mean of {}): compute {:.3g} ms; communication of {} of gradients {}", steps,
-                  1e3 * compute, mib(bytes), share(communication, exposed));
+  const auto mib = [](std::size_t b) { return fmt::format("{:.3g} MiB", static_cast<double>(b) / (1 << 20)); };
+  std::string text = fmt::format("per step (mean of {}): compute {:.3g} ms; communication of {} of gradients {}", steps,
+                                 1e3 * compute, mib(bytes), share(communication, exposed));
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     const auto& bucket = buckets[i];
-    text += fmt::format("\n  bucket {}: {} from {} to {}, {}: {}", i, bucket.parameters.size(),
-                        bucket.parameters.front(), bucket.parameters.back(), mib(bucket.bytes),
-                        share(bucket.communication, bucket.exposed));
+    text +=
+        fmt::format("\n  bucket {}: {} from {} to {}, {}: {}", i, bucket.parameters.size(), bucket.parameters.front(),
+                    bucket.parameters.back(), mib(bucket.bytes), share(bucket.communication, bucket.exposed));
   }
   return text;
 }

@@ -15,9 +15,8 @@ struct CommunicationReport {
   struct Bucket {
     std::vector<std::string> parameters;
     std::size_t bytes = 0;
-    double communication =
-        0;               // from when it could begin (it was started, and the one before had ended) to its end
-    double exposed = 0;  // what backward waited for it after its last gradient
+    double communication = 0;  // from when it could begin (it was started, and the one before had ended) to its end
+    double exposed = 0;        // what backward waited for it after its last gradient
   };
   std::vector<Bucket> buckets;
   std::int64_t steps = 0;    // synchronised backward passes, without those before the buckets were rebuilt
@@ -44,8 +43,7 @@ class CommunicationClock {
   // Asks the works that run. `work_of(bucket)` may be null for one that ended before it was started.
   template <class WorkOf>
   void look(const WorkOf& work_of, std::size_t started) {
-    while (ended_ < started && (!work_of(ended_) || work_of(ended_)->is_done()))
-      passes_[ended_++].ended = now();
+    while (ended_ < started && (!work_of(ended_) || work_of(ended_)->is_done())) passes_[ended_++].ended = now();
   }
   void computed() { computed_ = now(); }  // the last gradient is there
   void waited(std::size_t bucket);        // for that one, after the ones before it

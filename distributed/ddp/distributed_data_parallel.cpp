@@ -98,8 +98,7 @@ void DistributedDataParallel::sync_buffers() {
 
 void DistributedDataParallel::share_parameters(int root) {
   std::vector<std::shared_ptr<Work>> works;
-  for (const auto& [name, tensor] : model_.parameters())
-    works.push_back(group_->broadcast(tensor.value(), root, name));
+  for (const auto& [name, tensor] : model_.parameters()) works.push_back(group_->broadcast(tensor.value(), root, name));
   for (const auto& work : works) work->wait();
 }
 
@@ -117,15 +116,14 @@ void DistributedDataParallel::share_buffers(int root) {
   for (const auto& [name, tensor] : buffers) {
     const Array& value = tensor.value();
     auto storage = storage_slice(message.storage(), static_cast<std::size_t>(offset), value.bytes());
-    views.emplace_back(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0,
-                       value.dtype());
+    views.emplace_back(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0, value.dtype());
     views.back().copy_from(value);
     offset += padded(value);
   }
   group_->broadcast(message, root, "buffers")->wait();
   if (group_->rank() == root) return;
-  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw. On a GPU
-  // the old memory: a recorded step writes there.
+  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw. On a
+  // GPU the old memory: a recorded step writes there.
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Tensor buffer = buffers[i].tensor;
     if (buffer.device().is_cpu()) buffer.set_value(views[i]);
@@ -137,10 +135,9 @@ void DistributedDataParallel::share_buffers(int root) {
 
 void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
   if (rounds.active() == 0 || rounds.active() == group_->size()) return;
-  detail::fail(
-      "rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
-      " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
-      "same number of batches to train on all data");
+  detail::fail("rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+               " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
+               "same number of batches to train on all data");
 }
 
 void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {

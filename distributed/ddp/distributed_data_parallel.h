@@ -54,7 +54,8 @@ class DistributedDataParallel {
     return call();
   }
 
-  // A recorded step (core/array/graphed_step.h) changes buffers without coming through operator(): they count as changed from here.
+  // A recorded step (core/array/graphed_step.h) changes buffers without coming through operator(): they count as
+  // changed from here.
   void train() {
     model_.train();
     buffers_changed_ = true;
@@ -73,8 +74,8 @@ class DistributedDataParallel {
   //   }
   [[nodiscard]] NoSync no_sync(bool on = true) { return NoSync(*reducer_, on); }
 
-  // Runs `body`, a training loop that may have fewer steps on some ranks than on others: a rank that has done its own goes on
-  // to take part in the steps of the others, with gradients of zero, until all have ended; then all get the
+  // Runs `body`, a training loop that may have fewer steps on some ranks than on others: a rank that has done its own
+  // goes on to take part in the steps of the others, with gradients of zero, until all have ended; then all get the
   // model of the last one. Inside, no other collective may run (`group` belongs to this), except backward passes and
   // buffers. Gradients that a rank has accumulated under no_sync when its data ends are lost. Collective.
   void join(const std::function<void()>& body, const JoinOptions& options = {});

@@ -37,9 +37,8 @@ void JoinRounds::finish() {
       if (absent_ < 0) absent_ = r;
       continue;
     }
-    TANDEM_CHECK(active_ == 0 || step == step_, "the ranks are out of step: rank ", lead_, " is at ",
-                 name_of(step_), ", rank ", r, " at ", name_of(step),
-                 ". Every rank that has data must do the same");
+    TANDEM_CHECK(active_ == 0 || step == step_, "the ranks are out of step: rank ", lead_, " is at ", name_of(step_),
+                 ", rank ", r, " at ", name_of(step), ". Every rank that has data must do the same");
     step_ = step;
     lead_ = r;
     ++active_;

@@ -28,8 +28,7 @@ struct Matrix {
 // Several arrays in one message; `part` gives the views in turn.
 class Message {
  public:
-  Message(std::int64_t elements, DType dtype, Device device)
-      : whole_(Array::empty({elements}, dtype, device)) {}
+  Message(std::int64_t elements, DType dtype, Device device) : whole_(Array::empty({elements}, dtype, device)) {}
   Array part(const Shape& shape) {
     const std::int64_t begin = std::exchange(used_, used_ + shape.product());
     return whole_.slice(0, begin, used_).reshape(shape);
@@ -60,8 +59,7 @@ void orthonormalise(Array m) {
   const auto project_and_normalise = [&](std::int64_t c) {
     for (std::int64_t before = 0; before < c; ++before) {
       const auto factor = static_cast<float>(dot(before, c));
-      for (std::int64_t r = 0; r < rows; ++r)
-        values[r * columns + c] -= factor * values[r * columns + before];
+      for (std::int64_t r = 0; r < rows; ++r) values[r * columns + c] -= factor * values[r * columns + before];
     }
     const double length = std::sqrt(dot(c, c));
     if (length == 0) return;
@@ -102,9 +100,7 @@ class Round : public Work {
     }
     if (matrices_.empty()) return;
     std::int64_t p_elements = 0, q_elements = 0;
-    const auto rank = [&](const Matrix& m) {
-      return std::min({rank_limit, m.gradient.dim(0), m.gradient.dim(1)});
-    };
+    const auto rank = [&](const Matrix& m) { return std::min({rank_limit, m.gradient.dim(0), m.gradient.dim(1)}); };
     for (const Matrix& m : matrices_) {
       p_elements += m.gradient.dim(0) * rank(m);
       q_elements += m.gradient.dim(1) * rank(m);
@@ -206,11 +202,9 @@ class PowerSgd {
   Matrix matrix(const Array& gradient, Memory& memory) {
     const std::int64_t rows = gradient.dim(0), columns = gradient.numel() / rows;
     Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
-    m.input =
-        memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
+    m.input = memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
     if (!memory.q.defined())
-      memory.q =
-          ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
+      memory.q = ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
     else if (!options_.warm_start) memory.q.fill(0);
     orthonormalise(memory.q);
     replace_zero_columns(memory.q);
@@ -245,10 +239,9 @@ class PowerSgd {
 }  // namespace
 
 CommunicationHook powersgd_hook(const PowerSgdOptions& options) {
-  TANDEM_CHECK(
-      options.rank >= 1 && options.start_step >= 0 && options.min_compression_rate > 0,
-      "PowerSGD: rank must be at least 1, start_step at least 0 and min_compression_rate above 0, got ",
-      options.rank, ", ", options.start_step, " and ", options.min_compression_rate);
+  TANDEM_CHECK(options.rank >= 1 && options.start_step >= 0 && options.min_compression_rate > 0,
+               "PowerSGD: rank must be at least 1, start_step at least 0 and min_compression_rate above 0, got ",
+               options.rank, ", ", options.start_step, " and ", options.min_compression_rate);
   return [state = std::make_shared<PowerSgd>(options)](const GradBucket& bucket, ProcessGroup& group) {
     return (*state)(bucket, group);
   };

@@ -17,10 +17,10 @@ struct PowerSgdOptions {
 };
 
 // A gradient, as a matrix M of (first dimension, all others), becomes P Q^T of the given rank by one step of the power
-// method: P = M Q, averaged over ranks and made orthonormal; Q = M^T P, averaged. Biases and what does not shrink travel
-// as they are. The mean is not exact: error feedback makes up for it over the steps, at the price of a copy of each
-// compressed gradient. f32 only; other dtypes travel as they are. One hook serves one
-// DistributedDataParallel. (Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
+// method: P = M Q, averaged over ranks and made orthonormal; Q = M^T P, averaged. Biases and what does not shrink
+// travel as they are. The mean is not exact: error feedback makes up for it over the steps, at the price of a copy of
+// each compressed gradient. f32 only; other dtypes travel as they are. One hook serves one DistributedDataParallel.
+// (Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
 CommunicationHook powersgd_hook(const PowerSgdOptions& options = {});
 
 }  // namespace tandem::distributed

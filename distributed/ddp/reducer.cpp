@@ -109,10 +109,9 @@ void Reducer::begin_pass() {
 
 void Reducer::begin_backward() {
   for (const std::size_t i : frozen_) {
-    TANDEM_CHECK(
-        !parameters_[i].tensor.requires_grad(), "rank ", group_->rank(), ": parameter ", parameters_[i].name,
-        " requires a gradient now, but did not when DistributedDataParallel was made, so the ranks do not "
-        "share it: make DistributedDataParallel after set_requires_grad(true)");
+    TANDEM_CHECK(!parameters_[i].tensor.requires_grad(), "rank ", group_->rank(), ": parameter ", parameters_[i].name,
+                 " requires a gradient now, but did not when DistributedDataParallel was made, so the ranks do not "
+                 "share it: make DistributedDataParallel after set_requires_grad(true)");
   }
   begin_pass();
   if (join_) join_->announce(JoinRounds::Step::backward);
@@ -264,11 +263,10 @@ void Reducer::fail_for_unused() {
   }
   std::string text;
   for (const auto& [what, who] : ranks) text += (text.empty() ? "rank " : "; rank ") + who + ": " + what;
-  detail::fail(
-      text,
-      ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
-      "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
-      "set_requires_grad(false) on them before DistributedDataParallel is made");
+  detail::fail(text,
+               ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
+               "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
+               "set_requires_grad(false) on them before DistributedDataParallel is made");
 }
 
 void Reducer::shadow_backward() {

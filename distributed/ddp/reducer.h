@@ -103,11 +103,10 @@ class Reducer {
   std::vector<char> used_;  // by parameter: reached since the last synchronised pass
   // The pass that runs:
   enum class State : char { owed, reached, absent };
-  std::vector<State> state_;        // by parameter
-  std::vector<std::size_t> order_;  // parameters as they were reached
-  std::size_t started_ = 0;         // buckets
-  std::vector<std::pair<std::size_t, Array>>
-      untouched_;                 // not reached here, and the gradient before (or none)
+  std::vector<State> state_;                              // by parameter
+  std::vector<std::size_t> order_;                        // parameters as they were reached
+  std::size_t started_ = 0;                               // buckets
+  std::vector<std::pair<std::size_t, Array>> untouched_;  // not reached here, and the gradient before (or none)
   std::weak_ptr<void> backward_;  // lives as long as the backward pass whose gradients are counted
 };
 

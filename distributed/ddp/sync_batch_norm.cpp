@@ -33,8 +33,7 @@ class GroupExchange : public BatchNormExchange {
     const Array means = all.slice(1, 0, channels), m2s = all.slice(1, channels, 2 * channels);
     const Array counts = all.slice(1, 2 * channels, 2 * channels + 1);
     const Array count = ops::reduce(Reduction::sum, counts);
-    const Array mean =
-        ops::zip(Div{}, ops::reduce(Reduction::sum, ops::zip(Mul{}, means, counts), {0}), count);
+    const Array mean = ops::zip(Div{}, ops::reduce(Reduction::sum, ops::zip(Mul{}, means, counts), {0}), count);
     const Array off = ops::zip(Sub{}, means, mean);
     const Array between = ops::zip(Mul{}, ops::zip(Mul{}, off, off), counts);
     const Array m2 = ops::reduce(Reduction::sum, ops::zip(Add{}, m2s, between), {0});

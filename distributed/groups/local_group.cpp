@@ -31,8 +31,7 @@ class LocalGroup : public ProcessGroup {
 
   std::shared_ptr<Work> start(Operation operation) override {
     // Whatever has an input and an output has one of each: they are rank 0's.
-    if (!operation.inputs.empty() && !operation.outputs.empty())
-      operation.outputs[0].copy_from(operation.inputs[0]);
+    if (!operation.inputs.empty() && !operation.outputs.empty()) operation.outputs[0].copy_from(operation.inputs[0]);
     return done_;
   }
 

@@ -9,20 +9,13 @@
 
 namespace tandem::distributed {
 
-std::string Member::name() const {
-  return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")";
-}
+std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
-Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share,
-             Store::Timeout timeout) {
+Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout) {
   using Clock = std::chrono::steady_clock;
   const auto key = [](int r) { return "member/" + std::to_string(r); };
   std::ostringstream mine;
-  mine << job_rank << '\n'
-       << host_name() << '\n'
-       << getpid() << '\n'
-       << loopback_identity() << '\n'
-       << cannot_share;
+  mine << job_rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n' << cannot_share;
   store.set(key(rank), mine.str());
 
   Members members;
@@ -32,9 +25,8 @@ Members meet(Store& store, int rank, int size, int job_rank, const std::string& 
     try {
       store.wait({key(r)}, std::max(left, Store::Timeout(1)));
     } catch (const Error& error) {
-      detail::fail("rank ", rank, " of ", size, " waited ", static_cast<double>(timeout.count()) / 1000,
-                   " s for rank ", r,
-                   " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
+      detail::fail("rank ", rank, " of ", size, " waited ", static_cast<double>(timeout.count()) / 1000, " s for rank ",
+                   r, " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
                    error.what(), ")");
     }
     std::istringstream text(store.get(key(r)));

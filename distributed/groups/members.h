@@ -23,8 +23,7 @@ using Members = std::vector<Member>;  // by rank in the group
 // Tells the store who this rank is, and reads who the others are. Collective. Error naming the first rank that
 // does not come within `timeout`. `job_rank` is this process's rank in the whole job, which differs from
 // `rank` in a group of some of its ranks.
-Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share,
-             Store::Timeout timeout);
+Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout);
 
 bool share_a_host(const Members& members);
 

@@ -21,8 +21,8 @@ const char* name_of(ReduceOp op) {
 }
 
 void check_reduction(const Array& array, ReduceOp op) {
-  TANDEM_CHECK(op != ReduceOp::mean || is_floating(array.dtype()),
-               "a mean over ranks needs a floating dtype, got ", array.dtype());
+  TANDEM_CHECK(op != ReduceOp::mean || is_floating(array.dtype()), "a mean over ranks needs a floating dtype, got ",
+               array.dtype());
 }
 
 Array bytes_of(const std::string& text, std::int64_t length) {
@@ -71,32 +71,25 @@ std::string Operation::signature() const {
 
 std::shared_ptr<Work> ProcessGroup::broadcast(Array array, int root, std::string name) {
   check_rank("root", root);
-  return start(
-      {.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
+  return start({.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
 }
 
 std::shared_ptr<Work> ProcessGroup::all_reduce(Array array, ReduceOp op, std::string name) {
   check_reduction(array, op);
-  return start(
-      {.kind = Kind::all_reduce, .name = std::move(name), .outputs = {std::move(array)}, .reduce_op = op});
+  return start({.kind = Kind::all_reduce, .name = std::move(name), .outputs = {std::move(array)}, .reduce_op = op});
 }
 
 std::shared_ptr<Work> ProcessGroup::reduce(Array array, int root, ReduceOp op, std::string name) {
   check_rank("root", root);
   check_reduction(array, op);
-  return start({.kind = Kind::reduce,
-                .name = std::move(name),
-                .outputs = {std::move(array)},
-                .root = root,
-                .reduce_op = op});
+  return start(
+      {.kind = Kind::reduce, .name = std::move(name), .outputs = {std::move(array)}, .root = root, .reduce_op = op});
 }
 
 std::shared_ptr<Work> ProcessGroup::all_gather(std::vector<Array> outputs, Array input, std::string name) {
   check_equal("all_gather", outputs, input);
-  return start({.kind = Kind::all_gather,
-                .name = std::move(name),
-                .inputs = {std::move(input)},
-                .outputs = std::move(outputs)});
+  return start(
+      {.kind = Kind::all_gather, .name = std::move(name), .inputs = {std::move(input)}, .outputs = std::move(outputs)});
 }
 
 std::shared_ptr<Work> ProcessGroup::reduce_scatter(Array output, std::vector<Array> inputs, ReduceOp op,
@@ -110,8 +103,7 @@ std::shared_ptr<Work> ProcessGroup::reduce_scatter(Array output, std::vector<Arr
                 .reduce_op = op});
 }
 
-std::shared_ptr<Work> ProcessGroup::gather(std::vector<Array> outputs, Array input, int root,
-                                           std::string name) {
+std::shared_ptr<Work> ProcessGroup::gather(std::vector<Array> outputs, Array input, int root, std::string name) {
   check_rank("root", root);
   if (rank() == root) {
     check_equal("gather", outputs, input);
@@ -126,8 +118,7 @@ std::shared_ptr<Work> ProcessGroup::gather(std::vector<Array> outputs, Array inp
                 .root = root});
 }
 
-std::shared_ptr<Work> ProcessGroup::scatter(Array output, std::vector<Array> inputs, int root,
-                                            std::string name) {
+std::shared_ptr<Work> ProcessGroup::scatter(Array output, std::vector<Array> inputs, int root, std::string name) {
   check_rank("root", root);
   if (rank() == root) {
     check_equal("scatter", inputs, output);
@@ -147,10 +138,8 @@ std::shared_ptr<Work> ProcessGroup::all_to_all(std::vector<Array> outputs, std::
   TANDEM_CHECK(!inputs.empty(), "all_to_all over ", size(), " ranks was given no inputs");
   check_equal("all_to_all", inputs, inputs.front());
   check_equal("all_to_all", outputs, inputs.front());
-  return start({.kind = Kind::all_to_all,
-                .name = std::move(name),
-                .inputs = std::move(inputs),
-                .outputs = std::move(outputs)});
+  return start(
+      {.kind = Kind::all_to_all, .name = std::move(name), .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
 std::shared_ptr<Work> ProcessGroup::barrier(std::string name) {
@@ -178,13 +167,11 @@ std::string ProcessGroup::broadcast_string(const std::string& text, int root, co
   return {static_cast<const char*>(array.raw()), static_cast<std::size_t>(bytes)};
 }
 
-std::vector<std::string> ProcessGroup::gather_strings(const std::string& mine, int root,
-                                                      const std::string& name) {
+std::vector<std::string> ProcessGroup::gather_strings(const std::string& mine, int root, const std::string& name) {
   const auto length = Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, {1});
   const auto outputs_like = [&](const Array& input) {
     std::vector<Array> outputs;
-    for (int r = 0; r < size() && rank() == root; ++r)
-      outputs.push_back(Array::empty(input.shape(), input.dtype()));
+    for (int r = 0; r < size() && rank() == root; ++r) outputs.push_back(Array::empty(input.shape(), input.dtype()));
     return outputs;
   };
   const auto lengths = outputs_like(length);
@@ -227,12 +214,12 @@ void ProcessGroup::check_rank(const char* role, int rank) const {
 }
 
 void ProcessGroup::check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const {
-  TANDEM_CHECK(static_cast<int>(list.size()) == size(), kind, " over ", size(), " ranks was given ",
-               list.size(), " arrays, it needs one for each rank");
+  TANDEM_CHECK(static_cast<int>(list.size()) == size(), kind, " over ", size(), " ranks was given ", list.size(),
+               " arrays, it needs one for each rank");
   for (const auto& array : list) {
     TANDEM_CHECK(array.shape() == one.shape() && array.dtype() == one.dtype(), kind,
-                 " needs arrays of one shape and dtype, got ", array.dtype(), " ", array.shape(), " and ",
-                 one.dtype(), " ", one.shape());
+                 " needs arrays of one shape and dtype, got ", array.dtype(), " ", array.shape(), " and ", one.dtype(),
+                 " ", one.shape());
   }
 }
 

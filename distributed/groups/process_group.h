@@ -21,10 +21,10 @@ struct PeerError : Error {
   using Error::Error;
 };
 
-// An operation that has been started. Any thread may ask it. Of arrays on a GPU that a group reaches without the host (NCCL),
-// wait() is about the GPU: what this thread starts there afterwards runs after the operation, and the host goes on at once.
-// Then is_done() and wait(timeout) look at the GPU from the host, and an operation that fails after wait() has returned says so
-// when something is read from the GPU, or at the next operation.
+// An operation that has been started. Any thread may ask it. Of arrays on a GPU that a group reaches without the host
+// (NCCL), wait() is about the GPU: what this thread starts there afterwards runs after the operation, and the host goes
+// on at once. Then is_done() and wait(timeout) look at the GPU from the host, and an operation that fails after wait()
+// has returned says so when something is read from the GPU, or at the next operation.
 class Work {
  public:
   virtual ~Work() = default;
@@ -103,8 +103,7 @@ class ProcessGroup {
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
   std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
   // `outputs[r]` ends as `inputs[s]` of rank r, where s is the rank that asks. All of one shape.
-  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
-                                   std::string name = {});
+  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
   // Done on each rank when all ranks have started it.
   std::shared_ptr<Work> barrier(std::string name = {});
 

@@ -130,8 +130,7 @@ std::string Watchdog::find_difference() {
   for (const auto& [ticket, mine] : waiting_) {
     for (std::size_t r = 0; r < members_.size(); ++r) {
       const Progress& other = observed_[r];
-      if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature)
-        continue;
+      if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature) continue;
       return fmt::format(
           "the ranks do not run the same operations: number {} of the group is {} ({}) on {} and {} ({}) on "
           "{}",
@@ -159,8 +158,7 @@ std::vector<int> Watchdog::behind(std::uint64_t sequence) {
     const Progress& other = observed_[r];
     const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
     const bool came = other.sequence >= sequence || other.done >= sequence;
-    const bool silent =
-        other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
+    const bool silent = other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
     if (silent || (other.beat > 0 && !came)) ranks.push_back(r);
   }
   return ranks;

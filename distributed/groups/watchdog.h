@@ -16,8 +16,8 @@
 
 namespace tandem::distributed {
 
-// Keys of the store. What rank `rank` does: new about twice a second for as long as somebody raises the watch key. Why the
-// group failed.
+// Keys of the store. What rank `rank` does: new about twice a second for as long as somebody raises the watch key. Why
+// the group failed.
 std::string progress_key(int rank);
 constexpr const char* watch_key = "watch";
 constexpr const char* failure_key = "failure";
@@ -31,8 +31,7 @@ class Watchdog {
  public:
   // `on_failure` is called once, on the watchdog's thread, with what is wrong: another rank has failed, or
   // started another collective than this one. `members` by rank.
-  Watchdog(std::shared_ptr<Store> store, int rank, Members members,
-           std::function<void(const std::string&)> on_failure);
+  Watchdog(std::shared_ptr<Store> store, int rank, Members members, std::function<void(const std::string&)> on_failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -41,9 +41,9 @@ class Variables {
     int number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool is_number = error == std::errc() && end == value.data() + value.size();
-    TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value,
-                 "\", expected a number ", high == std::numeric_limits<int>::max() ? "of at least " : "from ",
-                 low, high == std::numeric_limits<int>::max() ? "" : " to " + std::to_string(high),
+    TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value, "\", expected a number ",
+                 high == std::numeric_limits<int>::max() ? "of at least " : "from ", low,
+                 high == std::numeric_limits<int>::max() ? "" : " to " + std::to_string(high),
                  ": start the program with tandemrun or torchrun, or unset it");
     return number;
   }
@@ -105,8 +105,8 @@ constexpr MpiVariables mpi_launchers[] = {
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 };
 
-// srun sets the number of tasks of its step; the shells of salloc and sbatch have the job's variables, but are no step of
-// their own, or one of these two numbers.
+// srun sets the number of tasks of its step; the shells of salloc and sbatch have the job's variables, but are no step
+// of their own, or one of these two numbers.
 bool is_in_slurm_step(const Variables& variables) {
   const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
@@ -215,9 +215,8 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
   if (variables.is_set("MASTER_PORT")) result.master_port = variables.number("MASTER_PORT", 1, 65535);
   result.store_token = variables.text("TANDEM_STORE_TOKEN");
   if (result.world_size == 1 || !needs_master) return result;
-  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size,
-               " processes that ", result.launcher,
-               " started may be on several hosts: set it to the name of rank 0's host",
+  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size, " processes that ",
+               result.launcher, " started may be on several hosts: set it to the name of rank 0's host",
                result.launcher == "torchrun" || result.launcher == "Slurm"
                    ? ""
                    : ", for example with mpirun -x MASTER_ADDR=HOST (Open MPI) or mpiexec -genv MASTER_ADDR "
@@ -232,12 +231,10 @@ Environment read_environment() {
 }
 
 int gpu_of(const Environment& environment, int visible) {
-  TANDEM_CHECK(visible > 0, "rank ", environment.rank,
-               " sees no GPU (CUDA_VISIBLE_DEVICES may hide them all)");
+  TANDEM_CHECK(visible > 0, "rank ", environment.rank, " sees no GPU (CUDA_VISIBLE_DEVICES may hide them all)");
   if (visible == 1) return 0;
-  TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ",
-               environment.local_rank, " (LOCAL_RANK) of its host, but sees only ", visible,
-               " GPUs: start at most as many processes per host");
+  TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ", environment.local_rank,
+               " (LOCAL_RANK) of its host, but sees only ", visible, " GPUs: start at most as many processes per host");
   return environment.local_rank;
 }
 
@@ -253,8 +250,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
         {"extraInfo",
          {{"py_callstack", message},  // what torchrun shows
           {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
-          {"timestamp_ns",
-           std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
+          {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
   // The launcher may read while this is written, and a half-written report is none.
   const auto temporary = std::string(path) + "." + std::to_string(getpid());
   std::ofstream file(temporary);

@@ -9,9 +9,9 @@ namespace tandem::distributed {
 
 // A process that no launcher started is a job of one.
 struct Environment {
-  std::string
-      launcher;  // "torchrun" (tandemrun too, and variables set by hand), "Open MPI", "MVAPICH2", "MPICH", "Slurm"; or empty
-  int rank = 0;  // of world_size processes in the job
+  std::string launcher;  // "torchrun" (tandemrun too, and variables set by hand), "Open MPI", "MVAPICH2", "MPICH",
+                         // "Slurm"; or empty
+  int rank = 0;          // of world_size processes in the job
   int world_size = 1;
   int local_rank = 0;  // of local_world_size processes on this host
   int local_world_size = 1;
@@ -22,11 +22,9 @@ struct Environment {
   // Where the store is; empty and 0 in a job of one without a launcher.
   std::string master_addr;
   int master_port = 0;
-  std::string
-      store_path;      // when not empty the store is this file or is in this folder, and not at master_addr
-  std::string run_id;  // of the job; empty where the launcher has no name for it
-  int restart_count =
-      0;  // of this process, not of the job: other hosts may have restarted more or less often
+  std::string store_path;         // when not empty the store is this file or is in this folder, and not at master_addr
+  std::string run_id;             // of the job; empty where the launcher has no name for it
+  int restart_count = 0;          // of this process, not of the job: other hosts may have restarted more or less often
   bool uses_agent_store = false;  // the launcher serves the store at master_addr; else rank 0 does
   std::string store_token;        // what the store asks for; empty: nothing
   std::string note;               // a sentence for the user when something looks unintended; else empty
@@ -39,14 +37,14 @@ struct Environment {
 //   MPICH, Intel MPI     PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
 //   Slurm                SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...: in job steps (srun) only
 // MASTER_ADDR and MASTER_PORT always count; jobs of one host do without, and so do Slurm's.
-// `variable` is getenv, or for tests something like it (null: not set); `needs_master`: the ranks meet at MASTER_ADDR. Error for
-// values that are no numbers, are out of range or contradict each other, naming the variable.
-Environment read_environment(const std::function<const char*(const char*)>& variable,
-                             bool needs_master = true);
+// `variable` is getenv, or for tests something like it (null: not set); `needs_master`: the ranks meet at MASTER_ADDR.
+// Error for values that are no numbers, are out of range or contradict each other, naming the variable.
+Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master = true);
 Environment read_environment();
 
 // Which of the `visible` GPUs is this process's: number local_rank; the only one, where the launcher shows each process
-// just its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES). Error when there are too few for the processes of this host.
+// just its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES). Error when there are too few for the processes of this
+// host.
 int gpu_of(const Environment& environment, int visible);
 
 // Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time

@@ -72,8 +72,7 @@ Environment environment_for(const std::string& method) {
   // The launcher serves its own address only; at another one rank 0 does.
   const char* address = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
-  if (!address || !port || endpoint.host != address || endpoint.port != port)
-    environment.uses_agent_store = false;
+  if (!address || !port || endpoint.host != address || endpoint.port != port) environment.uses_agent_store = false;
   return environment;
 }
 
@@ -94,13 +93,12 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   if (environment.world_size == 1) return local_group();
   auto store = connect_store(environment, options.timeout);
   const auto connect = [&](const std::string& backend) {
-    return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout,
-                                         options.interface, backend});
+    return host_group(std::move(store),
+                      {environment.rank, environment.world_size, options.timeout, options.interface, backend});
   };
   if (!on_gpus) return connect(options.backend);
-  const Device device = options.device.is_cpu()
-                            ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda)))
-                            : options.device;
+  const Device device =
+      options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
   return with_nccl(connect("auto"), device, environment.rank);
 }
 

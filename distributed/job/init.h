@@ -14,8 +14,8 @@ struct InitOptions {
   // "gloo", "shm" or "mpi" for arrays in host memory (those on a GPU go through it), "nccl" for arrays on GPUs as well.
   // "auto": nccl when `device` is a GPU, else shm where all ranks share a host, else gloo.
   std::string backend = "auto";
-  // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or "file://PATH" (a
-  // file, or a folder for one, that all ranks can write to).
+  // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or
+  // "file://PATH" (a file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
   std::string interface {};                                       // see GroupOptions

@@ -26,9 +26,7 @@ struct ServedStore {
   TcpStore client;
 };
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host.starts_with("127.") || host == "::1";
-}
+bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
 
 // Serves the store where the other ranks look for it.
 std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
@@ -41,16 +39,14 @@ std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStor
 }
 
 std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Timeout timeout) {
-  TANDEM_CHECK(
-      !environment.master_addr.empty() && environment.master_port > 0,
-      "this process has no MASTER_ADDR and MASTER_PORT, so there is no store to connect to: start it with "
-      "tandemrun or torchrun");
-  const TcpStore::Options client{environment.master_addr, environment.master_port, timeout,
-                                 environment.store_token};
+  TANDEM_CHECK(!environment.master_addr.empty() && environment.master_port > 0,
+               "this process has no MASTER_ADDR and MASTER_PORT, so there is no store to connect to: start it with "
+               "tandemrun or torchrun");
+  const TcpStore::Options client{environment.master_addr, environment.master_port, timeout, environment.store_token};
   if (environment.rank > 0) return std::make_shared<TcpStore>(client);
   if (!environment.uses_agent_store) return serve_store(environment, client);
-  // A program may have given its own processes another address, and left them the launcher's other variables. A launcher's
-  // store is there before its processes are: where none is, this rank has to serve.
+  // A program may have given its own processes another address, and left them the launcher's other variables. A
+  // launcher's store is there before its processes are: where none is, this rank has to serve.
   auto hasty = client;
   hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(1));
   try {
@@ -77,8 +73,7 @@ std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Ti
 std::string list(const std::vector<int>& ranks) {
   constexpr std::size_t most = 16;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
-    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
   return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
 }
 
@@ -145,10 +140,9 @@ class Meeting {
           const auto colon = entry.find(':');
           const bool agrees = entry.substr(colon + 1) == std::to_string(size_);
           store_->set("answer/" + entry.substr(0, colon),
-                      agrees
-                          ? number
-                          : "!it was told that the job has " + entry.substr(colon + 1) +
-                                " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
+                      agrees ? number
+                             : "!it was told that the job has " + entry.substr(colon + 1) +
+                                   " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
           pause = milliseconds(1);
         }
       }
@@ -209,8 +203,8 @@ void find_neighbours(Environment& environment, const std::vector<std::string>& h
 }  // namespace
 
 std::shared_ptr<Store> connect_store(Environment& environment, Store::Timeout timeout) {
-  auto store = environment.store_path.empty() ? open_tcp_store(environment, timeout)
-                                              : open_file_store(environment, timeout);
+  auto store =
+      environment.store_path.empty() ? open_tcp_store(environment, timeout) : open_file_store(environment, timeout);
   store = prefix_store("tandem/" + environment.run_id, std::move(store));
   std::vector<std::string> hosts;
   store = Meeting(environment, std::move(store), timeout).meet(hosts);

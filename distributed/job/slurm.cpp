@@ -40,9 +40,9 @@ std::vector<std::string> take_bracket(std::string_view& text, std::string_view w
   do {
     const auto [first, digits] = take_number(text, whole);
     const int last = take(text, '-') ? take_number(text, whole).first : first;
-    TANDEM_CHECK(digits <= max_name && last >= first &&
-                     static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
-                 "Slurm's list \"", whole, "\": ", first, "-", last, " is no range of nodes");
+    TANDEM_CHECK(
+        digits <= max_name && last >= first && static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
+        "Slurm's list \"", whole, "\": ", first, "-", last, " is no range of nodes");
     for (int n = first; n <= last; ++n) numbers.push_back(padded(n, digits));
   } while (take(text, ','));
   TANDEM_CHECK(take(text, ']'), "Slurm's list \"", whole, "\": a \"]\" is missing");
@@ -60,8 +60,7 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
       if (take(rest, '[')) {
         std::vector<std::string> longer;
         const auto numbers = take_bracket(rest, list);
-        TANDEM_CHECK(names.size() * numbers.size() <= max_nodes, "Slurm's list \"", list,
-                     "\": too many nodes");
+        TANDEM_CHECK(names.size() * numbers.size() <= max_nodes, "Slurm's list \"", list, "\": too many nodes");
         for (const auto& name : names) {
           for (const auto& number : numbers) longer.push_back(name + number);
         }
@@ -71,8 +70,8 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
         for (auto& name : names) name += rest.front();
         rest.remove_prefix(1);
       }
-      TANDEM_CHECK(names.back().size() <= max_name, "Slurm's list \"", list, "\": a name of more than ",
-                   max_name, " characters");
+      TANDEM_CHECK(names.back().size() <= max_name, "Slurm's list \"", list, "\": a name of more than ", max_name,
+                   " characters");
     }
     TANDEM_CHECK(!names.front().empty(), "Slurm's list \"", list, "\": a name is missing");
     TANDEM_CHECK(names.size() <= max_nodes - hosts.size(), "Slurm's list \"", list, "\": too many nodes");

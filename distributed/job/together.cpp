@@ -21,8 +21,8 @@ class Exchange {
     store_.set(key(group.rank()), mine);
   }
 
-  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the `others` what
-  // they are about to read.
+  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the `others`
+  // what they are about to read.
   void leave(int others) {
     const std::string seen = "together/" + round_ + "/seen";
     const auto until = Clock::now() + std::chrono::seconds(2);
@@ -53,10 +53,9 @@ class Exchange {
         life = now;
       }
       if (Clock::now() - last_sign > group_.timeout()) {
-        throw PeerError(
-            "rank " + std::to_string(rank) + " has given no sign of life for " +
-            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(group_.timeout()).count()) +
-            " s, while others wait for what it does");
+        throw PeerError("rank " + std::to_string(rank) + " has given no sign of life for " +
+                        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(group_.timeout()).count()) +
+                        " s, while others wait for what it does");
       }
     }
   }
@@ -114,11 +113,9 @@ void run_first(ProcessGroup& group, const std::function<void()>& f) {
   });
 }
 
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
-                          const std::string& host) {
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host) {
   const auto hosts = share(group, "/" + host);
-  const auto first =
-      static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
+  const auto first = static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
   const bool acts = static_cast<std::size_t>(group.rank()) == first;
   const auto mine = run_together(group, [&] { return acts ? f() : std::string(); });
   return share(group, "/" + mine).at(first).substr(1);

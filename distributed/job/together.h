@@ -16,8 +16,8 @@ namespace tandem::distributed {
 // All functions here are collective. None of them bounds how long a rank may take: the others wait for as long
 // as it gives signs of life, and for the group's timeout after the last one.
 
-// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the first,
-// so that a rank that can't read its data ends the job at once.
+// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the
+// first, so that a rank that can't read its data ends the job at once.
 void run_together(ProcessGroup& group, const std::function<void()>& f);
 template <class F>
 requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGroup& group, F f) {
@@ -33,8 +33,7 @@ void run_first(ProcessGroup& group, const std::function<void()>& f);
 // The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
 // do for all, such as downloading. Errors as run_together's. `host` is the same text for the processes of
 // one host.
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f,
-                          const std::string& host);
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host);
 // Of those that reach each other over the loopback.
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f);
 

@@ -55,8 +55,7 @@ std::vector<WorkerFailure> failures_from(const json& list) {
     f.end.status = item.at("status");
     f.end.was_stopping = item.at("was_stopping");
     f.message = item.at("message");
-    f.time = std::chrono::system_clock::time_point(
-        std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
+    f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
     f.end.seen = f.time;
     f.last_lines = item.at("last_lines");
     f.hint = item.at("hint");
@@ -129,8 +128,7 @@ NodeStatus decode_status(const std::string& text) {
 
 std::string encode(const JobPlan& p) {
   json members = json::array();
-  for (const auto& m : p.members)
-    members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
+  for (const auto& m : p.members) members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
   return text_of({{"verdict", static_cast<int>(p.verdict)},
                   {"generation", p.generation},
                   {"restarts", p.restarts},
@@ -147,8 +145,7 @@ JobPlan decode_plan(const std::string& text) {
     p.verdict = static_cast<Verdict>(value.at("verdict").get<int>());
     p.generation = value.at("generation");
     p.restarts = value.at("restarts");
-    for (const auto& m : value.at("members"))
-      p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
+    for (const auto& m : value.at("members")) p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
     p.failures = failures_from(value.at("failures"));
     p.ended_early = value.at("ended_early").get<std::vector<int>>();
     p.reason = value.at("reason");
@@ -185,26 +182,22 @@ void Coordinator::gather(Time now) {
   std::vector<NodeStatus> here;
   for (const auto& node : nodes_) {
     if (node.serves_store && node.state == State::left)
-      return fail(name_of(node) + " served the store and has left",
-                  node.stopped_by ? 128 + node.stopped_by : 1);
+      return fail(name_of(node) + " served the store and has left", node.stopped_by ? 128 + node.stopped_by : 1);
     if (!is_there(node) || node.state != State::waiting) continue;
     if (node.max_nodes != options_.max_nodes)
-      return fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) +
-                      ", others with " + std::to_string(options_.max_nodes),
+      return fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) + ", others with " +
+                      std::to_string(options_.max_nodes),
                   1);
     here.push_back(node);
   }
   if (options_.node_rank) {
-    std::stable_sort(here.begin(), here.end(),
-                     [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
+    std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
     // A launcher that died and came back is not to be taken for two.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
       if (here[i - 1].silence > fresh || here[i].silence > fresh) return;
-      return fail(
-          name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own",
-          1);
+      return fail(name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own", 1);
     }
   } else {
     // The node that serves the store comes first: rank 0 is where its output is looked for.
@@ -215,9 +208,8 @@ void Coordinator::gather(Time now) {
   if (count >= options_.min_nodes) {
     if (!last_call_ends_) last_call_ends_ = now + options_.last_call;
     const bool are_all_back = members_before_ > 0 && here.size() >= members_before_ &&
-                              std::none_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
-                                return is_there(n) && n.state != State::waiting;
-                              });
+                              std::none_of(nodes_.begin(), nodes_.end(),
+                                           [&](const auto& n) { return is_there(n) && n.state != State::waiting; });
     if (count >= options_.max_nodes || are_all_back || now >= *last_call_ends_) start(std::move(here));
     return;
   }
@@ -261,12 +253,11 @@ void Coordinator::note_trouble() {
   for (const auto& member : plan_.members) {
     const auto& status = node(member.id);
     if (status.state == State::left) {
-      trouble_ = name_of(status) +
-                 (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
+      trouble_ =
+          name_of(status) + (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
       if (status.stopped_by) trouble_code_ = 128 + status.stopped_by;
     } else if (!is_there(status)) {
-      trouble_ =
-          name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
+      trouble_ = name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
     }
   }
 }

@@ -56,7 +56,7 @@ struct JobPlan {
   int restarts = 0;             // so far
   std::vector<Member> members;  // of the generation, by node number
   std::vector<WorkerFailure>
-      failures;  // the cause first: of the generation before (gather), or of the last one (failed)
+      failures;                  // the cause first: of the generation before (gather), or of the last one (failed)
   std::vector<int> ended_early;  // ranks that ended well while others worked
   std::string reason;            // why a generation ended or the job failed, where it was no rank
   int exit_code = 0;

@@ -54,8 +54,7 @@ void declare_options(CLI::App& app, Arguments& a) {
                  "processes to start here: a number, auto, cpu or gpu (default 1)")
       ->group("Processes");
   app.add_option("--nnodes", a.nnodes, "hosts: a number, or MIN:MAX (default 1)")->group("Processes");
-  app.add_option("--node-rank", a.node_rank,
-                 "which of the hosts this is, with --rdzv-backend static (default 0)")
+  app.add_option("--node-rank", a.node_rank, "which of the hosts this is, with --rdzv-backend static (default 0)")
       ->check(CLI::NonNegativeNumber)
       ->group("Processes");
   app.add_option("--role", a.role, "passed on as ROLE_NAME (default default)")->group("Processes");
@@ -78,22 +77,18 @@ void declare_options(CLI::App& app, Arguments& a) {
                  "HOST:PORT to meet at; with c10d HOST serves it (default port 29400)")
       ->group("Meeting");
   app.add_option("--rdzv-id", a.rdzv_id, "the run's name, the same on all hosts")->group("Meeting");
-  app.add_option(
-         "--rdzv-conf", a.rdzv_conf,
-         "name=seconds,...: join_timeout (600), last_call_timeout (30), keep_alive_interval (5) times "
-         "keep_alive_max_attempt (3); is_host=0 or 1")
+  app.add_option("--rdzv-conf", a.rdzv_conf,
+                 "name=seconds,...: join_timeout (600), last_call_timeout (30), keep_alive_interval (5) times "
+                 "keep_alive_max_attempt (3); is_host=0 or 1")
       ->group("Meeting");
-  app.add_option("--monitor-interval", a.monitor_interval,
-                 "seconds between looks at the other hosts (default 0.1)")
+  app.add_option("--monitor-interval", a.monitor_interval, "seconds between looks at the other hosts (default 0.1)")
       ->check(CLI::Range(0.001, 60.0))
       ->group("Meeting");
   app.add_flag("--open-store", a.open_store, "let processes join that do not know the job's token (Python's)")
       ->group("Meeting");
 
-  app.add_option("--log-dir", a.log_dir, "folder for logs and error files (default a temporary one)")
-      ->group("Output");
-  app.add_option("-r,--redirects", a.redirects,
-                 "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
+  app.add_option("--log-dir", a.log_dir, "folder for logs and error files (default a temporary one)")->group("Output");
+  app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
       ->group("Output");
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices")->group("Output");
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")
@@ -101,8 +96,7 @@ void declare_options(CLI::App& app, Arguments& a) {
       ->check(CLI::NonNegativeNumber)
       ->group("Output");
 
-  app.add_option("--max-restarts", a.max_restarts,
-                 "how often all ranks start again after a failure (default 0)")
+  app.add_option("--max-restarts", a.max_restarts, "how often all ranks start again after a failure (default 0)")
       ->check(CLI::NonNegativeNumber)
       ->group("Stopping");
   app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)")
@@ -131,35 +125,29 @@ void declare_options(CLI::App& app, Arguments& a) {
 
 // Where the program begins. Before it, underscores in options' names become dashes; behind it, nothing is
 // ours.
-std::vector<std::string>::iterator split_off_command(const CLI::App& app,
-                                                     std::vector<std::string>& arguments) {
+std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::vector<std::string>& arguments) {
   auto argument = arguments.begin();
   for (; argument != arguments.end() && argument->size() > 1 && argument->front() == '-'; ++argument) {
     if (*argument == "--") return argument;
     const auto equals = std::min(argument->find('='), argument->size());
-    if (argument->compare(0, 2, "--") == 0)
-      std::replace(argument->begin(), argument->begin() + equals, '_', '-');
+    if (argument->compare(0, 2, "--") == 0) std::replace(argument->begin(), argument->begin() + equals, '_', '-');
     const bool is_long = argument->compare(0, 2, "--") == 0;
-    const auto* option =
-        app.get_option_no_throw(is_long ? argument->substr(0, equals) : argument->substr(0, 2));
+    const auto* option = app.get_option_no_throw(is_long ? argument->substr(0, equals) : argument->substr(0, 2));
     const bool has_value = is_long ? equals < argument->size() : argument->size() > 2;
-    if (option && option->get_items_expected_max() > 0 && !has_value && argument + 1 != arguments.end())
-      ++argument;
+    if (option && option->get_items_expected_max() > 0 && !has_value && argument + 1 != arguments.end()) ++argument;
   }
   return argument;
 }
 
 // -1 for what is no number of at most five digits.
 int small_number(const std::string& text) {
-  const bool is_number =
-      !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
   return is_number ? std::stoi(text) : -1;
 }
 
 int parse_process_count(const std::string& text) {
   if (text == "auto" || text == "cpu") return available_cores();
-  TANDEM_CHECK(text != "gpu",
-               "--nproc-per-node gpu: this build runs on the CPU alone; give a number, cpu or auto");
+  TANDEM_CHECK(text != "gpu", "--nproc-per-node gpu: this build runs on the CPU alone; give a number, cpu or auto");
   const int count = small_number(text);
   // More is a slip of the hand: even these would need minutes and most of a host's memory to start.
   constexpr int most = 1024;
@@ -192,9 +180,7 @@ void parse_endpoint(const std::string& text, LaunchOptions& options) {
 
 void parse_conf(const std::string& text, LaunchOptions& options) {
   double keep_alive_interval = 5, keep_alive_attempts = 3;
-  const auto seconds = [](double value) {
-    return LaunchOptions::Duration(static_cast<std::int64_t>(value * 1000));
-  };
+  const auto seconds = [](double value) { return LaunchOptions::Duration(static_cast<std::int64_t>(value * 1000)); };
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     const auto equals = std::min(part.find('='), part.size());
@@ -202,8 +188,8 @@ void parse_conf(const std::string& text, LaunchOptions& options) {
     const auto value = equals < part.size() ? part.substr(equals + 1) : "";
     if (name == "is_host") {
       const bool is_true = value == "1" || value == "true" || value == "True";
-      TANDEM_CHECK(is_true || value == "0" || value == "false" || value == "False",
-                   "--rdzv-conf is_host=", value, ": expected 0 or 1");
+      TANDEM_CHECK(is_true || value == "0" || value == "false" || value == "False", "--rdzv-conf is_host=", value,
+                   ": expected 0 or 1");
       options.serves_store = is_true;
       continue;
     }
@@ -226,12 +212,11 @@ void parse_conf(const std::string& text, LaunchOptions& options) {
       check_number();
       keep_alive_attempts = number;
     } else {
-      TANDEM_CHECK(
-          name == "close_timeout" || name == "read_timeout" || name == "store_type" || name == "use_libuv",
-          "--rdzv-conf ", part,
-          ": expected names of timeout, join_timeout, last_call_timeout, "
-          "keep_alive_interval, keep_alive_max_attempt, is_host (and, without effect, close_timeout, "
-          "read_timeout, store_type, use_libuv)");
+      TANDEM_CHECK(name == "close_timeout" || name == "read_timeout" || name == "store_type" || name == "use_libuv",
+                   "--rdzv-conf ", part,
+                   ": expected names of timeout, join_timeout, last_call_timeout, "
+                   "keep_alive_interval, keep_alive_max_attempt, is_host (and, without effect, close_timeout, "
+                   "read_timeout, store_type, use_libuv)");
     }
   }
   options.silence_allowed = seconds(std::clamp(keep_alive_interval * keep_alive_attempts, 1.0, 1e8));
@@ -253,10 +238,9 @@ void place_nodes(const Arguments& a, LaunchOptions& options) {
     return;
   }
   TANDEM_CHECK(!a.standalone, "--standalone --nnodes ", a.nnodes, ": a standalone job has one host");
-  TANDEM_CHECK(
-      !a.master_addr.empty() || !a.rdzv_endpoint.empty(), "--nnodes ", a.nnodes,
-      ": several hosts need an address of one of them to meet at: --master-addr (with --node-rank), or "
-      "--rdzv-backend c10d --rdzv-endpoint HOST:PORT");
+  TANDEM_CHECK(!a.master_addr.empty() || !a.rdzv_endpoint.empty(), "--nnodes ", a.nnodes,
+               ": several hosts need an address of one of them to meet at: --master-addr (with --node-rank), or "
+               "--rdzv-backend c10d --rdzv-endpoint HOST:PORT");
   if (options.master_port == 0) options.master_port = is_static ? 29500 : 29400;
   if (!is_static) return;
   TANDEM_CHECK(options.min_nodes == options.max_nodes, "--nnodes ", a.nnodes,
@@ -267,9 +251,8 @@ void place_nodes(const Arguments& a, LaunchOptions& options) {
 }
 
 LaunchOptions understand(const Arguments& a) {
-  TANDEM_CHECK(
-      a.module.empty() && !a.run_path, a.run_path ? "--run-path" : "--module",
-      ": tandemrun runs programs as they are; for Python write: tandemrun [options] python -m MODULE");
+  TANDEM_CHECK(a.module.empty() && !a.run_path, a.run_path ? "--run-path" : "--module",
+               ": tandemrun runs programs as they are; for Python write: tandemrun [options] python -m MODULE");
   LaunchOptions options;
   options.processes = parse_process_count(a.nproc_per_node);
   place_nodes(a, options);
@@ -320,8 +303,7 @@ StreamChoice parse_stream_choice(const std::string& option, const std::string& t
 }
 
 LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
-  CLI::App app(
-      "Starts the processes of a training job on this host, and meets the launchers of its other hosts.");
+  CLI::App app("Starts the processes of a training job on this host, and meets the launchers of its other hosts.");
   app.formatter(std::make_shared<Help>());
   app.allow_extras(false);
   app.footer("Every option has a default from the environment, such as PET_NPROC_PER_NODE.");

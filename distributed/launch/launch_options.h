@@ -47,9 +47,9 @@ struct LaunchOptions {
 
   std::string run_id;  // empty: a random one on one node, "none" on several
   std::string role = "default";
-  std::string log_dir;     // empty: a temporary one, kept only if there are logs in it
-  StreamChoice redirects;  // streams that go to files alone
-  StreamChoice tee;        // streams that go to files too
+  std::string log_dir;                             // empty: a temporary one, kept only if there are logs in it
+  StreamChoice redirects;                          // streams that go to files alone
+  StreamChoice tee;                                // streams that go to files too
   std::optional<std::set<int>> shown_local_ranks;  // whose output appears; all, unless set
   Duration grace = std::chrono::seconds(5);        // between SIGTERM and SIGKILL
   bool open_store = false;  // the store asks for no token: workers that are not ours (Python's) may join

@@ -174,8 +174,7 @@ void Node::follow(const JobPlan& plan) {
   const bool is_current = status_.generation == plan.generation;
   switch (plan.verdict) {
     case Verdict::run:
-      if (!group_ && !stopped_by_ && status_.generation < plan.generation &&
-          plan.node_of(rendezvous_->id()) >= 0)
+      if (!group_ && !stopped_by_ && status_.generation < plan.generation && plan.node_of(rendezvous_->id()) >= 0)
         start(plan);
       return;
     case Verdict::stop:
@@ -209,8 +208,7 @@ void Node::start(const JobPlan& plan) {
   const auto& member = plan.members[static_cast<std::size_t>(node)];
   status_.state = State::running;
   status_.generation = plan.generation;
-  WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node),
-                                     member.first_role_rank};
+  WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node), member.first_role_rank};
   if (options_.max_nodes > 1) {
     const auto first = std::to_string(member.first_rank);
     const auto last = std::to_string(member.first_rank + member.processes - 1);
@@ -320,11 +318,9 @@ int Node::conclude(const JobPlan& plan) {
 
 int launch(const LaunchOptions& options, const std::vector<std::string>& program) {
   TANDEM_CHECK(!program.empty(), "launcher: no program to run");
-  TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes,
-               " processes asked for, at least 1 is needed");
-  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes,
-               "launcher: ", options.min_nodes, " to ", options.max_nodes,
-               " nodes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
+               options.max_nodes, " nodes asked for, at least 1 is needed");
   // Were one of these closed, the next file opened would take its place and be written to.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);

@@ -6,8 +6,8 @@
 
 namespace tandem::distributed {
 
-// ROOT/<run id>/attempt_<number>/<local rank>, as torchrun lays it out. Without a root it is a temporary folder, which goes with
-// this object unless it is to keep logs; then stderr says where they are.
+// ROOT/<run id>/attempt_<number>/<local rank>, as torchrun lays it out. Without a root it is a temporary folder, which
+// goes with this object unless it is to keep logs; then stderr says where they are.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);

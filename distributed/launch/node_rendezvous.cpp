@@ -24,8 +24,7 @@ using Verdict = JobPlan::Verdict;
 class OneNode final : public NodeRendezvous {
  public:
   OneNode(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
-      : server_({options.master_addr, options.master_port, token}),
-        coordinator_(options, steady_clock::now()) {
+      : server_({options.master_addr, options.master_port, token}), coordinator_(options, steady_clock::now()) {
     report(status);
   }
 
@@ -247,8 +246,7 @@ bool ManyNodes::decide() {
     if (heard.text != text) heard = {std::move(text), now};
     auto status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
     status.silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard.when);
-    is_alone =
-        is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
+    is_alone = is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
     nodes.push_back(std::move(status));
   }
   store_->set("plan", encode(coordinator_->decide(nodes, now)));

@@ -23,16 +23,16 @@ class NodeRendezvous {
   // How this node is now.
   virtual void report(const NodeStatus& status) = 0;
   virtual int id() const = 0;  // of this node in plans; -1 before the first one
-  // Whether nobody depends on this node any more: it has told the others that it has left and, where it serves the store,
-  // they have left as well or have not been heard of for too long.
+  // Whether nobody depends on this node any more: it has told the others that it has left and, where it serves the
+  // store, they have left as well or have not been heard of for too long.
   virtual bool is_released() = 0;
   // Clients that the store turned away because they did not know the token.
   virtual int refused_clients() const = 0;
 };
 
-// With one node there is nobody to meet: the store listens on that host alone, and nothing waits. With several, the node
-// that owns the address serves the store; a thread looks at the others at LaunchOptions::monitor_interval. `status` is this node's first one. Error when
-// this node is to serve the store and cannot.
+// With one node there is nobody to meet: the store listens on that host alone, and nothing waits. With several, the
+// node that owns the address serves the store; a thread looks at the others at LaunchOptions::monitor_interval.
+// `status` is this node's first one. Error when this node is to serve the store and cannot.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);
 

@@ -79,8 +79,8 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
 }
 
 // The whole life of a rank.
-[[noreturn]] void live(int rank, int processes, const std::function<void(int)>& f,
-                       const FileDescriptor& start, const FileDescriptor& report_to) {
+[[noreturn]] void live(int rank, int processes, const std::function<void(int)>& f, const FileDescriptor& start,
+                       const FileDescriptor& report_to) {
   int exit_code = 1;
   Report report;
   try {
@@ -156,8 +156,7 @@ void Family::start(int rank, const std::function<void(int)>& f) {
   make_pipe(child.reports, report);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  TANDEM_CHECK(pid >= 0, "spawn: cannot start process ", rank, " of ", processes_, ": ",
-               std::strerror(errno));
+  TANDEM_CHECK(pid >= 0, "spawn: cannot start process ", rank, " of ", processes_, ": ", std::strerror(errno));
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -187,8 +186,8 @@ void Family::reap() {
     WorkerFailure failure;
     failure.rank = static_cast<int>(rank);
     failure.pid = child.pid;
-    failure.end = {WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
-                   is_stopping_, system_clock::now()};
+    failure.end = {WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), is_stopping_,
+                   system_clock::now()};
     failure.time = failure.end.seen;
     if (!failure.end.has_failed() || is_stopping_) continue;
     Report report;
@@ -213,8 +212,8 @@ void Family::wait_until(Deadline deadline) {
   for (const auto& child : children_) {
     if (child.is_running) ends.push_back({child.reports.get(), 0, 0});
   }
-  // A rank closes its pipe as it ends, but a process that it left behind may keep it open, and it may be closed a moment
-  // before the end.
+  // A rank closes its pipe as it ends, but a process that it left behind may keep it open, and it may be closed a
+  // moment before the end.
   const auto most = std::min<Deadline>(deadline, steady_clock::now() + std::chrono::milliseconds(50));
   if (::poll(ends.data(), ends.size(), poll_timeout(most)) > 0) usleep(1000);
   reap();

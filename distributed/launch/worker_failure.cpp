@@ -87,8 +87,7 @@ std::string MemoryWatch::hint() const {
   const auto kills = memory_kills();
   if (!kills || !kills_before_) return "probably out of memory";
   const auto count = *kills - *kills_before_;
-  if (count <= 0)
-    return "hardly out of memory (the kernel counts no such kill), so by somebody or a batch system";
+  if (count <= 0) return "hardly out of memory (the kernel counts no such kill), so by somebody or a batch system";
   auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
               (count == 1 ? " process" : " processes") + " for that";
   if (const auto limit = ControlGroups::of_this_process().memory_limit())
@@ -107,8 +106,7 @@ int WorkerFailure::exit_code() const {
   return end.has_exited ? end.status : 128 + end.status;
 }
 
-std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end,
-                                          const std::string& error_file) {
+std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end, const std::string& error_file) {
   WorkerFailure failure;
   failure.rank = rank;
   failure.host = host_name();
@@ -126,22 +124,19 @@ void sort_by_cause(std::vector<WorkerFailure>& failures) {
   // launcher notices its end, so its failure counts as a moment older than it looks. SIGABRT is different: an
   // error nobody caught.
   const auto time = [](const WorkerFailure& failure) {
-    const bool was_struck =
-        !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
+    const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
   };
-  std::stable_sort(failures.begin(), failures.end(),
-                   [&](const auto& a, const auto& b) { return time(a) < time(b); });
+  std::stable_sort(failures.begin(), failures.end(), [&](const auto& a, const auto& b) { return time(a) < time(b); });
 }
 
-std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early,
-                    double seconds) {
+std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early, double seconds) {
   std::ostringstream text;
   const auto& first = failures.front();
   text.setf(std::ios::fixed);
   text.precision(1);
-  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first) << " (host "
-       << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first) << " (host " << first.host
+       << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
   const auto indented = [&text](const std::string& block) {
     std::istringstream lines(block);
     for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";

@@ -36,8 +36,7 @@ struct WorkerFailure {
 };
 
 // The failure of one rank, if it failed: it reported one, or ended badly without having been told to stop.
-std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end,
-                                          const std::string& error_file);
+std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& end, const std::string& error_file);
 
 // Tells whether the kernel killed processes here for lack of memory since this object was made.
 class MemoryWatch {
@@ -53,10 +52,9 @@ class MemoryWatch {
 // The cause first. The clocks of several hosts are taken to agree.
 void sort_by_cause(std::vector<WorkerFailure>& failures);
 
-// The text for stderr; `ended_early`: ranks that ended well while others still worked; `seconds`: for how long the job ran.
-// REQUIRES: failures sorted, at least one.
-std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early,
-                    double seconds);
+// The text for stderr; `ended_early`: ranks that ended well while others still worked; `seconds`: for how long the job
+// ran. REQUIRES: failures sorted, at least one.
+std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early, double seconds);
 
 std::string signal_name(int signal);  // "SIGKILL"
 

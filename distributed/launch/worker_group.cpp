@@ -49,12 +49,9 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 }  // namespace
 
 WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
-                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out,
-                         OutputQueue& err, const std::function<bool()>& is_interrupted)
-    : options_(options),
-      out_(out),
-      err_(err),
-      guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
+                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err,
+                         const std::function<bool()>& is_interrupted)
+    : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
   const auto path = find_program(program.front());
   workers_.reserve(static_cast<std::size_t>(options.processes));
   try {
@@ -82,8 +79,7 @@ void WorkerGroup::end_all() {
 
 // Decides where the worker's stdout or stderr goes: opens the end that the worker gets, and ours if there is
 // one.
-WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder,
-                                   FileDescriptor& theirs) {
+WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs) {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
   const bool tees = options_.tee.of(worker.local_rank) & bit;
@@ -101,8 +97,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
   auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
   auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
-  worker.streams.push_back(
-      std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log)));
+  worker.streams.push_back(std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log)));
   return worker.streams.back().get();
 }
 
@@ -139,8 +134,7 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
       // Who prints faster than the console takes it has to wait.
-      if (stream->is_open() && !(stream->console() && stream->console()->is_full()))
-        result.push_back(stream.get());
+      if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }
   return result;
@@ -151,8 +145,7 @@ void WorkerGroup::notice_ends() {
     if (!worker.is_running) continue;
     siginfo_t info{};
     // It stays a zombie until the group is over: its number is that of its process group.
-    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
+    if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
     worker.is_running = false;
     worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
@@ -237,8 +230,7 @@ std::vector<WorkerFailure> WorkerGroup::failures() {
 std::vector<int> WorkerGroup::ended_well() const {
   std::vector<int> ranks;
   for (const auto& worker : workers_) {
-    if (!worker.is_running && !worker.end.has_failed() && !worker.end.was_stopping)
-      ranks.push_back(worker.rank);
+    if (!worker.is_running && !worker.end.has_failed() && !worker.end.was_stopping) ranks.push_back(worker.rank);
   }
   return ranks;
 }

@@ -33,9 +33,8 @@ class WorkerGroup {
 
   // Starts options.processes processes, or fewer once `is_interrupted` says so. `out` and `err` are where their output
   // goes. Error when one cannot be started.
-  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
-              const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err,
-              const std::function<bool()>& is_interrupted);
+  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Assignment& assignment,
+              const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
   // Kills what still runs, children's children too.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;

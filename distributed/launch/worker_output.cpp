@@ -73,8 +73,7 @@ void WorkerStream::read_some() {
 
 void WorkerStream::take_line(const std::string& line) {
   // "[rank1]: ..." is how a program begins its error message: one mark is enough.
-  const bool is_marked =
-      !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
+  const bool is_marked = !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
   if (console_) console_->add((is_marked ? "" : prefix_) + line + "\n");
   constexpr std::size_t most_kept = 1000;
   last_lines_.push_back(line.substr(0, most_kept));

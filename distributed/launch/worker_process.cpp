@@ -70,9 +70,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 // As above. Reports the errno of what went wrong through `status`, which exec closes.
-[[noreturn]] void become_worker(const WorkerCommand& command, char* const* arguments,
-                                char* const* environment, pid_t launcher, int guardian, int status,
-                                const sigset_t& signals) {
+[[noreturn]] void become_worker(const WorkerCommand& command, char* const* arguments, char* const* environment,
+                                pid_t launcher, int guardian, int status, const sigset_t& signals) {
   const auto fail = [status]() {
     const int reason = errno;
     [[maybe_unused]] const auto n = ::write(status, &reason, sizeof reason);
@@ -159,10 +158,9 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian) {
   }
   if (n == sizeof reason) {
     reap(pid);
-    detail::fail("cannot run ", command.path, ": ", std::strerror(reason),
-                 reason == ENOEXEC
-                     ? " (a script needs a first line such as #!/bin/sh, or its interpreter in front)"
-                     : "");
+    detail::fail(
+        "cannot run ", command.path, ": ", std::strerror(reason),
+        reason == ENOEXEC ? " (a script needs a first line such as #!/bin/sh, or its interpreter in front)" : "");
   }
   return pid;
 }

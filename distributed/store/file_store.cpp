@@ -92,14 +92,13 @@ void FileStore::lock(int operation, Deadline deadline) const {
 // Takes in what has been written since the last time. An end that is cut short is left alone: its writer has died.
 void FileStore::read_on() {
   struct stat status {};
-  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ",
-               std::strerror(errno));
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ", std::strerror(errno));
   TANDEM_CHECK(status.st_size >= position_, "store: the file ", options_.path,
                " was cut short by something else than a store");
   std::string bytes(static_cast<std::size_t>(status.st_size - position_), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
-    const auto n = pread(file_.get(), bytes.data() + done, bytes.size() - done,
-                         position_ + static_cast<std::int64_t>(done));
+    const auto n =
+        pread(file_.get(), bytes.data() + done, bytes.size() - done, position_ + static_cast<std::int64_t>(done));
     TANDEM_CHECK(n > 0 || (n < 0 && errno == EINTR), "store: cannot read ", options_.path, ": ",
                  n == 0 ? "it ends early" : std::strerror(errno));
     if (n > 0) done += static_cast<std::size_t>(n);
@@ -139,15 +138,15 @@ void FileStore::apply(const std::string& key, const std::string& value) {
 
 // REQUIRES: the exclusive lock, and the file read to its end.
 void FileStore::write(const std::string& key, const std::string& value) {
-  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1),
-               "\" has ", value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1), "\" has ",
+               value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
   std::string record;
   append_text(record, key);
   append_text(record, value);
   bool is_written = ftruncate(file_.get(), position_) == 0;
   for (std::size_t done = 0; is_written && done < record.size();) {
-    const auto n = pwrite(file_.get(), record.data() + done, record.size() - done,
-                          position_ + static_cast<std::int64_t>(done));
+    const auto n =
+        pwrite(file_.get(), record.data() + done, record.size() - done, position_ + static_cast<std::int64_t>(done));
     is_written = n >= 0 || errno == EINTR;
     if (n > 0) done += static_cast<std::size_t>(n);
   }
@@ -192,12 +191,10 @@ std::int64_t FileStore::add(const std::string& key, std::int64_t delta) {
 }
 
 void FileStore::append(const std::string& key, const std::string& value) {
-  locked(LOCK_EX, steady_clock::now() + timeout(),
-         [&] { write(file_key(key), table_.get(file_key(key)) + value); });
+  locked(LOCK_EX, steady_clock::now() + timeout(), [&] { write(file_key(key), table_.get(file_key(key)) + value); });
 }
 
-std::string FileStore::compare_set(const std::string& key, const std::string& expected,
-                                   const std::string& desired) {
+std::string FileStore::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
   return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
     bool changed = false;
     const auto result = table_.compare_set(file_key(key), expected, desired, changed);
@@ -217,8 +214,7 @@ bool FileStore::delete_key(const std::string& key) {
 
 bool FileStore::check(const std::vector<std::string>& keys) {
   return locked(LOCK_SH, steady_clock::now() + timeout(), [&] {
-    return std::all_of(keys.begin(), keys.end(),
-                       [&](const auto& key) { return table_.contains(file_key(key)); });
+    return std::all_of(keys.begin(), keys.end(), [&](const auto& key) { return table_.contains(file_key(key)); });
   });
 }
 

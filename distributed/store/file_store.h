@@ -13,11 +13,11 @@
 
 namespace tandem::distributed {
 
-// The file is a log of what was set and deleted, in the layout of PyTorch's FileStore (u32 length and bytes of the key, then
-// of the value; a deleted key has a "-" in front), so that Python processes may join. Every change is made under flock(2);
-// what a process was writing when it died is cut off by the next writer. Values are found by reading on from time to time: a
-// wait sees a new value within 20 ms. Keys of an earlier job stay until somebody removes the file: connect_store puts a
-// prefix before every key that no earlier job has used.
+// The file is a log of what was set and deleted, in the layout of PyTorch's FileStore (u32 length and bytes of the key,
+// then of the value; a deleted key has a "-" in front), so that Python processes may join. Every change is made under
+// flock(2); what a process was writing when it died is cut off by the next writer. Values are found by reading on from
+// time to time: a wait sees a new value within 20 ms. Keys of an earlier job stay until somebody removes the file:
+// connect_store puts a prefix before every key that no earlier job has used.
 class FileStore final : public Store {
  public:
   struct Options {
@@ -36,8 +36,7 @@ class FileStore final : public Store {
   std::string get(const std::string& key) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
   void append(const std::string& key, const std::string& value) override;
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired) override;
+  std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override;
   bool delete_key(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, Timeout timeout) override;

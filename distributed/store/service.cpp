@@ -162,8 +162,7 @@ void StoreService::stop_waiting(ClientId client) {
 void StoreService::add_to_will(ClientId client, const std::string& key) {
   auto& will = wills_[client];
   const auto bytes = key.size() + wait_overhead;
-  if (key.size() > protocol::max_key_bytes || will.size() >= max_will || wait_bytes_ + bytes > max_wait_bytes)
-    return;
+  if (key.size() > protocol::max_key_bytes || will.size() >= max_will || wait_bytes_ + bytes > max_wait_bytes) return;
   will.push_back(key);
   wait_bytes_ += bytes;
 }

@@ -24,8 +24,8 @@ class StoreService {
   // `reply` must not throw: it is also called for clients other than the one whose query is answered.
   explicit StoreService(Reply reply) : reply_(std::move(reply)) {}
 
-  // Answers the query at the reader's front. Incomplete when part of it is still missing, Error when it breaks the protocol
-  // or a limit; both leave everything as it was.
+  // Answers the query at the reader's front. Incomplete when part of it is still missing, Error when it breaks the
+  // protocol or a limit; both leave everything as it was.
   void answer(ClientId client, protocol::Reader& reader);
   // The client no longer waits.
   void stop_waiting(ClientId client);

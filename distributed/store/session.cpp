@@ -26,14 +26,11 @@ constexpr std::size_t kept_bytes = std::size_t{64} << 10;
 // Takes the same time wherever the two differ.
 bool equal_secrets(std::string_view a, std::string_view b) {
   unsigned difference = a.size() != b.size();
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
   return difference == 0;
 }
 
-void set_option(int socket, int level, int name, int value) {
-  setsockopt(socket, level, name, &value, sizeof value);
-}
+void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
 void empty(std::string& buffer) noexcept {
   if (buffer.capacity() > kept_bytes) {
@@ -85,15 +82,13 @@ void StoreSession::receive(std::vector<char>& chunk, const std::function<void(Re
   }
   used == received_.size() ? empty(received_) : void(received_.erase(0, used));
   count();
-  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes),
-               "a query too long");
+  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes), "a query too long");
 }
 
 void StoreSession::greet(Reader& reader) {
   const auto query = static_cast<Query>(reader.number<std::uint8_t>());
   if (!is_valid_) {
-    TANDEM_CHECK(query == Query::validate && reader.number<std::uint32_t>() == protocol::magic,
-                 "no greeting");
+    TANDEM_CHECK(query == Query::validate && reader.number<std::uint32_t>() == protocol::magic, "no greeting");
     is_valid_ = true;
     return;
   }

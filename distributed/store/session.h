@@ -11,15 +11,14 @@
 
 namespace tandem::distributed {
 
-// Before it has greeted (the protocol's magic, then the token where one is asked for) a client gets neither memory nor time;
-// after that, as much as a query may need. For one thread.
+// Before it has greeted (the protocol's magic, then the token where one is asked for) a client gets neither memory nor
+// time; after that, as much as a query may need. For one thread.
 class StoreSession {
  public:
   static constexpr std::size_t max_token_bytes = 256;
 
   // `token` and `memory` must outlive the session; the session keeps its own bytes counted in `memory`.
-  StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory,
-               Deadline greeting_deadline);
+  StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory, Deadline greeting_deadline);
   ~StoreSession();
   StoreSession(const StoreSession&) = delete;
   StoreSession& operator=(const StoreSession&) = delete;
@@ -31,8 +30,8 @@ class StoreSession {
   bool has_replies() const { return !replies_.empty(); }
   std::size_t memory() const { return counted_; }
 
-  // Takes what has arrived, at most one chunk, and calls `answer` at the front of each complete query. Error when the client
-  // is gone, broke the protocol or a limit; then the session is over.
+  // Takes what has arrived, at most one chunk, and calls `answer` at the front of each complete query. Error when the
+  // client is gone, broke the protocol or a limit; then the session is over.
   void receive(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
   // Never throws and never blocks; a client that leaves too much unread is over at its next turn.
   void reply(const protocol::Message& message) noexcept;

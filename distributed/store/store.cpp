@@ -13,21 +13,14 @@ class PrefixStore final : public Store {
   Timeout timeout() const override { return store_->timeout(); }
   void set(const std::string& key, const std::string& value) override { store_->set(prefix_ + key, value); }
   std::string get(const std::string& key) override { return store_->get(prefix_ + key); }
-  std::int64_t add(const std::string& key, std::int64_t delta) override {
-    return store_->add(prefix_ + key, delta);
-  }
-  void append(const std::string& key, const std::string& value) override {
-    store_->append(prefix_ + key, value);
-  }
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired) override {
+  std::int64_t add(const std::string& key, std::int64_t delta) override { return store_->add(prefix_ + key, delta); }
+  void append(const std::string& key, const std::string& value) override { store_->append(prefix_ + key, value); }
+  std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override {
     return store_->compare_set(prefix_ + key, expected, desired);
   }
   bool delete_key(const std::string& key) override { return store_->delete_key(prefix_ + key); }
   bool check(const std::vector<std::string>& keys) override { return store_->check(prefixed(keys)); }
-  void wait(const std::vector<std::string>& keys, Timeout timeout) override {
-    store_->wait(prefixed(keys), timeout);
-  }
+  void wait(const std::vector<std::string>& keys, Timeout timeout) override { store_->wait(prefixed(keys), timeout); }
   void set_when_gone(const std::string& key) override { store_->set_when_gone(prefix_ + key); }
   std::string local_address() const override { return store_->local_address(); }
 

@@ -28,8 +28,7 @@ class Store {
   virtual void append(const std::string& key, const std::string& value) = 0;
   // Sets `key` to `desired` if it holds `expected`, or if it is missing and `expected` is empty. Returns what
   // `key` holds afterwards; for a missing key that stays missing, `expected`.
-  virtual std::string compare_set(const std::string& key, const std::string& expected,
-                                  const std::string& desired) = 0;
+  virtual std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) = 0;
   virtual bool delete_key(const std::string& key) = 0;  // whether it was there
   virtual bool check(const std::vector<std::string>& keys) = 0;
   // Returns when all keys exist.

@@ -43,8 +43,8 @@ std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
   return sum;
 }
 
-std::string StoreTable::compare_set(const std::string& key, std::string_view expected,
-                                    std::string_view desired, bool& changed) {
+std::string StoreTable::compare_set(const std::string& key, std::string_view expected, std::string_view desired,
+                                    bool& changed) {
   const auto found = values_.find(key);
   changed = found == values_.end() ? expected.empty() : found->second == expected;
   if (changed) set(key, std::string(desired));

@@ -23,8 +23,7 @@ class StoreTable {
   void set(const std::string& key, std::string value);
   std::int64_t add(const std::string& key, std::int64_t delta);
   // What the reply says: `desired` if it was set (then `changed`), else the value there, or `expected` when missing.
-  std::string compare_set(const std::string& key, std::string_view expected, std::string_view desired,
-                          bool& changed);
+  std::string compare_set(const std::string& key, std::string_view expected, std::string_view desired, bool& changed);
   bool erase(const std::string& key);
 
   void push(const std::string& queue, std::string item);

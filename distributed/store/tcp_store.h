@@ -14,8 +14,9 @@
 namespace tandem::distributed {
 
 // Serves the table from a thread of its own until it is destroyed. A client that breaks the protocol or asks
-// for more than the protocol's limits loses its connection; nothing a client sends does more than that. Memory and open files
-// are bounded: clients that do not greet go first, then the one with the largest unfinished query or unread replies.
+// for more than the protocol's limits loses its connection; nothing a client sends does more than that. Memory and open
+// files are bounded: clients that do not greet go first, then the one with the largest unfinished query or unread
+// replies.
 class TcpStoreServer {
  public:
   struct Options {
@@ -63,8 +64,7 @@ class TcpStore final : public Store {
   std::string get(const std::string& key) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
   void append(const std::string& key, const std::string& value) override;
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired) override;
+  std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override;
   bool delete_key(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, Timeout timeout) override;

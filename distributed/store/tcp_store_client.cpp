@@ -26,13 +26,12 @@ std::string user_key(const std::string& key) {
 }
 
 void check_value(const std::string& key, const std::string& value) {
-  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key, "\" has ",
-               value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key, "\" has ", value.size(),
+               " bytes, at most ", protocol::max_value_bytes, " are allowed");
 }
 
 void check_count(std::size_t keys) {
-  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
-               keys);
+  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ", keys);
 }
 
 Message keys_query(Query query, const std::vector<std::string>& keys) {
@@ -80,8 +79,7 @@ class TcpStore::Connection {
     } catch (const Error& error) {
       // Half a reply may still be on its way: nothing that follows could be trusted.
       socket_.close();
-      detail::fail(name_, ": ", what, ": ", error.what(),
-                   " (the process that serves the store may have ended)");
+      detail::fail(name_, ": ", what, ": ", error.what(), " (the process that serves the store may have ended)");
     }
   }
 
@@ -133,9 +131,8 @@ void TcpStore::Connection::join() {
       TANDEM_CHECK(now < std::min(give_up, deadline), name_,
                    ": connected, but it does not answer as a store: ", error.what(),
                    " (another program listens there, or it wants ",
-                   options_.token.empty()
-                       ? "a token: run under the same launcher, or start that with --open-store)"
-                       : "another job's token)");
+                   options_.token.empty() ? "a token: run under the same launcher, or start that with --open-store)"
+                                          : "another job's token)");
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
@@ -199,11 +196,10 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
     if (!ready) missing.push_back(keys[i]);
   }
   const auto waited = in_seconds(steady_clock::now() - start);
-  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys),
-               "; they arrived only after that");
+  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys), "; they arrived only after that");
   detail::fail(name_, ": waited ", waited, ", nobody set ", quoted(missing),
-               missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(),
-               " of ", keys.size(), " keys arrived)");
+               missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(), " of ",
+               keys.size(), " keys arrived)");
 }
 
 TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<Connection>(options)) {}
@@ -223,47 +219,38 @@ std::string TcpStore::get(const std::string& key) {
 }
 
 std::int64_t TcpStore::add(const std::string& key, std::int64_t delta) {
-  return connection_->exchange(
-      Message().query(Query::add).text(user_key(key)).i64(delta), "add",
-      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
+  return connection_->exchange(Message().query(Query::add).text(user_key(key)).i64(delta), "add",
+                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
 }
 
 void TcpStore::append(const std::string& key, const std::string& value) {
   check_value(key, value);
-  connection_->exchange(Message().query(Query::append).text(user_key(key)).text(value), "append",
-                        [](Deadline) {});
+  connection_->exchange(Message().query(Query::append).text(user_key(key)).text(value), "append", [](Deadline) {});
 }
 
-std::string TcpStore::compare_set(const std::string& key, const std::string& expected,
-                                  const std::string& desired) {
+std::string TcpStore::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
   check_value(key, expected);
   check_value(key, desired);
-  return connection_->exchange(
-      Message().query(Query::compare_set).text(user_key(key)).text(expected).text(desired), "compare_set",
-      [&](Deadline deadline) { return connection_->receive_text(deadline); });
+  return connection_->exchange(Message().query(Query::compare_set).text(user_key(key)).text(expected).text(desired),
+                               "compare_set", [&](Deadline deadline) { return connection_->receive_text(deadline); });
 }
 
 bool TcpStore::delete_key(const std::string& key) {
-  return connection_->exchange(
-      Message().query(Query::delete_key).text(user_key(key)), "delete_key",
-      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline) > 0; });
+  return connection_->exchange(Message().query(Query::delete_key).text(user_key(key)), "delete_key",
+                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline) > 0; });
 }
 
 bool TcpStore::check(const std::vector<std::string>& keys) {
   return connection_->exchange(keys_query(Query::check, keys), "check", [&](Deadline deadline) {
-    return connection_->receive<std::uint8_t>(deadline) ==
-           static_cast<std::uint8_t>(protocol::CheckReply::ready);
+    return connection_->receive<std::uint8_t>(deadline) == static_cast<std::uint8_t>(protocol::CheckReply::ready);
   });
 }
 
-void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
-  connection_->wait(keys, timeout);
-}
+void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) { connection_->wait(keys, timeout); }
 
 void TcpStore::set_when_gone(const std::string& key) {
-  connection_->exchange(
-      Message().query(Query::compare_set).text(protocol::will_key).text(user_key(key)).text(""),
-      "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
+  connection_->exchange(Message().query(Query::compare_set).text(protocol::will_key).text(user_key(key)).text(""),
+                        "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
 }
 
 std::string TcpStore::local_address() const { return connection_->local_address(); }
@@ -288,9 +275,8 @@ void TcpStore::multi_set(const std::vector<std::pair<std::string, std::string>>&
 }
 
 std::int64_t TcpStore::key_count() {
-  return connection_->exchange(Message().query(Query::key_count), "key_count", [&](Deadline deadline) {
-    return connection_->receive<std::int64_t>(deadline);
-  });
+  return connection_->exchange(Message().query(Query::key_count), "key_count",
+                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
 }
 
 std::vector<std::string> TcpStore::keys() {
@@ -326,9 +312,8 @@ std::string TcpStore::queue_pop(const std::string& queue) {
 }
 
 std::int64_t TcpStore::queue_length(const std::string& queue) {
-  return connection_->exchange(
-      Message().query(Query::queue_length).text(user_key(queue)), "queue_length",
-      [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
+  return connection_->exchange(Message().query(Query::queue_length).text(user_key(queue)), "queue_length",
+                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
 }
 
 void TcpStore::barrier(const std::string& key, int world_size) {

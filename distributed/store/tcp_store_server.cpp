@@ -111,12 +111,10 @@ void TcpStoreServer::Loop::run() {
       ids.push_back(id);
     }
     if (!strangers_.empty()) next = std::min(next, clients_.at(*strangers_.begin()).greeting_deadline());
-    if (::poll(watched.data(), watched.size(), next == Deadline::max() ? -1 : poll_timeout(next)) < 0)
-      continue;
+    if (::poll(watched.data(), watched.size(), next == Deadline::max() ? -1 : poll_timeout(next)) < 0) continue;
     if (watched[0].revents) return;
     if (watched[1].revents) accept_clients();
-    while (!strangers_.empty() &&
-           clients_.at(*strangers_.begin()).greeting_deadline() <= steady_clock::now()) {
+    while (!strangers_.empty() && clients_.at(*strangers_.begin()).greeting_deadline() <= steady_clock::now()) {
       drop(*strangers_.begin());
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -132,8 +130,8 @@ void TcpStoreServer::Loop::accept_clients() {
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // Out of descriptors or memory: the listener stays readable, so ask again only after a pause, unless a stranger makes
-      // room.
+      // Out of descriptors or memory: the listener stays readable, so ask again only after a pause, unless a stranger
+      // makes room.
       if (!drop_a_stranger()) {
         accept_again_ = steady_clock::now() + std::chrono::milliseconds(100);
         return;

@@ -28,11 +28,10 @@ void check_equal_models(const nn::Module& model, const nn::Module& replica) {
                " parameters and buffers, the model has ", expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& [name, array] = expected[i];
-    TANDEM_CHECK(found[i].name == name && found[i].array.shape() == array.shape() &&
-                     found[i].array.dtype() == array.dtype(),
-                 "the factory of DataParallel made another model: it has ", found[i].name, ' ',
-                 found[i].array.dtype(), ' ', found[i].array.shape(), ", the model has ", name, ' ',
-                 array.dtype(), ' ', array.shape());
+    TANDEM_CHECK(
+        found[i].name == name && found[i].array.shape() == array.shape() && found[i].array.dtype() == array.dtype(),
+        "the factory of DataParallel made another model: it has ", found[i].name, ' ', found[i].array.dtype(), ' ',
+        found[i].array.shape(), ", the model has ", name, ' ', array.dtype(), ' ', array.shape());
   }
 }
 
@@ -57,7 +56,8 @@ Array put_together(const std::vector<Array>& pieces) {
 
 }  // namespace
 
-// One thread a replica. They live as long as the replicas: OpenMP's teams and the back-end's primitives belong to threads.
+// One thread a replica. They live as long as the replicas: OpenMP's teams and the back-end's primitives belong to
+// threads.
 class DataParallel::Threads {
  public:
   Threads(int count, bool share_cores) : errors_(count) {
@@ -122,8 +122,7 @@ class DataParallel::Threads {
     }
   }
 
-  std::mutex
-      mutex_;  // guards everything below but the errors: each belongs to its thread while that runs a task
+  std::mutex mutex_;  // guards everything below but the errors: each belongs to its thread while that runs a task
   std::condition_variable start_, done_;
   const std::function<void(int)>* task_ = nullptr;
   std::uint64_t round_ = 0;
@@ -134,8 +133,7 @@ class DataParallel::Threads {
 };
 
 DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, int replicas)
-    : DataParallel(model, make_replica,
-                   std::vector<Device>(static_cast<std::size_t>(std::max(0, replicas)))) {}
+    : DataParallel(model, make_replica, std::vector<Device>(static_cast<std::size_t>(std::max(0, replicas)))) {}
 
 DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, std::vector<Device> devices)
     : model_(model), devices_(std::move(devices)), replicas_{&model} {
@@ -164,15 +162,13 @@ void DataParallel::copy_model(nn::Module& replica) const {
     to[i].tensor.set_requires_grad(from[i].tensor.requires_grad());
   }
   const auto buffers = model_.buffers(), copied = replica.buffers();
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-    Array(copied[i].tensor.value()).copy_from(buffers[i].tensor.value());
+  for (std::size_t i = 0; i < buffers.size(); ++i) Array(copied[i].tensor.value()).copy_from(buffers[i].tensor.value());
 }
 
 Tensor DataParallel::operator()(const Tensor& input) {
   TANDEM_CHECK(input.value().rank() > 0 && input.dim(0) > 0,
                "DataParallel cuts its input along dimension 0, got shape ", input.shape());
-  TANDEM_CHECK(!is_recording_graph(),
-               "DataParallel works on threads of its own, which a recorded step does not see");
+  TANDEM_CHECK(!is_recording_graph(), "DataParallel works on threads of its own, which a recorded step does not see");
   const std::int64_t count = input.dim(0);
   const std::int64_t piece =
       (count + static_cast<std::int64_t>(replicas_.size()) - 1) / static_cast<std::int64_t>(replicas_.size());
@@ -199,15 +195,15 @@ Tensor DataParallel::operator()(const Tensor& input) {
 
   std::vector<Array> values;
   for (const auto& output : outputs) {
-    TANDEM_CHECK(output.value().rank() > 0,
-                 "DataParallel puts outputs together along dimension 0, got shape ", output.shape());
+    TANDEM_CHECK(output.value().rank() > 0, "DataParallel puts outputs together along dimension 0, got shape ",
+                 output.shape());
     values.push_back(output.value());
   }
-  const bool needed =
-      std::any_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.requires_grad(); });
+  const bool needed = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.requires_grad(); });
   if (!needed) return put_together(values);
 
-  // The closure holds the replicas' graphs. None of them leads to the graph that holds the closure: each begins at leaves.
+  // The closure holds the replicas' graphs. None of them leads to the graph that holds the closure: each begins at
+  // leaves.
   return autograd::record(
       "data_parallel", {input, differentiable_}, put_together(values),
       [this, used, home = input.device(), inputs = std::move(inputs), outputs = std::move(outputs)](

@@ -17,23 +17,23 @@ namespace tandem::distributed {
 //
 // forward: parameters and buffers are copied from the model to the replicas, the batch (N, ...) is cut into pieces of
 // ceil(N / replicas), every replica computes the output of its piece, and the outputs are put together.
-// backward: the output's gradient is cut alike, every replica runs its own backward pass, and their gradients are added to
-// the model's, in the order of the replicas.
-// The model itself is replica 0: what its piece does to its buffers (a batch norm's running statistics) stays, what the
-// other pieces do to theirs is dropped, as in PyTorch. A batch norm sees its own piece only.
+// backward: the output's gradient is cut alike, every replica runs its own backward pass, and their gradients are added
+// to the model's, in the order of the replicas. The model itself is replica 0: what its piece does to its buffers (a
+// batch norm's running statistics) stays, what the other pieces do to theirs is dropped, as in PyTorch. A batch norm
+// sees its own piece only.
 //
-// Each replica lives on one thread. On the CPU that is bound to its share of the cores this process may use, with its share
-// of the caller's OpenMP threads. With GPUs, replica i lives on the i-th of them, the model on the first: pieces, parameters
-// and gradients are copied from one to another; outputs are on the first.
+// Each replica lives on one thread. On the CPU that is bound to its share of the cores this process may use, with its
+// share of the caller's OpenMP threads. With GPUs, replica i lives on the i-th of them, the model on the first: pieces,
+// parameters and gradients are copied from one to another; outputs are on the first.
 //
 //   model.to(Device::cuda(0));
 //   DataParallel parallel(model, [] { return std::make_unique<Net>(); }, {Device::cuda(0), Device::cuda(1)});
 //
 // Training mode, requires_grad, NoGrad and Autocast are the model's and the caller's. The random numbers of
-// forward (dropout) come from the replica's own generator. Hooks of the model's parameters run on replica 0's thread before
-// the other gradients are added: not to be combined with DistributedDataParallel.
-// The model must outlive this, and this all graphs that it made. Between a forward and its backward there must be no other
-// forward with gradients (the copied parameters are changed in place: an Error that says so). One thread uses it.
+// forward (dropout) come from the replica's own generator. Hooks of the model's parameters run on replica 0's thread
+// before the other gradients are added: not to be combined with DistributedDataParallel. The model must outlive this,
+// and this all graphs that it made. Between a forward and its backward there must be no other forward with gradients
+// (the copied parameters are changed in place: an Error that says so). One thread uses it.
 class DataParallel {
  public:
   // Builds a model like the one given; its values don't count. Called for each replica but the first.

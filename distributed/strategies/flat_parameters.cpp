@@ -8,8 +8,8 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, Proce
   const DType dtype = parameters.at(0).tensor.dtype();
   std::int64_t elements = 0;
   for (const auto& [name, tensor] : parameters) {
-    TANDEM_CHECK(tensor.dtype() == dtype, "parameter ", name, " is ", tensor.dtype(), ", ",
-                 parameters[0].name, " is ", dtype, ": in one message all must have the same dtype");
+    TANDEM_CHECK(tensor.dtype() == dtype, "parameter ", name, " is ", tensor.dtype(), ", ", parameters[0].name, " is ",
+                 dtype, ": in one message all must have the same dtype");
     elements += tensor.numel();
   }
   memory = group.allocate({elements}, dtype, parameters.at(0).tensor.device());

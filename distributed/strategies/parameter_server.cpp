@@ -6,10 +6,9 @@
 
 namespace tandem::distributed {
 
-std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters,
-                                                        int servers) {
-  TANDEM_CHECK(servers >= 1 && static_cast<std::size_t>(servers) <= parameters.size(), servers,
-               " servers for ", parameters.size(), " parameters: each server keeps at least one");
+std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters, int servers) {
+  TANDEM_CHECK(servers >= 1 && static_cast<std::size_t>(servers) <= parameters.size(), servers, " servers for ",
+               parameters.size(), " parameters: each server keeps at least one");
   const auto bytes = [&](std::size_t i) { return parameters[i].tensor.value().bytes(); };
   std::vector<std::size_t> by_size(parameters.size());
   std::iota(by_size.begin(), by_size.end(), 0);
@@ -28,8 +27,7 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 
 ParameterServer::Shard::Shard(std::vector<NamedTensor> given, ProcessGroup& group)
     : parameters(std::move(given)), gradients(parameters, group), values(parameters, group) {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    parameters[i].tensor.set_grad_buffer(gradients.parts[i]);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].tensor.set_grad_buffer(gradients.parts[i]);
 }
 
 ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers,
@@ -78,8 +76,8 @@ void ParameterServer::step() {
 }
 
 void ParameterServer::serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals) {
-  auto mean = ops::zeros(shard.gradients.memory.shape(), shard.gradients.memory.dtype(),
-                         shard.gradients.memory.device());
+  auto mean =
+      ops::zeros(shard.gradients.memory.shape(), shard.gradients.memory.dtype(), shard.gradients.memory.device());
   for (int r = 0; r < group_->size(); ++r) {
     if (arrivals[r]) arrivals[r]->wait();
     ops::scale_(pushed_[r], 1.0 / group_->size());

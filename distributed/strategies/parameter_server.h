@@ -12,8 +12,7 @@ namespace tandem::distributed {
 
 // Which parameters each of `servers` servers keeps: indices into `parameters`, ascending. Whole parameters, the largest
 // first, each given to the server with the fewest bytes so far.
-std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters,
-                                                        int servers);
+std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters, int servers);
 
 // The synchronous parameter server:
 //
@@ -25,17 +24,17 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 //   server.step();                            // push gradients, update where the parameters live, pull parameters
 //
 // Ranks 0 to servers - 1 serve, and every rank works, servers too: a rank that only served would do nothing while the
-// others compute, and a program would have two roles. Each server has the optimizer of its share of the parameters, and so
-// its state, once in the whole job. It adds up the gradients in the order of the ranks, so the result does not depend on
-// timing and is that of DistributedDataParallel. The model must outlive it. One thread.
-// (Dean et al., "Large scale distributed deep networks", NIPS 2012; Li et al., "Scaling distributed machine learning with
-// the parameter server", OSDI 2014; both also let workers run ahead of each other, which this does not.)
+// others compute, and a program would have two roles. Each server has the optimizer of its share of the parameters, and
+// so its state, once in the whole job. It adds up the gradients in the order of the ranks, so the result does not
+// depend on timing and is that of DistributedDataParallel. The model must outlive it. One thread. (Dean et al., "Large
+// scale distributed deep networks", NIPS 2012; Li et al., "Scaling distributed machine learning with the parameter
+// server", OSDI 2014; both also let workers run ahead of each other, which this does not.)
 class ParameterServer {
  public:
   using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(std::vector<NamedTensor>)>;
 
-  // Collective. `servers`: 1 to the number of ranks, and of parameters. `make_optimizer` is called on each server with the
-  // parameters that it keeps, under their names in the model.
+  // Collective. `servers`: 1 to the number of ranks, and of parameters. `make_optimizer` is called on each server with
+  // the parameters that it keeps, under their names in the model.
   ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers,
                   const MakeOptimizer& make_optimizer);
 

@@ -5,8 +5,8 @@ namespace tandem::distributed {
 
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
   TANDEM_CHECK(op == ReduceOp::sum || op == ReduceOp::mean, "ring_all_reduce computes sum and mean only");
-  TANDEM_CHECK(op == ReduceOp::sum || is_floating(array.dtype()),
-               "a mean over ranks needs a floating dtype, got ", array.dtype());
+  TANDEM_CHECK(op == ReduceOp::sum || is_floating(array.dtype()), "a mean over ranks needs a floating dtype, got ",
+               array.dtype());
   const int size = group.size(), rank = group.rank();
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
 
@@ -24,8 +24,8 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
     if (sent) sent->wait();
   };
 
-  // Reduce-scatter. Each chunk starts at the rank of its number and goes once round; every rank it comes to adds its own
-  // numbers. At the end rank r holds the complete sum of chunk r + 1.
+  // Reduce-scatter. Each chunk starts at the rank of its number and goes once round; every rank it comes to adds its
+  // own numbers. At the end rank r holds the complete sum of chunk r + 1.
   for (int step = 0; step < size - 1; ++step) {
     Array mine = chunk(rank - step - 1);
     const auto theirs = Array::empty(mine.shape(), mine.dtype(), mine.device());
@@ -41,8 +41,7 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
 RingDataParallel::RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group)
     : group_(std::move(group)), parameters_(trained_parameters(model)), gradients_(parameters_, *group_) {
   broadcast_state(model, *group_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].tensor.set_grad_buffer(gradients_.parts[i]);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor.set_grad_buffer(gradients_.parts[i]);
 }
 
 void RingDataParallel::average_gradients() {

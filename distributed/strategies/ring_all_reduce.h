@@ -8,11 +8,11 @@
 
 namespace tandem::distributed {
 
-// What group.all_reduce(array, op)->wait() does, for op sum or mean: each rank sends to the next one only and receives from
-// the one before it only. Any group size, any number of elements, any strides; the result is identical to the bit on all
-// ranks. Of n bytes a rank sends and receives 2 (W - 1) / W n: hardly more however many ranks there are, and no rank more
-// than another. Collective; blocks. (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-// workstations", 2009.)
+// What group.all_reduce(array, op)->wait() does, for op sum or mean: each rank sends to the next one only and receives
+// from the one before it only. Any group size, any number of elements, any strides; the result is identical to the bit
+// on all ranks. Of n bytes a rank sends and receives 2 (W - 1) / W n: hardly more however many ranks there are, and no
+// rank more than another. Collective; blocks. (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters
+// of workstations", 2009.)
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op = ReduceOp::sum);
 
 // Data parallelism with it, and without overlap: all gradients go round the ring when backward has ended.

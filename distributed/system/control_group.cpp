@@ -77,8 +77,7 @@ auto ControlGroups::least(const std::string& controller, Read&& read) const {
 std::optional<double> ControlGroups::cpu_limit() const {
   const auto v2 = [](const fs::path& folder) -> std::optional<double> {
     double quota = 0, period = 0;  // microseconds; "max" is no number
-    if (std::ifstream(folder / "cpu.max") >> quota >> period && quota > 0 && period > 0)
-      return quota / period;
+    if (std::ifstream(folder / "cpu.max") >> quota >> period && quota > 0 && period > 0) return quota / period;
     return std::nullopt;
   };
   const auto v1 = [](const fs::path& folder) -> std::optional<double> {
@@ -92,9 +91,8 @@ std::optional<double> ControlGroups::cpu_limit() const {
 }
 
 std::optional<std::int64_t> ControlGroups::memory_limit() const {
-  return smaller(
-      least("", [](const fs::path& folder) { return number_in(folder / "memory.max"); }),
-      least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
+  return smaller(least("", [](const fs::path& folder) { return number_in(folder / "memory.max"); }),
+                 least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
 }
 
 std::optional<std::int64_t> ControlGroups::memory_kills() const {

@@ -7,9 +7,9 @@
 
 namespace tandem::distributed {
 
-// The groups this process is in and those above them: each of them may hold a limit, and the tightest counts. Files that
-// are missing or hold something else count as no limit.
-// Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux.
+// The groups this process is in and those above them: each of them may hold a limit, and the tightest counts. Files
+// that are missing or hold something else count as no limit. Source: Documentation/admin-guide/cgroup-v1 and
+// cgroup-v2.rst of Linux.
 class ControlGroups {
  public:
   // `membership`: the text of /proc/self/cgroup; `root`: where the file systems are mounted.

@@ -28,8 +28,7 @@ std::vector<unsigned char> bytes_of(const sockaddr* address) {
   const auto* begin =
       address->sa_family == AF_INET
           ? reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
-          : reinterpret_cast<const unsigned char*>(
-                &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+          : reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
   return {begin, begin + (address->sa_family == AF_INET ? 4 : 16)};
 }
 
@@ -58,13 +57,11 @@ std::vector<Address> addresses_of_this_host() {
 // The loopback, and IPv6 addresses that mean something on one link only.
 bool is_of_one_host(const std::vector<unsigned char>& address) {
   if (address.size() == 4) return address[0] == 127;
-  const bool is_loopback = text_of(address) == "::1",
-             is_of_link = address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
+  const bool is_loopback = text_of(address) == "::1", is_of_link = address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
   return is_loopback || is_of_link;
 }
 
-bool in_network(const std::vector<unsigned char>& address, const std::vector<unsigned char>& network,
-                int prefix) {
+bool in_network(const std::vector<unsigned char>& address, const std::vector<unsigned char>& network, int prefix) {
   if (address.size() != network.size()) return false;
   for (int bit = 0; bit < prefix; ++bit) {
     const unsigned char mask = 0x80u >> (bit % 8);
@@ -83,9 +80,9 @@ std::string address_in(const std::string& network) {
   int prefix = -1;
   const char* end = network.data() + network.size();
   const auto parsed = std::from_chars(network.data() + slash + 1, end, prefix);
-  TANDEM_CHECK(size > 0 && parsed.ec == std::errc() && parsed.ptr == end && prefix >= 0 &&
-                   prefix <= static_cast<int>(size) * 8,
-               "interface '", network, "' is not a network like 10.1.0.0/16");
+  TANDEM_CHECK(
+      size > 0 && parsed.ec == std::errc() && parsed.ptr == end && prefix >= 0 && prefix <= static_cast<int>(size) * 8,
+      "interface '", network, "' is not a network like 10.1.0.0/16");
   for (const auto& a : addresses_of_this_host()) {
     if (in_network(a.bytes, {bytes, bytes + size}, prefix)) return a.text;
   }

@@ -95,8 +95,8 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
   sockaddr_storage mine{}, theirs{};
   socklen_t mine_size = sizeof mine, their_size = sizeof theirs;
   if (failure == 0 && getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mine_size) == 0 &&
-      getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 &&
-      mine_size == their_size && std::memcmp(&mine, &theirs, mine_size) == 0) {
+      getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 && mine_size == their_size &&
+      std::memcmp(&mine, &theirs, mine_size) == 0) {
     failure = ECONNREFUSED;
   }
   if (failure) {
@@ -174,10 +174,10 @@ std::string local_address(const FileDescriptor& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   char text[NI_MAXHOST] = "";
-  TANDEM_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-                   getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
-                               NI_NUMERICHOST) == 0,
-               "cannot find the address of a socket: ", std::strerror(errno));
+  TANDEM_CHECK(
+      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+          getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0,
+      "cannot find the address of a socket: ", std::strerror(errno));
   return text;
 }
 
@@ -192,15 +192,13 @@ FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) 
     const auto addresses = resolve(host, port, reason);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
       // A silent address must not use up the time of the next one.
-      auto socket =
-          try_connect(*a, std::min(deadline, steady_clock::now() + std::chrono::seconds(10)), reason);
+      auto socket = try_connect(*a, std::min(deadline, steady_clock::now() + std::chrono::seconds(10)), reason);
       if (socket.is_open()) return socket;
     }
     const auto now = steady_clock::now();
     if (now >= deadline) {
       const auto waited = fmt::format("{:.1f} s", std::chrono::duration<double>(now - start).count());
-      detail::fail("cannot connect to ", endpoint_name(host, port), ": ", reason, " (tried for ", waited,
-                   ")");
+      detail::fail("cannot connect to ", endpoint_name(host, port), ": ", reason, " (tried for ", waited, ")");
     }
     const auto drawn = pause / 2 + milliseconds(random() % (pause.count() / 2 + 1));
     std::this_thread::sleep_until(std::min(deadline, now + drawn));

@@ -18,8 +18,8 @@ const std::string optimizer_prefix = "optimizer/";
 
 std::string file_name(const TrainingState& state) {
   char name[64];
-  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors",
-                static_cast<long long>(state.epoch), static_cast<long long>(state.step));
+  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors", static_cast<long long>(state.epoch),
+                static_cast<long long>(state.step));
   return name;
 }
 
@@ -37,8 +37,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
   std::error_code error;
   if (!fs::exists(folder, error)) return {};
-  TANDEM_CHECK(fs::is_directory(folder, error), "the checkpoint folder ", folder.string(),
-               " is not a folder");
+  TANDEM_CHECK(fs::is_directory(folder, error), "the checkpoint folder ", folder.string(), " is not a folder");
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (const auto key = parse_name(entry.path().filename().string())) found.emplace_back(*key, entry.path());
   }
@@ -79,8 +78,8 @@ T number_in(const std::map<std::string, std::string>& metadata, const std::strin
   const auto text = text_in(metadata, key);
   T value{};
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"",
-               key, "\" is \"", text, "\", not a number");
+  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"", key,
+               "\" is \"", text, "\", not a number");
   return value;
 }
 
@@ -155,8 +154,8 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
       warn("the checkpoint " + path.string() + " is damaged and left out: " + error.what());
       continue;
     }
-    TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer,
-                 ", this is ", program, ": give another --checkpoint folder");
+    TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,
+                 ": give another --checkpoint folder");
     return path;
   }
   TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),

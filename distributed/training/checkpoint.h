@@ -1,7 +1,7 @@
 // Checkpoints: a training job on disk, from which it can go on as if nothing had happened.
 //
-// One safetensors file each: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Tensors: model/NAME and what
-// the optimizer keeps (optimizer/NAME/momentum); metadata: the rest of TrainingState, as text.
+// One safetensors file each: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Tensors: model/NAME and
+// what the optimizer keeps (optimizer/NAME/momentum); metadata: the rest of TrainingState, as text.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -39,14 +39,14 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays);
 // Whether any file in `folder` has a checkpoint's name, damaged or not.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at any moment
-// leaves the older ones as they were, and no partial file.
+// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at
+// any moment leaves the older ones as they were, and no partial file.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
 
 // The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).
-// Damaged ones are left out, and `warn` is told. Error when all are damaged, or the newest valid one is of another program.
-std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder,
-                                                     const std::string& program,
+// Damaged ones are left out, and `warn` is told. Error when all are damaged, or the newest valid one is of another
+// program.
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& warn);
 
 // Error, with the reason, for a file that is no checkpoint or a damaged one.

@@ -36,8 +36,7 @@ data::Checksum checksum_of(const std::string& url) {
 void check_weights(const std::string& weights) {
   if (const auto url = url_of(weights); !url.empty()) checksum_of(url);
   else
-    TANDEM_CHECK(fs::is_regular_file(weights), "there are no weights '", weights,
-                 "': give a file, a URL or one of ",
+    TANDEM_CHECK(fs::is_regular_file(weights), "there are no weights '", weights, "': give a file, a URL or one of ",
                  fmt::format("{}", fmt::join(nn::models::weights_names(), ", ")));
 }
 

@@ -90,18 +90,14 @@ class TrainingOptions::Parser {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
-  void option(const std::string& group, const std::string& name, const std::string& type,
-              const std::string& help, std::function<void(const std::string&)> set) {
+  void option(const std::string& group, const std::string& name, const std::string& type, const std::string& help,
+              std::function<void(const std::string&)> set) {
     const auto callback = [set = std::move(set)](const std::string& text) { set(text); };
-    app_.add_option_function<std::string>(name, callback, help)
-        ->group(group)
-        ->type_name(type)
-        ->allow_extra_args(false);
+    app_.add_option_function<std::string>(name, callback, help)->group(group)->type_name(type)->allow_extra_args(false);
   }
 
   template <class T>
-  void number(const std::string& group, const std::string& name, T& value, const std::string& help,
-              OptionRange range) {
+  void number(const std::string& group, const std::string& name, T& value, const std::string& help, OptionRange range) {
     option(group, name, std::is_integral_v<T> ? "N" : "X", help,
            [&value, name, range](const std::string& text) { value = parse_number<T>(name, text, range); });
   }
@@ -171,9 +167,7 @@ class TrainingOptions::Parser {
 };
 
 TrainingOptions::TrainingOptions(std::string program, std::string description, Shared shared)
-    : program_(std::move(program)),
-      shared_(shared),
-      parser_(std::make_unique<Parser>(program_, description)) {}
+    : program_(std::move(program)), shared_(shared), parser_(std::make_unique<Parser>(program_, description)) {}
 
 TrainingOptions::~TrainingOptions() = default;
 
@@ -181,28 +175,24 @@ void TrainingOptions::add(const std::string& name, std::string& value, const std
   parser_->text(program_, name, "TEXT", value, help);
 }
 
-void TrainingOptions::add(const std::string& name, std::string& value,
-                          const std::vector<std::string>& choices, const std::string& help) {
+void TrainingOptions::add(const std::string& name, std::string& value, const std::vector<std::string>& choices,
+                          const std::string& help) {
   parser_->choice(
-      program_, name, choices, [&value](const std::string& given) { value = given; },
-      help + " (" + value + ")");
+      program_, name, choices, [&value](const std::string& given) { value = given; }, help + " (" + value + ")");
 }
 
-void TrainingOptions::add(const std::string& name, double& value, const std::string& help,
-                          OptionRange range) {
+void TrainingOptions::add(const std::string& name, double& value, const std::string& help, OptionRange range) {
   parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
 }
 
-void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help,
-                          OptionRange range) {
+void TrainingOptions::add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range) {
   parser_->number(program_, name, value, help + " (" + shown(value) + ")", range);
 }
 
 void TrainingOptions::add(const std::string& name, std::optional<double>& value, const std::string& help,
                           OptionRange range) {
-  parser_->option(program_, name, "X", help, [&value, name, range](const std::string& text) {
-    value = parse_number<double>(name, text, range);
-  });
+  parser_->option(program_, name, "X", help,
+                  [&value, name, range](const std::string& text) { value = parse_number<double>(name, text, range); });
 }
 
 void TrainingOptions::add(const std::string& name, bool& value, const std::string& help) {
@@ -227,8 +217,8 @@ void TrainingOptions::add_process_options(const std::string& shared) {
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
   p.choice(
-      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"},
-      [this](const std::string& v) { backend = v; }, "how the processes communicate (auto)");
+      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"}, [this](const std::string& v) { backend = v; },
+      "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {
@@ -249,12 +239,11 @@ void TrainingOptions::add_process_options(const std::string& shared) {
   });
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
-      [this](const std::string& v) {
-        dtype = v == "bf16" ? DType::bf16 : v == "f16" ? DType::f16 : DType::f32;
-      },
+      [this](const std::string& v) { dtype = v == "bf16"  ? DType::bf16
+                                             : v == "f16" ? DType::f16
+                                                          : DType::f32; },
       "compute type; weights stay f32 (f32)");
-  p.number(shared, "--threads", threads, "per process (cores / processes on this host)",
-           {.min = 1, .max = 4096});
+  p.number(shared, "--threads", threads, "per process (cores / processes on this host)", {.min = 1, .max = 4096});
 }
 
 void TrainingOptions::add_training_options(const std::string& shared) {
@@ -263,14 +252,11 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
-  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")",
-           {.min = 0, .max = 1e9});
+  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
   p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
            {.min = 1, .max = 1e9});
-  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)",
-           {.min = 1, .max = 1e15});
-  p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)",
-           {.min = 1, .max = 1e9});
+  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)", {.min = 1, .max = 1e15});
+  p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)", {.min = 1, .max = 1e9});
   p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
   p.choice(
@@ -280,8 +266,8 @@ void TrainingOptions::add_training_options(const std::string& shared) {
       },
       "what parameters without gradient are (error)");
   p.choice(
-      shared, "--compress", {"none", "bf16", "fp16", "powersgd"},
-      [this](const std::string& v) { compress = v; }, "gradients on their way (none)");
+      shared, "--compress", {"none", "bf16", "fp16", "powersgd"}, [this](const std::string& v) { compress = v; },
+      "gradients on their way (none)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
@@ -294,8 +280,7 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.text(shared, "--log-dir", "DIR", log_dir, "event files for TensorBoard");
   p.number(shared, "--log-every", log_every, "steps between entries in both (none)", {.min = 1, .max = 1e15});
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
-  p.text(shared, "--profile", "FILE", profile,
-         "what each thread does when: a Chrome trace, one for each process");
+  p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
 }
 
 // What no single option can tell.
@@ -376,8 +361,8 @@ Speaker find_speaker() {
 
 namespace {
 
-// The trace of this process, from here on: `path` (empty: none), with the rank before the extension where there are several.
-// A program that fails leaves one, too.
+// The trace of this process, from here on: `path` (empty: none), with the rank before the extension where there are
+// several. A program that fails leaves one, too.
 class ProfileOfRun {
  public:
   ProfileOfRun(std::filesystem::path path, const Environment& environment) {
@@ -416,8 +401,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
       local_rank = environment.local_rank;
     }
-    if (!environment.note.empty() && !quiet)
-      std::cerr << program_ << ": note: " << environment.note << std::endl;
+    if (!environment.note.empty() && !quiet) std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
     set_deterministic(deterministic);
     if (deterministic) set_tf32(false, false);

@@ -19,8 +19,8 @@
 
 namespace tandem::distributed {
 
-// A wrong argument: run() says so and gives the exit code 2. The body may throw it, too, on all ranks alike and before it
-// meets the others.
+// A wrong argument: run() says so and gives the exit code 2. The body may throw it, too, on all ranks alike and before
+// it meets the others.
 struct UsageError : Error {
   using Error::Error;
 };
@@ -41,16 +41,16 @@ struct OptionRange {
 // In option names dashes and underscores are the same.
 class TrainingOptions {
  public:
-  // Which of the shared options the program has: all, or, where nothing is trained, those of what it computes with and whom it
-  // meets. The others keep their defaults.
+  // Which of the shared options the program has: all, or, where nothing is trained, those of what it computes with and
+  // whom it meets. The others keep their defaults.
   enum class Shared { all, processes };
   TrainingOptions(std::string program, std::string description, Shared shared = Shared::all);
   ~TrainingOptions();
   TrainingOptions(const TrainingOptions&) = delete;
   TrainingOptions& operator=(const TrainingOptions&) = delete;
 
-  // An option of the program's own. `value` holds the default, and what was given once run() calls the body. `help` is one line.
-  // Numbers outside of `range`, and all that are not finite, are usage errors.
+  // An option of the program's own. `value` holds the default, and what was given once run() calls the body. `help` is
+  // one line. Numbers outside of `range`, and all that are not finite, are usage errors.
   void add(const std::string& name, std::string& value, const std::string& help);
   // One of `choices`.
   void add(const std::string& name, std::string& value, const std::vector<std::string>& choices,
@@ -58,8 +58,7 @@ class TrainingOptions {
   void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
   void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
   // Empty unless it is given.
-  void add(const std::string& name, std::optional<double>& value, const std::string& help,
-           OptionRange range = {});
+  void add(const std::string& name, std::optional<double>& value, const std::string& help, OptionRange range = {});
 
   // A switch: given, it turns `value` around.
   void add(const std::string& name, bool& value, const std::string& help);
@@ -67,9 +66,10 @@ class TrainingOptions {
   // What is given without an option before it: one or more. `name` stands for it in the help.
   void add_arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
-  // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help was
-  // asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to the
-  // launcher), 2 for a usage error (the flag, what was given and what is allowed; said by one process of each host).
+  // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help
+  // was asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to
+  // the launcher), 2 for a usage error (the flag, what was given and what is allowed; said by one process of each
+  // host).
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
   // What was given, or the default.
@@ -102,15 +102,14 @@ class TrainingOptions {
   std::string log_dir;         // a folder for event files; empty: none
   std::int64_t log_every = 0;  // steps; 0: figures of epochs only
   bool graph = true;           // --no-graph
-  std::string
-      profile;  // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
+  std::string profile;         // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
   bool quiet = false;
 
   const std::string& program() const { return program_; }
   // Where to compute: --device, and on a host with several GPUs the one that LOCAL_RANK says. Known in run()'s body.
   Device device() const { return device_; }
-  // For GraphedStep: device(), or the CPU, which records nothing: with --no-graph, with --accumulate, where steps differ, and
-  // with f16, where each step reads whether its gradients overflowed.
+  // For GraphedStep: device(), or the CPU, which records nothing: with --no-graph, with --accumulate, where steps
+  // differ, and with f16, where each step reads whether its gradients overflowed.
   Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;

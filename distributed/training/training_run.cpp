@@ -26,9 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::string minutes_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
@@ -88,11 +86,11 @@ class MetricsFile {
   void open(const std::string& path) {
     if (path.empty()) return;
     path_ = path;
-    // A pipe that nobody reads yet would be waited for. The handle stays until the file is open, so that a reader sees no end.
+    // A pipe that nobody reads yet would be waited for. The handle stays until the file is open, so that a reader sees
+    // no end.
     const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
     TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
-                 errno == ENXIO ? "it is a pipe that nobody reads; start its reader first"
-                                : explain_file_error(errno));
+                 errno == ENXIO ? "it is a pipe that nobody reads; start its reader first" : explain_file_error(errno));
     file_.open(path, std::ios::app);
     ::close(probe);
     TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
@@ -122,10 +120,10 @@ class TrainingRun::Implementation {
         scaler_(scaler),
         console_(group_->rank() == 0 && !options.quiet) {
     console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
-                              count(group_->size(), "process", "es"), group_->backend(),
-                              shown(options.device()), name_of(options.dtype),
-                              count(options.threads, "thread"), count(options.workers, "loader worker"),
-                              options.batch_size, count(loader.size(), "step")));
+                              count(group_->size(), "process", "es"), group_->backend(), shown(options.device()),
+                              name_of(options.dtype), count(options.threads, "thread"),
+                              count(options.workers, "loader worker"), options.batch_size,
+                              count(loader.size(), "step")));
     run_together(*group_, [this] { open_outputs(); });
     if (options.resume) resume();
   }
@@ -171,8 +169,7 @@ class TrainingRun::Implementation {
     if (!complete) return true;
     ++state_.step;
     if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(in_step);
-    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete())
-      save();
+    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete()) save();
     return state_.step < options_.max_steps;
   }
 
@@ -259,8 +256,7 @@ class TrainingRun::Implementation {
     if (!options_.checkpoint.empty()) {
       create_folder(options_.checkpoint, "for checkpoints");
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
-      TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ",
-                   options_.checkpoint,
+      TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                    " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
                    "--checkpoint folder to start afresh");
     }
@@ -269,9 +265,8 @@ class TrainingRun::Implementation {
   void resume() {
     const auto find = [this]() -> std::string {
       if (group_->rank() != 0) return "";
-      const auto path =
-          find_checkpoint(options_.checkpoint, options_.program(),
-                          [this](const std::string& warning) { console_.note("warning: " + warning); });
+      const auto path = find_checkpoint(options_.checkpoint, options_.program(),
+                                        [this](const std::string& warning) { console_.note("warning: " + warning); });
       return path ? path->string() : "";
     };
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
@@ -281,21 +276,19 @@ class TrainingRun::Implementation {
                               count(state_.step, "step")));
     if (options_.epochs == 0) return;
     if (state_.epoch >= options_.epochs)
-      console_.note(fmt::format("nothing left to do of {}: a larger --epochs goes on",
-                                count(options_.epochs, "epoch")));
+      console_.note(
+          fmt::format("nothing left to do of {}: a larger --epochs goes on", count(options_.epochs, "epoch")));
     else if (state_.step >= options_.max_steps)
-      console_.note(fmt::format("nothing left to do of {}: a larger --max-steps goes on",
-                                count(options_.max_steps, "step")));
+      console_.note(
+          fmt::format("nothing left to do of {}: a larger --max-steps goes on", count(options_.max_steps, "step")));
   }
 
   void restore(const std::string& path) {
     auto saved = read_checkpoint(path);
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
-    if (saved.accumulate > 0)
-      check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
-    check_same("number of processes", saved.position, saved.world_size,
-               static_cast<std::int64_t>(group_->size()));
+    if (saved.accumulate > 0) check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
+    check_same("number of processes", saved.position, saved.world_size, static_cast<std::int64_t>(group_->size()));
     if (saved.world_size == group_->size())
       check_same("number of samples a process and epoch", saved.position, saved.samples, loader_.samples());
     try {
@@ -317,10 +310,10 @@ class TrainingRun::Implementation {
   template <class T>
   void check_same(const char* what, std::int64_t position, T saved, T given) {
     if (saved == given) return;
-    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ",
-                 saved, ", this is ", given, ": go on with the same, or from the end of an epoch");
-    console_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what,
-                              saved, given));
+    TANDEM_CHECK(position == 0, "the checkpoint was written in the middle of an epoch with a ", what, " of ", saved,
+                 ", this is ", given, ": go on with the same, or from the end of an epoch");
+    console_.note(
+        fmt::format("note: the checkpoint was written with a {} of {}, going on with {}", what, saved, given));
   }
 
   void save() {
@@ -341,8 +334,7 @@ class TrainingRun::Implementation {
     state.model = model_.state_dict();
     state.optimizer = optimizer_.state_dict();
     if (scaler_) {
-      for (auto& [name, array] : scaler_->state_dict())
-        state.optimizer.push_back({scaling_prefix + name, array});
+      for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
   }
@@ -382,10 +374,9 @@ class TrainingRun::Implementation {
   void show_progress(const Tensor& loss) {
     const double left = epoch_seconds_ / static_cast<double>(state_.position - epoch_begin_) *
                         static_cast<double>(loader_.size() - state_.position);
-    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", epoch_ + 1,
-                                  options_.epochs, state_.position, loader_.size(), loss.item(),
-                                  rate_text(images_since(epoch_begin_) / epoch_seconds_),
-                                  minutes_text(left)));
+    console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", epoch_ + 1, options_.epochs,
+                                  state_.position, loader_.size(), loss.item(),
+                                  rate_text(images_since(epoch_begin_) / epoch_seconds_), minutes_text(left)));
   }
 
   const TrainingOptions& options_;
@@ -411,11 +402,9 @@ class TrainingRun::Implementation {
   Clock::time_point line_start_;
 };
 
-TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
-                         nn::Module& model, optim::Optimizer& optimizer, data::Loader& loader,
-                         optim::GradScaler* scaler)
-    : implementation_(
-          std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                         optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
+    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }

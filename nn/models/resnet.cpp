@@ -10,9 +10,7 @@ namespace {
 constexpr std::int64_t imagenet_classes = 1000;
 
 Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t dilation) {
-  return {in,
-          out,
-          {.kernel_size = 3, .stride = stride, .padding = dilation, .dilation = dilation, .bias = false}};
+  return {in, out, {.kernel_size = 3, .stride = stride, .padding = dilation, .dilation = dilation, .bias = false}};
 }
 Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride = 1) {
   return {in, out, {.kernel_size = 1, .stride = stride, .bias = false}};
@@ -70,11 +68,11 @@ struct Bottleneck : Module {
   }
 };
 
-// The first block changes resolution and channels; with dilation in place of the stride it still has the dilation of the
-// layer before, as its input has that layer's spacing.
+// The first block changes resolution and channels; with dilation in place of the stride it still has the dilation of
+// the layer before, as its input has that layer's spacing.
 template <class Block>
-Sequential make_layer(std::int64_t in, std::int64_t width, int blocks, std::int64_t stride,
-                      std::int64_t& dilation, bool dilate) {
+Sequential make_layer(std::int64_t in, std::int64_t width, int blocks, std::int64_t stride, std::int64_t& dilation,
+                      bool dilate) {
   const std::int64_t first_dilation = dilation, out = width * Block::expansion;
   if (dilate) dilation *= std::exchange(stride, 1);
   std::optional<Sequential> shortcut;
@@ -108,10 +106,9 @@ ResNetFeatures::ResNetFeatures(const ResNetOptions& options, Undrawn)
   for (std::size_t i = 0; i < 4; ++i) {
     const std::int64_t width = std::int64_t{64} << i, stride = i == 0 ? 1 : 2;
     const bool dilate = i > 0 && options.replace_stride_with_dilation[i - 1];
-    layers_[i] =
-        &add("layer" + std::to_string(i + 1),
-             has_bottlenecks ? make_layer<Bottleneck>(channels_, width, blocks[i], stride, dilation, dilate)
-                             : make_layer<BasicBlock>(channels_, width, blocks[i], stride, dilation, dilate));
+    layers_[i] = &add("layer" + std::to_string(i + 1),
+                      has_bottlenecks ? make_layer<Bottleneck>(channels_, width, blocks[i], stride, dilation, dilate)
+                                      : make_layer<BasicBlock>(channels_, width, blocks[i], stride, dilation, dilate));
     channels_ = width * (has_bottlenecks ? Bottleneck::expansion : BasicBlock::expansion);
   }
 }
@@ -129,8 +126,7 @@ void ResNetFeatures::draw_convolutions() {
 }
 
 ResNetFeatures::Stages ResNetFeatures::stages(const Tensor& x) {
-  Tensor y =
-      max_pool2d(batch_norm_relu(*bn1_, (*conv1_)(x)), {.kernel_size = 3, .stride = Extent(2), .padding = 1});
+  Tensor y = max_pool2d(batch_norm_relu(*bn1_, (*conv1_)(x)), {.kernel_size = 3, .stride = Extent(2), .padding = 1});
   y = (*layers_[1])((*layers_[0])(y));
   Stages stages;
   stages.layer3 = (*layers_[2])(y);

@@ -1,5 +1,5 @@
-// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. Names, initial values and their
-// draws, and numbers are torchvision's: the stride of a bottleneck is at its 3 x 3 convolution.
+// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. Names, initial values
+// and their draws, and numbers are torchvision's: the stride of a bottleneck is at its 3 x 3 convolution.
 #pragma once
 
 #include <tandem/nn/batch_norm.h>
@@ -13,12 +13,13 @@ namespace tandem::nn::models {
 
 struct ResNetOptions {
   int depth = 50;  // 18, 34, 50, 101 or 152
-  // For layers 2, 3 and 4: keep the resolution and dilate the convolutions that follow instead. (torchvision has that from
-  // depth 50 on only; here 18 and 34 take it too.)
+  // For layers 2, 3 and 4: keep the resolution and dilate the convolutions that follow instead. (torchvision has that
+  // from depth 50 on only; here 18 and 34 take it too.)
   std::array<bool, 3> replace_stride_with_dilation = {};
 };
 
-// All of it but the classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32), larger where layers are dilated.
+// All of it but the classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32), larger where layers
+// are dilated.
 class ResNetFeatures : public Module {
  public:
   // Draws the classifier's weights too and drops them, so that whatever is made next gets torchvision's numbers.

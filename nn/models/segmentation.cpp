@@ -35,11 +35,10 @@ struct Aspp : Module {
 
   Aspp(std::int64_t in, double dropout) {
     convs.push_back(convolution(in, deeplab_width, {.kernel_size = 1, .bias = false}));
-    for (const std::int64_t rate : {12, 24, 36})
-      convs.push_back(convolution(in, deeplab_width, dilated(rate)));
+    for (const std::int64_t rate : {12, 24, 36}) convs.push_back(convolution(in, deeplab_width, dilated(rate)));
     convs.push_back(ImagePooling(in));
-    project = &add("project", convolution(convs.size() * deeplab_width, deeplab_width,
-                                          {.kernel_size = 1, .bias = false}));
+    project =
+        &add("project", convolution(convs.size() * deeplab_width, deeplab_width, {.kernel_size = 1, .bias = false}));
     project->push_back(Dropout(dropout));
   }
   Tensor forward(const Tensor& x) override {
@@ -50,8 +49,7 @@ struct Aspp : Module {
 };
 
 Sequential deeplab_head(std::int64_t in, std::int64_t classes, double dropout) {
-  return {Aspp(in, dropout),
-          Conv2d(deeplab_width, deeplab_width, {.kernel_size = 3, .padding = 1, .bias = false}),
+  return {Aspp(in, dropout), Conv2d(deeplab_width, deeplab_width, {.kernel_size = 3, .padding = 1, .bias = false}),
           BatchNorm2d(deeplab_width), ReLU(), Conv2d(deeplab_width, classes, {.kernel_size = 1})};
 }
 
@@ -69,10 +67,10 @@ SegmentationModel::SegmentationModel(Head head, int depth, const SegmentationOpt
   std::optional<Sequential> aux;
   if (options.aux_classifier)
     aux = fcn_head(backbone_->layer3_channels(), options.classes, options.dropout.value_or(0.1));
-  classifier_ = &add("classifier",
-                     head == Head::deeplabv3
-                         ? deeplab_head(backbone_->channels(), options.classes, options.dropout.value_or(0.5))
-                         : fcn_head(backbone_->channels(), options.classes, options.dropout.value_or(0.1)));
+  classifier_ =
+      &add("classifier", head == Head::deeplabv3
+                             ? deeplab_head(backbone_->channels(), options.classes, options.dropout.value_or(0.5))
+                             : fcn_head(backbone_->channels(), options.classes, options.dropout.value_or(0.1)));
   if (aux) aux_classifier_ = &add("aux_classifier", std::move(*aux));
 }
 
@@ -89,8 +87,7 @@ Segmentation SegmentationModel::segment(const Tensor& x) {
 
 SegmentationModel make_segmentation_model(const std::string& name, const SegmentationOptions& options) {
   using Head = SegmentationModel::Head;
-  for (const auto& [prefix, head] :
-       {std::pair("deeplabv3_resnet", Head::deeplabv3), {"fcn_resnet", Head::fcn}})
+  for (const auto& [prefix, head] : {std::pair("deeplabv3_resnet", Head::deeplabv3), {"fcn_resnet", Head::fcn}})
     for (const int depth : {18, 34, 50, 101, 152})
       if (name == prefix + std::to_string(depth)) return {head, depth, options};
   tandem::detail::fail("there is no segmentation model '", name,

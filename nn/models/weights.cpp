@@ -37,9 +37,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
     notices.push_back("these are weights of a ResNet: the heads start untrained");
   }
 
-  const auto is_of_aux = [](const NamedArray& entry) {
-    return begins(entry.name, SegmentationModel::aux_prefix);
-  };
+  const auto is_of_aux = [](const NamedArray& entry) { return begins(entry.name, SegmentationModel::aux_prefix); };
   const auto own = model.state_dict();
   const bool has_aux = std::any_of(weights.begin(), weights.end(), is_of_aux);
   const bool wants_aux = std::any_of(own.begin(), own.end(), is_of_aux);
@@ -52,8 +50,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
   // The model's own values stand in for what the weights lack.
   std::vector<NamedArray> state = weights;
   for (const auto& [name, array] : own) {
-    const auto found =
-        std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
+    const auto found = std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
     if (found == state.end()) {
       const bool is_head = !begins(name, backbone_prefix);
       const bool is_aux = begins(name, SegmentationModel::aux_prefix);

@@ -19,15 +19,14 @@ TEST_P(Example, HasPyTorchsLosses) {
   const std::string name = GetParam();
   std::ifstream file(golden + "examples.json");
   const auto expected = nlohmann::json::parse(file).at(name).get<std::vector<double>>();
-  const auto run = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file",
-                                golden + "example_" + name + ".safetensors"});
+  const auto run = run_process(
+      {std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file", golden + "example_" + name + ".safetensors"});
   ASSERT_EQ(run.code, 0) << run.err;
   std::istringstream lines(run.out);
   std::vector<double> found;
   for (double loss = 0; lines >> loss;) found.push_back(loss);
   ASSERT_EQ(found.size(), expected.size()) << run.out;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << "step " << i;
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << "step " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::Values("resnet", "char_transformer"),

@@ -1,4 +1,5 @@
-// Every kind of failure at every point of a job: it ends in time, with an error, names the guilty rank, and leaves nothing.
+// Every kind of failure at every point of a job: it ends in time, with an error, names the guilty rank, and leaves
+// nothing.
 #include <tandem/distributed/training/checkpoint.h>
 
 #include <gtest/gtest.h>
@@ -60,8 +61,8 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
 
   const auto outcome = testing::run_process(
       {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", std::to_string(ranks), "--grace", "1",
-       TANDEM_PROGRAM_DIR "/fault_worker", "--fault", kind, "--point", point, "--rank",
-       std::to_string(faulty), "--checkpoint", (folder / "checkpoints").string(), "--timeout", "2"},
+       TANDEM_PROGRAM_DIR "/fault_worker", "--fault", kind, "--point", point, "--rank", std::to_string(faulty),
+       "--checkpoint", (folder / "checkpoints").string(), "--timeout", "2"},
       {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", (folder / "tmp").string()}, {"TANDEM_TEST_MARK", mark}},
       std::chrono::seconds(60));
 
@@ -75,8 +76,7 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
     EXPECT_NE(report.find("injected"), std::string::npos) << outcome.err;
   }
   EXPECT_EQ(processes_with(mark), std::vector<std::string>());
-  for (const auto& entry : fs::directory_iterator(folder / "tmp"))
-    ADD_FAILURE() << "left behind: " << entry.path();
+  for (const auto& entry : fs::directory_iterator(folder / "tmp")) ADD_FAILURE() << "left behind: " << entry.path();
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
     EXPECT_NO_THROW(distributed::read_checkpoint(entry.path())) << entry.path();
   }
@@ -136,8 +136,7 @@ TEST_P(LostNetwork, ends_both_sides_in_time_and_leaves_nothing) {
   };
   const std::map<std::string, std::string> variables = {{"OMP_NUM_THREADS", "1"}, {"TANDEM_TEST_MARK", mark}};
   testing::RunningProcess first(node(0), variables), second(node(1), variables);
-  ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "mark"); }))
-      << first.err() << second.err();
+  ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "mark"); })) << first.err() << second.err();
   hosts.cut();
   fs::remove(folder / "mark");
 
@@ -151,18 +150,16 @@ TEST_P(LostNetwork, ends_both_sides_in_time_and_leaves_nothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LostNetwork, ::testing::ValuesIn([] {
-                           std::vector<Fault> faults;
-                           for (const int ranks : {2, 4}) {
-                             for (const std::string point :
-                                  {"init", "construction", "backward", "bucket", "checkpoint", "barrier"})
-                               faults.push_back({"drop", point, ranks});
-                           }
-                           return faults;
-                         }()),
-                         [](const auto& info) {
-                           return "at_" + info.param.point + "_of_" + std::to_string(info.param.ranks);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, LostNetwork, ::testing::ValuesIn([] {
+      std::vector<Fault> faults;
+      for (const int ranks : {2, 4}) {
+        for (const std::string point : {"init", "construction", "backward", "bucket", "checkpoint", "barrier"})
+          faults.push_back({"drop", point, ranks});
+      }
+      return faults;
+    }()),
+    [](const auto& info) { return "at_" + info.param.point + "_of_" + std::to_string(info.param.ranks); });
 
 }  // namespace
 }  // namespace tandem

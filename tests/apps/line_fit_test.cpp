@@ -19,8 +19,7 @@ using testing::TemporaryFolder;
 const std::string line_fit = TANDEM_PROGRAM_DIR "/line_fit";
 
 TEST(LineFit, FindsTheLineOnOneProcessAndOnThree) {
-  for (const auto& start :
-       {std::vector<std::string>{}, {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "3"}}) {
+  for (const auto& start : {std::vector<std::string>{}, {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "3"}}) {
     const TemporaryFolder folder;
     auto command = start;
     command.insert(command.end(), {line_fit, "--points", (folder / "points").string()});
@@ -28,8 +27,7 @@ TEST(LineFit, FindsTheLineOnOneProcessAndOnThree) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     int ranks = 0;
     double worst = 1, slope = 0, offset = 0;
-    std::sscanf(outcome.out.c_str(), "worst loss of %d ranks: %lf y = %lf x + %lf", &ranks, &worst, &slope,
-                &offset);
+    std::sscanf(outcome.out.c_str(), "worst loss of %d ranks: %lf y = %lf x + %lf", &ranks, &worst, &slope, &offset);
     EXPECT_EQ(ranks, start.empty() ? 1 : 2);
     EXPECT_LT(worst, 1e-6);
     EXPECT_NEAR(slope, 3, 1e-3);
@@ -47,13 +45,12 @@ std::string without_indentation(const std::string& text) {
 
 TEST(LineFit, ThePageShowsWhatIsCompiled) {
   const std::filesystem::path source = TANDEM_SOURCE_DIR;
-  const auto code = without_indentation(read_bytes(source / "apps/line_fit.cpp") +
-                                        read_bytes(source / "apps/multi_init.cpp"));
+  const auto code =
+      without_indentation(read_bytes(source / "apps/line_fit.cpp") + read_bytes(source / "apps/multi_init.cpp"));
   const auto page = read_bytes(source / "docs/your_own_program.md");
   const std::string fence = "```cpp\n";
   int blocks = 0;
-  for (auto begin = page.find(fence); begin != std::string::npos;
-       begin = page.find(fence, begin + 1), ++blocks) {
+  for (auto begin = page.find(fence); begin != std::string::npos; begin = page.find(fence, begin + 1), ++blocks) {
     const auto first = begin + fence.size();
     const auto block = without_indentation(page.substr(first, page.find("```", first) - first));
     EXPECT_NE(code.find(block), std::string::npos) << block;

@@ -54,10 +54,10 @@ TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
 TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
   // The folder is a relative one, and rank 1 runs where there is no such folder.
   fs::create_directory(folder / "nowhere");
-  const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " +
-                             folder.path().string() + "; fi; exec " + mnist_ddp + " --data data";
-  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "3", "sh", "-c", script},
-                                            {{"OMP_NUM_THREADS", "1"}});
+  const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " + folder.path().string() +
+                             "; fi; exec " + mnist_ddp + " --data data";
+  const auto outcome =
+      testing::run_process({tandemrun, "--nproc-per-node", "3", "sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_LT(outcome.seconds, 20);
   expect_parts(outcome.err, {"[rank1]", "MNIST folder data does not exist", "rank 1 failed first"});
@@ -66,19 +66,18 @@ TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
 
 TEST_F(MnistDdp, says_which_rank_was_killed) {
   // Rank 1 dies once training has begun.
-  const std::string script = "if [ $RANK = 1 ]; then (sleep 3; kill -9 $$) & fi; exec " + mnist_ddp +
-                             " --data " + path("data") + " --epochs 100000";
-  const auto outcome = testing::run_process({tandemrun, "--nproc-per-node", "2", "sh", "-c", script},
-                                            {{"OMP_NUM_THREADS", "1"}});
+  const std::string script = "if [ $RANK = 1 ]; then (sleep 3; kill -9 $$) & fi; exec " + mnist_ddp + " --data " +
+                             path("data") + " --epochs 100000";
+  const auto outcome =
+      testing::run_process({tandemrun, "--nproc-per-node", "2", "sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 128 + 9) << outcome.err;
   EXPECT_LT(outcome.seconds, 20);
   expect_parts(outcome.err, {"rank 1 failed first", "rank 1 ("});
 }
 
 TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
-  const auto outcome =
-      run_mnist_ddp(1, with_data({"--timeout", "1", "--init-method", "tcp://127.0.0.1:29871"}),
-                    {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  const auto outcome = run_mnist_ddp(1, with_data({"--timeout", "1", "--init-method", "tcp://127.0.0.1:29871"}),
+                                     {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_LT(outcome.seconds, 10);
   expect_parts(outcome.err, {"[rank0]: ", "rank 1 of 2 has not come within 1 s"});
@@ -90,9 +89,8 @@ TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
   ASSERT_EQ(::mkfifo((folder / "pipes/metrics").c_str(), 0600), 0);
   for (const int processes : {1, 2}) {
     for (const auto& [flag, value] :
-         {std::pair{"--save", path("file/net.safetensors")},
-          std::pair{"--save", path("missing/net.safetensors")}, std::pair{"--checkpoint", path("file/c")},
-          std::pair{"--checkpoint", path("file")},
+         {std::pair{"--save", path("file/net.safetensors")}, std::pair{"--save", path("missing/net.safetensors")},
+          std::pair{"--checkpoint", path("file/c")}, std::pair{"--checkpoint", path("file")},
           std::pair{"--checkpoint", std::string("/proc/checkpoints")},
           std::pair{"--metrics", path("missing/metrics.json")}, std::pair{"--metrics", path("pipes/metrics")},
           std::pair{"--log-dir", path("file/logs")}}) {
@@ -117,8 +115,8 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   expect_parts(save.err, {"full/net.safetensors"});
   EXPECT_TRUE(fs::is_empty(folder / "full"));
   // None of the others is taken for one that left too early.
-  const auto two = limited("--save " + path("full/net.safetensors") + " --backend gloo",
-                           tandemrun + " --nproc-per-node 2 ");
+  const auto two =
+      limited("--save " + path("full/net.safetensors") + " --backend gloo", tandemrun + " --nproc-per-node 2 ");
   EXPECT_EQ(two.code, 1);
   expect_parts(two.err, {"rank 0 failed first", "full/net.safetensors"});
   EXPECT_EQ(two.err.find("ended (exit code 0)"), std::string::npos) << two.err;
@@ -129,14 +127,13 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
 }
 
 TEST_F(MnistDdp, usage_errors_end_with_2) {
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"--nonsense"},
-                                             {"--batch-size", "0"},
-                                             {"--lr", "nan"},
-                                             {"--lr", "-1"},
-                                             {"--quiet=false"},
-                                             {"--epochs", "-3"},
-                                             {"--device", "cuda"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--nonsense"},
+                                                                                         {"--batch-size", "0"},
+                                                                                         {"--lr", "nan"},
+                                                                                         {"--lr", "-1"},
+                                                                                         {"--quiet=false"},
+                                                                                         {"--epochs", "-3"},
+                                                                                         {"--device", "cuda"}}) {
     for (const int processes : {1, 2}) {
       const auto outcome = run_mnist_ddp(processes, with_data(arguments));
       EXPECT_EQ(outcome.code, 2) << arguments[0];

@@ -30,9 +30,9 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
     ASSERT_EQ(expected["images"], 5003);
     const int world = expected["world_size"];
     const std::string seed = std::to_string(expected["seed"].get<int>());
-    const auto outcome = run_mnist_ddp(world, {"--data", folder.path().string(), "--seed", seed, "--epochs",
-                                               std::to_string(expected["epochs"].get<int>()), "--save",
-                                               (folder / "net.safetensors").string()});
+    const auto outcome = run_mnist_ddp(
+        world, {"--data", folder.path().string(), "--seed", seed, "--epochs",
+                std::to_string(expected["epochs"].get<int>()), "--save", (folder / "net.safetensors").string()});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto losses = total_losses(outcome.out);
     const auto expected_losses = expected["total_losses"].get<std::vector<double>>();
@@ -44,11 +44,9 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
     std::size_t compared = 0;
     for (const auto& [name, array] : read_safetensors(folder / "net.safetensors").arrays) {
       const auto found = array.to_vector<double>();
-      const auto want =
-          states["seed" + seed + "_world" + std::to_string(world) + "/" + name].to_vector<double>();
+      const auto want = states["seed" + seed + "_world" + std::to_string(world) + "/" + name].to_vector<double>();
       ASSERT_EQ(found.size(), want.size()) << name;
-      for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], want[i], 1e-4) << name << " element " << i;
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], want[i], 1e-4) << name << " element " << i;
       ++compared;
     }
     EXPECT_EQ(compared, 16u);
@@ -67,9 +65,9 @@ TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
     const int world = expected["world_size"], steps = expected["max_steps"];
     const auto text = [&](const char* key) { return expected[key].dump(); };
     const auto outcome =
-        run_mnist_ddp(world, {"--data", TANDEM_SOURCE_DIR "/data/sample", "--seed", text("seed"), "--lr",
-                              text("lr"), "--momentum", text("momentum"), "--epochs", "1", "--max-steps",
-                              text("max_steps"), "--log-every", "1", "--metrics", metrics.string()});
+        run_mnist_ddp(world, {"--data", TANDEM_SOURCE_DIR "/data/sample", "--seed", text("seed"), "--lr", text("lr"),
+                              "--momentum", text("momentum"), "--epochs", "1", "--max-steps", text("max_steps"),
+                              "--log-every", "1", "--metrics", metrics.string()});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const double tolerance = expected["momentum"].get<double>() > 0 ? 1e-3 : 1e-5;
     int compared = 0;

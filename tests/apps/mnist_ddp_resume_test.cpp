@@ -21,7 +21,8 @@ using testing::total_losses;
 using testing::write_bytes;
 using testing::write_subset;
 
-// A job that is stopped and resumed, in the middle of an epoch or between two, ends with the bits of one that ran through.
+// A job that is stopped and resumed, in the middle of an epoch or between two, ends with the bits of one that ran
+// through.
 TEST_F(MnistDdp, resumes_to_the_bit) {
   for (const int processes : {1, 2}) {
     const std::string id = std::to_string(processes);
@@ -39,23 +40,22 @@ TEST_F(MnistDdp, resumes_to_the_bit) {
     for (const int stop : {1, 3, 4}) {  // steps; an epoch has 4 on one process, 2 on two
       const auto folder_name = path("c" + id + "-" + std::to_string(stop));
       train({"--checkpoint", folder_name, "--max-steps", std::to_string(stop)});
-      const auto rest =
-          train({"--checkpoint", folder_name, "--resume", "--save", path("resumed.safetensors")});
+      const auto rest = train({"--checkpoint", folder_name, "--resume", "--save", path("resumed.safetensors")});
       expect_parts(rest.err, {"resumed from", std::to_string(stop) + " step"});
       EXPECT_TRUE(read_bytes(folder / "resumed.safetensors") == read_bytes(folder / "through.safetensors"))
           << processes << " processes, stopped after " << stop;
       const auto losses = total_losses(rest.out);
-      EXPECT_EQ(losses, std::vector<double>(expected_losses.end() - static_cast<long>(losses.size()),
-                                            expected_losses.end()));
+      EXPECT_EQ(losses,
+                std::vector<double>(expected_losses.end() - static_cast<long>(losses.size()), expected_losses.end()));
     }
   }
 }
 
-// The first steps overflow, as the first scale is a large one: a run that began with that scale again would skip others.
+// The first steps overflow, as the first scale is a large one: a run that began with that scale again would skip
+// others.
 TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
   const auto train = [&](std::vector<std::string> more) {
-    const std::vector<std::string> common = {"--epochs",   "1",   "--lr",    "0.05",
-                                             "--momentum", "0.9", "--dtype", "f16"};
+    const std::vector<std::string> common = {"--epochs", "1", "--lr", "0.05", "--momentum", "0.9", "--dtype", "f16"};
     more.insert(more.end(), common.begin(), common.end());
     const auto outcome = run_mnist_ddp(1, with_data(more));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -63,8 +63,7 @@ TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
   train({"--save", path("through.safetensors")});
   train({"--checkpoint", path("c"), "--max-steps", "2"});
   double scale = 0;
-  for (const auto& [name, array] :
-       read_safetensors(path("c") + "/checkpoint-0000-00000002.safetensors").arrays)
+  for (const auto& [name, array] : read_safetensors(path("c") + "/checkpoint-0000-00000002.safetensors").arrays)
     if (name == "optimizer/grad_scaler/scale") scale = array.item();
   EXPECT_GT(scale, 0);
   EXPECT_LT(scale, 65536);
@@ -73,27 +72,25 @@ TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
 }
 
 TEST_F(MnistDdp, keeps_checkpoints_as_told) {
-  ASSERT_EQ(
-      run_mnist_ddp(1, with_data({"--epochs", "5", "--checkpoint", path("a"), "--keep-last", "2"})).code, 0);
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "5", "--checkpoint", path("a"), "--keep-last", "2"})).code, 0);
   const auto names = [&](const std::string& name) {
     std::vector<std::string> result;
     for (const auto& entry : fs::directory_iterator(folder / name)) result.push_back(entry.path().filename());
     std::sort(result.begin(), result.end());
     return result;
   };
-  EXPECT_EQ(names("a"), (std::vector<std::string>{"checkpoint-0004-00000016.safetensors",
-                                                  "checkpoint-0005-00000020.safetensors"}));
-  ASSERT_EQ(
-      run_mnist_ddp(1, with_data({"--epochs", "3", "--checkpoint", path("b"), "--save-every", "2"})).code, 0);
-  EXPECT_EQ(names("b"), (std::vector<std::string>{"checkpoint-0002-00000008.safetensors",
-                                                  "checkpoint-0003-00000012.safetensors"}));
+  EXPECT_EQ(names("a"),
+            (std::vector<std::string>{"checkpoint-0004-00000016.safetensors", "checkpoint-0005-00000020.safetensors"}));
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "3", "--checkpoint", path("b"), "--save-every", "2"})).code, 0);
+  EXPECT_EQ(names("b"),
+            (std::vector<std::string>{"checkpoint-0002-00000008.safetensors", "checkpoint-0003-00000012.safetensors"}));
   ASSERT_EQ(run_mnist_ddp(2, with_data({"--epochs", "2", "--checkpoint", path("c"), "--save-every-steps", "3",
                                         "--keep-last", "9"}))
                 .code,
             0);
-  EXPECT_EQ(names("c"), (std::vector<std::string>{"checkpoint-0001-00000002.safetensors",
-                                                  "checkpoint-0001-00000003.safetensors",
-                                                  "checkpoint-0002-00000004.safetensors"}));
+  EXPECT_EQ(names("c"),
+            (std::vector<std::string>{"checkpoint-0001-00000002.safetensors", "checkpoint-0001-00000003.safetensors",
+                                      "checkpoint-0002-00000004.safetensors"}));
 }
 
 TEST_F(MnistDdp, resume_says_what_it_found) {
@@ -111,8 +108,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
                             "number of processes of 1, going on with 2"});
 
   // In the middle of an epoch nothing may change.
-  ASSERT_EQ(
-      run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
   for (const auto& [more, part] :
        {std::pair<std::vector<std::string>, std::string>{{"--seed", "1"}, "--seed of 0, this is 1"},
         {{"--batch-size", "50"}, "--batch-size of 100, this is 50"},
@@ -128,14 +124,12 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
 TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   fs::create_directory(folder / "c");
   const auto file = folder / "c/checkpoint-0001-00000004.safetensors";
-  std::map<std::string, std::string> metadata{
-      {"format", "1"},      {"program", "mnist_ddp"}, {"epoch", "1"},
-      {"step", "4"},        {"position", "0"},        {"seed", "0"},
-      {"world_size", "1"},  {"batch_size", "1"},      {"generator", "?"},
-      {"losses", "0x0p+0"}, {"samples", "330"}};
+  std::map<std::string, std::string> metadata{{"format", "1"},      {"program", "mnist_ddp"}, {"epoch", "1"},
+                                              {"step", "4"},        {"position", "0"},        {"seed", "0"},
+                                              {"world_size", "1"},  {"batch_size", "1"},      {"generator", "?"},
+                                              {"losses", "0x0p+0"}, {"samples", "330"}};
   write_safetensors(
-      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}},
-      metadata);
+      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}}, metadata);
   for (const int processes : {1, 2}) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(outcome.code, 1);
@@ -143,8 +137,7 @@ TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   }
   metadata["program"] = "voc_ddp";
   write_safetensors(file, std::vector<NamedArray>{}, metadata);
-  expect_parts(run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume"})).err,
-               {"was written by voc_ddp"});
+  expect_parts(run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume"})).err, {"was written by voc_ddp"});
   write_bytes(file, "damaged");
   expect_parts(run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume"})).err,
                {"none of the 1 checkpoints", "remove them"});
@@ -163,8 +156,7 @@ TEST_F(MnistDdp, a_fresh_run_spares_the_checkpoints_of_an_earlier_one) {
 
 TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {
   const auto resumed = [&](const std::string& data, const std::string& checkpoints) {
-    return run_mnist_ddp(
-        1, {"--data", path(data), "--checkpoint", path(checkpoints), "--epochs", "2", "--resume"});
+    return run_mnist_ddp(1, {"--data", path(data), "--checkpoint", path(checkpoints), "--epochs", "2", "--resume"});
   };
   fs::create_directory(folder / "few");
   write_subset(folder / "few", 110, 64);

@@ -53,8 +53,8 @@ TEST_F(MnistDdp, prints_one_loss_and_one_line_of_figures_per_epoch) {
     EXPECT_TRUE(std::regex_match(outcome.out, std::regex("(Total loss: [0-9.]+\nEpoch [12]/2: test accuracy "
                                                          "[0-9.]+ %, [0-9.]+ images/s, [0-9.]+ s\n){2}")))
         << outcome.out;
-    expect_parts(outcome.err, {"mnist_ddp: " + std::to_string(processes) + " process", "0 loader workers",
-                               "steps an epoch"});
+    expect_parts(outcome.err,
+                 {"mnist_ddp: " + std::to_string(processes) + " process", "0 loader workers", "steps an epoch"});
     EXPECT_TRUE(run_mnist_ddp(processes, with_data({"--epochs", "1", "--quiet"})).out.empty());
   }
 }
@@ -93,8 +93,8 @@ TEST_F(MnistDdp, writes_metrics) {
 }
 
 TEST_F(MnistDdp, writes_event_files) {
-  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--log-dir", path("logs"), "--log-every",
-                                                   "1", "--save", path("net.pth")}));
+  const auto outcome = run_mnist_ddp(
+      2, with_data({"--epochs", "1", "--log-dir", path("logs"), "--log-every", "1", "--save", path("net.pth")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path("logs"))) files.push_back(entry.path());
@@ -105,8 +105,7 @@ TEST_F(MnistDdp, writes_event_files) {
     for (auto at = events.find(tag); at != std::string::npos; at = events.find(tag, at + 1)) ++n;
     return n;
   };
-  for (const char* tag : {"train/loss", "train/lr", "train/images_per_second"})
-    EXPECT_EQ(count(tag), 2u) << tag;
+  for (const char* tag : {"train/loss", "train/lr", "train/images_per_second"}) EXPECT_EQ(count(tag), 2u) << tag;
   for (const char* tag : {"epoch/total_loss", "epoch/images_per_second", "epoch/test_accuracy"})
     EXPECT_EQ(count(tag), 1u) << tag;
   EXPECT_EQ(load_arrays(path("net.pth")).size(), 16u);
@@ -114,16 +113,13 @@ TEST_F(MnistDdp, writes_event_files) {
 
 TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {
   // 64 images over 3 processes: 22, 21 and 21.
-  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--lr", "0.05", "--checkpoint", path("c")})).code,
-            0);
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--lr", "0.05", "--checkpoint", path("c")})).code, 0);
   std::vector<double> accuracies;
   for (const int processes : {1, 3}) {
-    const auto outcome =
-        run_mnist_ddp(processes, with_data({"--epochs", "0", "--checkpoint", path("c"), "--resume"}));
+    const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "0", "--checkpoint", path("c"), "--resume"}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     std::smatch match;
-    ASSERT_TRUE(std::regex_search(outcome.out, match, std::regex("test accuracy ([0-9.]+) %")))
-        << outcome.out;
+    ASSERT_TRUE(std::regex_search(outcome.out, match, std::regex("test accuracy ([0-9.]+) %"))) << outcome.out;
     accuracies.push_back(std::stod(match[1]));
   }
   EXPECT_EQ(accuracies[0], accuracies[1]);
@@ -132,8 +128,8 @@ TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {
 
 TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
   // Small buckets: the communication thread takes the first ones while backward goes on.
-  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--profile", path("trace.json"),
-                                                   "--workers", "1", "--bucket-cap-mb", "0.02"}));
+  const auto outcome = run_mnist_ddp(
+      2, with_data({"--epochs", "1", "--profile", path("trace.json"), "--workers", "1", "--bucket-cap-mb", "0.02"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const int rank : {0, 1}) {
     const auto trace = testing::read_trace(path("trace.rank" + std::to_string(rank) + ".json"));
@@ -146,8 +142,7 @@ TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
         {"linear backward", 1}, {"cross_entropy backward", 1}, {"wait for gradients", 1},
         {"SGD::step", 1}};
     for (const auto& [name, times] : per_step) EXPECT_EQ(trace.count("compute", name), times * steps) << name;
-    for (const char* name :
-         {"forward", "layer1", "layer2", "fc", "conv2d", "batch_norm", "linear", "cross_entropy"})
+    for (const char* name : {"forward", "layer1", "layer2", "fc", "conv2d", "batch_norm", "linear", "cross_entropy"})
       EXPECT_GE(trace.count("compute", name), steps) << name;
     EXPECT_EQ(trace.count("loader", "load batch"), steps);
     EXPECT_GT(trace.count("communication", "all_reduce"), 0);
@@ -163,8 +158,8 @@ TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
 }
 
 TEST_F(MnistDdp, stops_at_max_steps) {
-  const auto outcome = run_mnist_ddp(
-      1, with_data({"--epochs", "9", "--max-steps", "6", "--metrics", path("m"), "--log-every", "1"}));
+  const auto outcome =
+      run_mnist_ddp(1, with_data({"--epochs", "9", "--max-steps", "6", "--metrics", path("m"), "--log-every", "1"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(total_losses(outcome.out).size(), 2u);
   EXPECT_EQ(json_lines(folder / "m")[6]["step"], 6);
@@ -173,8 +168,8 @@ TEST_F(MnistDdp, stops_at_max_steps) {
 TEST_F(MnistDdp, meets_at_a_tcp_address_without_a_launcher) {
   const std::string common =
       mnist_ddp + " --data " + path("data") + " --epochs 1 --timeout 20 --init-method tcp://127.0.0.1:$PORT";
-  const std::string script = "PORT=$((20000 + $$ % 10000)); RANK=1 WORLD_SIZE=2 " + common +
-                             " & RANK=0 WORLD_SIZE=2 " + common + "; code=$?; wait $! && exit $code";
+  const std::string script = "PORT=$((20000 + $$ % 10000)); RANK=1 WORLD_SIZE=2 " + common + " & RANK=0 WORLD_SIZE=2 " +
+                             common + "; code=$?; wait $! && exit $code";
   const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(total_losses(outcome.out).size(), 1u);
@@ -184,8 +179,8 @@ TEST_F(MnistDdp, accumulates_and_compresses) {
   for (const int processes : {1, 2}) {
     const auto file = path("metrics" + std::to_string(processes));
     const auto outcome =
-        run_mnist_ddp(processes, with_data({"--epochs", "1", "--accumulate", "3", "--unused", "skip",
-                                            "--compress", "bf16", "--metrics", file, "--log-every", "1"}));
+        run_mnist_ddp(processes, with_data({"--epochs", "1", "--accumulate", "3", "--unused", "skip", "--compress",
+                                            "bf16", "--metrics", file, "--log-every", "1"}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto lines = json_lines(file);
     // Batches of 100, 100, 100 and 30: a step of three and one of what is left. On two processes 100 and 65: one step.

@@ -97,10 +97,9 @@ TEST_F(Restart, AKilledRankCostsNothingButTime) {
                        one_thread);
     kill_in_the_middle(rank);
     EXPECT_EQ(job.finish(), 0) << job.err();
-    expect_parts(job.err(), {"rank " + std::to_string(rank) + " failed first: killed by SIGKILL",
-                             "restart 1 of 1", "resumed from"});
-    EXPECT_TRUE(read_bytes(folder_ / "restarted.safetensors") == expected)
-        << "rank " << rank << " was killed";
+    expect_parts(job.err(), {"rank " + std::to_string(rank) + " failed first: killed by SIGKILL", "restart 1 of 1",
+                             "resumed from"});
+    EXPECT_TRUE(read_bytes(folder_ / "restarted.safetensors") == expected) << "rank " << rank << " was killed";
   }
 }
 
@@ -116,13 +115,11 @@ class TwoHosts : public Restart {
     return hosts_.in(number) + Words{tandemrun, "--nproc-per-node", "1"} + options + program;
   }
   Words fixed(int number) const {
-    return {
-        "--nnodes",      "2",    "--node-rank", std::to_string(number), "--master-addr", hosts_.address(0),
-        "--master-port", "29555"};
+    return {"--nnodes",      "2",    "--node-rank", std::to_string(number), "--master-addr", hosts_.address(0),
+            "--master-port", "29555"};
   }
   Words dynamic() const {
-    return {"--nnodes",        "2",         "--rdzv-backend", "c10d", "--rdzv-endpoint",
-            hosts_.address(1), "--rdzv-id", "mnist"};
+    return {"--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", hosts_.address(1), "--rdzv-id", "mnist"};
   }
 
   NetworkNamespaces hosts_;
@@ -156,14 +153,13 @@ TEST_F(TwoHosts, AKilledRankOnOneRestartsBoth) {
 }
 
 TEST_F(TwoHosts, ALostNetworkEndsBothSides) {
-  const auto program =
-      training("lost.safetensors", {"--epochs", "50", "--max-steps", "100000", "--timeout", "4",
-                                    "--checkpoint", path("checkpoints"), "--save-every-steps", "2"});
+  const auto program = training("lost.safetensors", {"--epochs", "50", "--max-steps", "100000", "--timeout", "4",
+                                                     "--checkpoint", path("checkpoints"), "--save-every-steps", "2"});
   const Words impatient = {"--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2"};
   RunningProcess first(node(0, fixed(0) + impatient, program), one_thread);
   RunningProcess second(node(1, fixed(1) + impatient, program), one_thread);
-  ASSERT_TRUE(eventually(
-      [&] { return fs::exists(folder_ / "checkpoints") && !fs::is_empty(folder_ / "checkpoints"); }));
+  ASSERT_TRUE(
+      eventually([&] { return fs::exists(folder_ / "checkpoints") && !fs::is_empty(folder_ / "checkpoints"); }));
   hosts_.cut();
   EXPECT_NE(first.finish(30s), 0);
   EXPECT_NE(second.finish(30s), 0);

@@ -1,4 +1,5 @@
-// Data and weights that are damaged or made to harm: voc_ddp says what and where, and no process waits for one that has failed.
+// Data and weights that are damaged or made to harm: voc_ddp says what and where, and no process waits for one that has
+// failed.
 #include <tandem/data/images/image_png.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 
@@ -25,15 +26,9 @@ class VocDdpFailures : public VocDdp {
     damage(folder / "data/VOCdevkit/VOC2012");
     for (const int processes : {1, 2}) {
       // In one epoch each sample is read: all at once, or one by one by two processes.
-      std::vector<std::string> arguments = {"--data",
-                                            path("data"),
-                                            "--epochs",
-                                            "1",
-                                            "--sync-bn",
-                                            "--batch-size",
-                                            processes == 1 ? "3" : "1",
-                                            "--save",
-                                            path("model.pth")};
+      std::vector<std::string> arguments = {
+          "--data", path("data"),     "--epochs", "1", "--sync-bn", "--batch-size", processes == 1 ? "3" : "1",
+          "--save", path("model.pth")};
       arguments.insert(arguments.end(), more.begin(), more.end());
       const auto outcome = train(processes, arguments);
       EXPECT_EQ(outcome.code, 1) << processes << " processes: " << outcome.err;
@@ -52,8 +47,7 @@ void cut(const fs::path& path) {
 TEST_F(VocDdpFailures, damaged_samples) {
   expect({"scene_a.jpg cannot be decoded", "--skip-bad leaves damaged samples out"},
          [](const fs::path& year) { cut(year / "JPEGImages/scene_a.jpg"); });
-  expect({"scene_a.png cannot be decoded"},
-         [](const fs::path& year) { cut(year / "SegmentationClass/scene_a.png"); });
+  expect({"scene_a.png cannot be decoded"}, [](const fs::path& year) { cut(year / "SegmentationClass/scene_a.png"); });
   expect({"scene_a.png holds the label 21", "0 to 20 or 255"}, [](const fs::path& year) {
     const fs::path mask = year / "SegmentationClass/scene_a.png";
     Array labels = data::MaskFile(mask).read();
@@ -76,11 +70,11 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
   fs::create_directory(folder / "elsewhere");
   fs::create_directory_symlink(folder / "elsewhere", year / "SegmentationObject");
   fs::create_directory_symlink(year / "SegmentationClass", folder / "link");
-  for (const fs::path& predictions : {year / "SegmentationClass", year / "SegmentationClass/",
-                                      year / "SegmentationObject", folder / "link"}) {
+  for (const fs::path& predictions :
+       {year / "SegmentationClass", year / "SegmentationClass/", year / "SegmentationObject", folder / "link"}) {
     for (const int processes : {1, 2}) {
-      const auto outcome = train(processes, {"--data", path("data"), "--batch-size", "1", "--epochs", "0",
-                                             "--predict", predictions.string()});
+      const auto outcome = train(
+          processes, {"--data", path("data"), "--batch-size", "1", "--epochs", "0", "--predict", predictions.string()});
       EXPECT_EQ(outcome.code, 2) << predictions;
       EXPECT_NE(outcome.err.find("that folder is a data set's"), std::string::npos) << outcome.err;
     }
@@ -97,22 +91,21 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   write_bytes(folder / "evil.pth",
               magic + rest + "\x80\x02" + "cposix\nsystem\nX" + std::string("\x04\0\0\0", 4) + "true\x85R.");
   const std::string no_storages = "\x80\x02].";
-  write_bytes(folder / "deep.pth", magic + rest + "\x80\x02" + std::string(100000, ']') +
-                                       std::string(99999, 'a') + "." + no_storages);
+  write_bytes(folder / "deep.pth",
+              magic + rest + "\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "." + no_storages);
   for (const char* option : {"--weights", "--init"})
     expect({"evil.pth", "refused global posix.system"}, nothing, {option, path("evil.pth")});
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
 }
 
 TEST_F(VocDdpFailures, archive_with_the_wrong_checksum) {
-  testing::HttpServer server(
-      [](auto&) { return testing::HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  testing::HttpServer server([](auto&) { return testing::HttpServer::answer("200 OK", "<html>please log in</html>"); });
   for (const int processes : {1, 2}) {
     const auto outcome = run(processes, {"--data", path("empty"), "--model", "deeplabv3_resnet18"},
                              {{"http_proxy", server.url()}, {"no_proxy", "127.0.0.1"}});
     EXPECT_EQ(outcome.code, 1);
-    for (const char* words : {"VOCtrainval_11-May-2012.tar", "its content has the MD5",
-                              "expected 6cd6e144f989b92b3379bac3b3de84fd"})
+    for (const char* words :
+         {"VOCtrainval_11-May-2012.tar", "its content has the MD5", "expected 6cd6e144f989b92b3379bac3b3de84fd"})
       EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
     EXPECT_TRUE(fs::is_empty(folder / "empty"));
   }

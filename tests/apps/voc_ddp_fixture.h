@@ -34,8 +34,7 @@ class VocDdp : public ::testing::Test {
   static Outcome run(int processes, std::vector<std::string> arguments,
                      std::map<std::string, std::string> variables = {}) {
     std::vector<std::string> command;
-    if (processes > 1)
-      command = {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", std::to_string(processes)};
+    if (processes > 1) command = {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", std::to_string(processes)};
     command.push_back(TANDEM_PROGRAM_DIR "/voc_ddp");
     command.insert(command.end(), arguments.begin(), arguments.end());
     variables.emplace("OMP_NUM_THREADS", "1");
@@ -43,10 +42,9 @@ class VocDdp : public ::testing::Test {
   }
   // Three pictures, small: batches of one per process need --sync-bn, or statistics of one value would fail.
   static Outcome train(int processes, std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"--data",    voc_sample, "--image-set", "trainval",
-                                          "--val-set", "trainval", "--model",     "deeplabv3_resnet18",
-                                          "--crop",    "33",       "--base",      "33",
-                                          "--workers", "1"};
+    std::vector<std::string> arguments = {"--data",   voc_sample, "--image-set",        "trainval", "--val-set",
+                                          "trainval", "--model",  "deeplabv3_resnet18", "--crop",   "33",
+                                          "--base",   "33",       "--workers",          "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(processes, arguments);
   }

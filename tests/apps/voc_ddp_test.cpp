@@ -13,9 +13,8 @@ using testing::voc_sample;
 using testing::VocDdp;
 
 TEST_F(VocDdp, trains_evaluates_and_predicts) {
-  const auto outcome =
-      train(1, {"--batch-size", "2", "--epochs", "2", "--metrics", path("metrics"), "--log-every", "1",
-                "--log-dir", path("logs"), "--predict", path("masks"), "--save", path("model.pth")});
+  const auto outcome = train(1, {"--batch-size", "2", "--epochs", "2", "--metrics", path("metrics"), "--log-every", "1",
+                                 "--log-dir", path("logs"), "--predict", path("masks"), "--save", path("model.pth")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto written = lines("metrics");
   ASSERT_EQ(written.size(), 4u);
@@ -34,11 +33,10 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   }
   EXPECT_FALSE(std::filesystem::is_empty(folder / "logs"));
 
-  const auto predicted = run(1, {"predict", voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg",
-                                 "--weights", path("model.pth"), "--output", path("out"), "--base", "33"});
+  const auto predicted = run(1, {"predict", voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg", "--weights",
+                                 path("model.pth"), "--output", path("out"), "--base", "33"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
-  EXPECT_TRUE(testing::read_bytes(folder / "out/scene_a.png") ==
-              testing::read_bytes(folder / "masks/scene_a.png"));
+  EXPECT_TRUE(testing::read_bytes(folder / "out/scene_a.png") == testing::read_bytes(folder / "masks/scene_a.png"));
   EXPECT_TRUE(std::filesystem::exists(folder / "out/scene_a_overlay.png"));
 }
 
@@ -51,15 +49,13 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(processes, arguments);
   };
-  const std::vector<std::string> all = {pictures + "scene_a.jpg", pictures + "scene_b.jpg",
-                                        pictures + "scene_c.jpg"};
+  const std::vector<std::string> all = {pictures + "scene_a.jpg", pictures + "scene_b.jpg", pictures + "scene_c.jpg"};
   const auto alone = predict(1, "alone", all), shared = predict(2, "shared", all);
   ASSERT_EQ(alone.code, 0) << alone.err;
   ASSERT_EQ(shared.code, 0) << shared.err;
   for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
     for (const std::string& file : {name + ".png", name + "_overlay.png"})
-      EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) ==
-                  testing::read_bytes(folder / "shared" / file));
+      EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) == testing::read_bytes(folder / "shared" / file));
     // By one of them.
     const auto said = shared.out.find(name + ".png");
     EXPECT_NE(said, std::string::npos) << shared.out;
@@ -84,8 +80,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
       EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(testing::files_in(folder / output),
-              (std::vector<std::string>{"scene_b.png", "scene_b_overlay.png", "scene_c.png",
-                                        "scene_c_overlay.png"}));
+              (std::vector<std::string>{"scene_b.png", "scene_b_overlay.png", "scene_c.png", "scene_c_overlay.png"}));
   }
 
   const auto expect = [&](int code, const std::string& output, std::vector<std::string> more,
@@ -124,8 +119,7 @@ TEST_F(VocDdp, two_processes_with_one_picture_each_resume_to_the_bit) {
   with({"--checkpoint", path("c"), "--max-steps", "1"});
   with({"--checkpoint", path("c"), "--max-steps", "3", "--resume"});
   with({"--checkpoint", path("c"), "--resume", "--save", path("resumed.safetensors")});
-  EXPECT_TRUE(testing::read_bytes(folder / "whole.safetensors") ==
-              testing::read_bytes(folder / "resumed.safetensors"));
+  EXPECT_TRUE(testing::read_bytes(folder / "whole.safetensors") == testing::read_bytes(folder / "resumed.safetensors"));
 }
 
 TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {

@@ -42,8 +42,7 @@ TEST(Autocast, Table) {
       {"relu", [&] { return relu(a); }, false},
       {"add", [&] { return a + a; }, false},
       {"max_pool2d", [&] { return max_pool2d(x, {.kernel_size = 2}); }, false},
-      {"batch_norm", [&] { return batch_norm(x, Tensor(ops::ones({3})), Tensor(ops::ones({3})), state); },
-       false},
+      {"batch_norm", [&] { return batch_norm(x, Tensor(ops::ones({3})), Tensor(ops::ones({3})), state); }, false},
   };
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Autocast autocast(dtype);
@@ -75,8 +74,7 @@ TEST(Autocast, F64IsLeftAlone) {
 TEST(Autocast, GradientsOfParametersAreF32AndNearThoseOfF32) {
   const auto gradients = [](DType dtype) {
     const Tensor x = image(), kernel(ops::map(functors::Affine{0.01, -0.5}, counting({4, 3, 3, 3})), true);
-    const Tensor bias(counting({4}), true),
-        w(ops::map(functors::Affine{0.003, -0.5}, counting({5, 64})), true);
+    const Tensor bias(counting({4}), true), w(ops::map(functors::Affine{0.003, -0.5}, counting({5, 64})), true);
     const Tensor b(counting({5}), true), m = matrix(5, 3);
     const Autocast autocast(dtype);
     const Tensor y = matmul(linear(flatten(relu(conv2d(x, kernel, bias)), 1), w, b), m);
@@ -91,8 +89,7 @@ TEST(Autocast, GradientsOfParametersAreF32AndNearThoseOfF32) {
     const auto found = gradients(dtype);
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].dtype(), DType::f32) << i;
-      expect_close(expected[i], found[i], 8 * testing::machine_epsilon(dtype),
-                   name_of(dtype) + std::to_string(i));
+      expect_close(expected[i], found[i], 8 * testing::machine_epsilon(dtype), name_of(dtype) + std::to_string(i));
     }
   }
 }

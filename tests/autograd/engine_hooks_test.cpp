@@ -61,11 +61,11 @@ TEST(Engine, AHookOfASharedParameterWaitsForItsLastUse) {
   const Tensor w = leaf({2}), x = leaf({3});
   Names order;
   w.on_grad_ready([&] { order.push_back("w"); });
-  const Tensor first = autograd::record("marker", {x}, x.value(),
-                                        [&](const Array& grad, autograd::Needs) -> autograd::Gradients {
-                                          order.push_back("start");
-                                          return {grad};
-                                        });
+  const Tensor first =
+      autograd::record("marker", {x}, x.value(), [&](const Array& grad, autograd::Needs) -> autograd::Gradients {
+        order.push_back("start");
+        return {grad};
+      });
   sum(first * w * w).backward();
   EXPECT_EQ(order, (Names{"w", "start"}));
   EXPECT_EQ(grad_of(w), (std::vector<float>{12}));

@@ -73,8 +73,7 @@ TEST(Engine, BuffersMayHaveAnyStrides) {
 TEST(Engine, AGradientLiesAsItsLeafDoes) {
   const Array numbers = testing::counting({2, 3, 4, 5});
   const Array rows = numbers.clone(), images = numbers.channels_last(),
-              turned = testing::counting({5, 4, 3, 2}).permute({3, 2, 1, 0}),
-              sparse = testing::strided(numbers);
+              turned = testing::counting({5, 4, 3, 2}).permute({3, 2, 1, 0}), sparse = testing::strided(numbers);
   for (const Array& value : {rows, images, turned, sparse}) {
     const Strides expected = value.storage() == sparse.storage() ? rows.strides() : value.strides();
     for (const Array& given : {rows, images, turned, sparse, ops::ones({1, 3, 1, 1}).expand({2, 3, 4, 5})}) {
@@ -85,8 +84,7 @@ TEST(Engine, AGradientLiesAsItsLeafDoes) {
       EXPECT_EQ(x.grad().to_vector<float>(), given.to_vector<float>());
       sum(x).backward();
       EXPECT_EQ(x.grad().strides(), expected);
-      EXPECT_EQ(x.grad().to_vector<float>(),
-                ops::zip(functors::Add{}, given, ops::ones({})).to_vector<float>());
+      EXPECT_EQ(x.grad().to_vector<float>(), ops::zip(functors::Add{}, given, ops::ones({})).to_vector<float>());
     }
   }
 }
@@ -149,9 +147,8 @@ TEST(Engine, AGradientThatAClosureKeepsIsNotAddedToInPlace) {
   const Tensor x = leaf({1, 2}), y = x * 1;
   const Array kept = array_of({5, 7});
   const auto f = [&](const Tensor& t, const Array& gradient) {
-    return autograd::record("f", {t}, t.value().clone(), [gradient](const Array&, autograd::Needs) {
-      return autograd::Gradients{gradient};
-    });
+    return autograd::record("f", {t}, t.value().clone(),
+                            [gradient](const Array&, autograd::Needs) { return autograd::Gradients{gradient}; });
   };
   const Array repeated = array_of({3}).expand({2});  // one number in memory
   sum(f(y, kept) + f(y, kept) + f(y, repeated)).backward();
@@ -267,8 +264,7 @@ TEST(Engine, WrongGradientsFromAClosureAreNamed) {
   // The same where the gradient goes straight to a leaf.
   const Tensor x = leaf({1, 2});
   const Tensor y = autograd::record(
-      "wrong", {x}, x.value(),
-      [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
+      "wrong", {x}, x.value(), [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
   EXPECT_ERROR(sum(y).backward(), "wrong", "(3)", "(2)");
 }
 
@@ -305,8 +301,7 @@ TEST(Engine, InPlaceChangesOfSavedValuesAreNamed) {
 }
 
 TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
-  using Make =
-      std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
+  using Make = std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
   struct Form {
     const char* name;
     Shape shape;
@@ -320,21 +315,15 @@ TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
        [](const Tensor& x, const Array& a) {
          return conv2d(Tensor(a), reshape(x, {4, 2, 1, 1}));
        }},
-      {"linear",
-       {3, 8},
-       [](const Tensor& x, const Array& a) { return linear(flatten(x, 1), Tensor(a), {}); }},
+      {"linear", {3, 8}, [](const Tensor& x, const Array& a) { return linear(flatten(x, 1), Tensor(a), {}); }},
       {"matmul", {8, 3}, [](const Tensor& x, const Array& a) { return matmul(flatten(x, 1), Tensor(a)); }},
       {"div", {1, 2, 2, 2}, [](const Tensor& x, const Array& a) { return div(x, Tensor(a)); }},
       {"batch_norm",
        {2},
-       [&](const Tensor& x, const Array& a) {
-         return batch_norm(x, Tensor(a), Tensor(ops::ones({2})), state);
-       }},
+       [&](const Tensor& x, const Array& a) { return batch_norm(x, Tensor(a), Tensor(ops::ones({2})), state); }},
       {"batch_norm",
        {2},
-       [&](const Tensor& x, const Array& a) {
-         return batch_norm(x, Tensor(ops::ones({2})), Tensor(a), state);
-       }},
+       [&](const Tensor& x, const Array& a) { return batch_norm(x, Tensor(ops::ones({2})), Tensor(a), state); }},
       {"cross_entropy",
        {1},
        [](const Tensor& x, const Array& a) { return cross_entropy(flatten(x, 1), a.to(DType::i64)); }},
@@ -415,8 +404,7 @@ TEST(Engine, ThreadsDifferentiateGraphsOfTheirOwn) {
     });
   for (auto& thread : threads) thread.join();
   for (int t = 0; t < count; ++t)
-    for (std::size_t i = 0; i < gradients[t].size(); ++i)
-      EXPECT_EQ(gradients[t][i], (t + 1) * gradients[0][i]) << t;
+    for (std::size_t i = 0; i < gradients[t].size(); ++i) EXPECT_EQ(gradients[t][i], (t + 1) * gradients[0][i]) << t;
 }
 
 TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
@@ -426,8 +414,7 @@ TEST(Engine, ASteadyStepAsksTheSystemForNoMemory) {
   const Array target = ops::zeros({20}, DType::i64);
   const auto step = [&](int number) {
     const Tensor x(ops::full({20, 1, 28, 28}, number));
-    Tensor y = batch_norm(conv2d(x, w1, {}, {.padding = 2}), gamma, beta, state,
-                          {.relu = true, .max_pool_2x2 = true});
+    Tensor y = batch_norm(conv2d(x, w1, {}, {.padding = 2}), gamma, beta, state, {.relu = true, .max_pool_2x2 = true});
     y = linear(flatten(y, 1), w2, b2);
     for (Tensor* t : {&w1, &gamma, &beta, &w2, &b2}) t->zero_grad();
     cross_entropy(y, target).backward();

@@ -15,12 +15,11 @@ using Inputs = std::vector<Tensor>;
 
 // x^2, with a backward that is `factor` times what it should be.
 Tensor squared(const Tensor& x, double factor = 1) {
-  return autograd::record(
-      "square", {x}, ops::zip(functors::Mul{}, x.value(), x.value()),
-      [in = autograd::Saved("square", x.value()), factor](const Array& grad, autograd::Needs) {
-        const Array twice = ops::map(functors::Affine{2 * factor, 0}, in);
-        return autograd::Gradients{ops::zip(functors::Mul{}, grad, twice)};
-      });
+  return autograd::record("square", {x}, ops::zip(functors::Mul{}, x.value(), x.value()),
+                          [in = autograd::Saved("square", x.value()), factor](const Array& grad, autograd::Needs) {
+                            const Array twice = ops::map(functors::Affine{2 * factor, 0}, in);
+                            return autograd::Gradients{ops::zip(functors::Mul{}, grad, twice)};
+                          });
 }
 
 Tensor input(DType dtype = DType::f64) {
@@ -33,13 +32,12 @@ TEST(Gradcheck, AcceptsWhatIsRight) {
 }
 
 TEST(Gradcheck, FindsWhatIsWrong) {
-  EXPECT_ERROR(gradcheck([](const Inputs& in) { return squared(in[0], 1.01); }, {input()}), "input 0",
-               "element 0", "finite differences");
+  EXPECT_ERROR(gradcheck([](const Inputs& in) { return squared(in[0], 1.01); }, {input()}), "input 0", "element 0",
+               "finite differences");
   const auto second_is_wrong = [](const Inputs& in) { return add(squared(in[0]), squared(in[1], -1)); };
   EXPECT_ERROR(gradcheck(second_is_wrong, {input(), input()}), "input 1");
-  EXPECT_ERROR(
-      gradcheck([](const Inputs& in) { return add(squared(in[0].detach()), in[1]); }, {input(), input()}),
-      "input 0", "no gradient");
+  EXPECT_ERROR(gradcheck([](const Inputs& in) { return add(squared(in[0].detach()), in[1]); }, {input(), input()}),
+               "input 0", "no gradient");
 }
 
 TEST(Gradcheck, LeavesTheInputsAsTheyWere) {
@@ -54,8 +52,7 @@ TEST(Gradcheck, NeedsF64Leaves) {
   EXPECT_ERROR(gradcheck(function, {input(DType::f32)}), "f64", "f32");
   EXPECT_ERROR(gradcheck(function, {input().detach()}), "requires a gradient");
   EXPECT_ERROR(gradcheck(function, {input() * 2}), "leaves");
-  EXPECT_ERROR(gradcheck([](const Inputs& in) { return cast(in[0], DType::f32); }, {input()}), "f32",
-               "output");
+  EXPECT_ERROR(gradcheck([](const Inputs& in) { return cast(in[0], DType::f32); }, {input()}), "f32", "output");
 }
 
 }  // namespace

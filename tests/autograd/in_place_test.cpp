@@ -14,9 +14,7 @@ namespace {
 using testing::array_of;
 using testing::counting;
 
-Tensor leaf(double first = 0.3) {
-  return {ops::map(functors::Affine{0.4, first}, counting({2, 3}, DType::f64)), true};
-}
+Tensor leaf(double first = 0.3) { return {ops::map(functors::Affine{0.4, first}, counting({2, 3}, DType::f64)), true}; }
 
 struct Pair {
   const char* name;
@@ -66,8 +64,7 @@ TEST(InPlace, ComputesAndDifferentiatesAsTheFormThatReturnsANewTensor) {
     in_place.backward({.gradient = gradient});
     plain.backward({.gradient = gradient});
     const Array expected = b.grad();
-    testing::expect_close(expected, a.grad().defined() ? a.grad() : ops::zeros_like(expected), 1e-12,
-                          "gradient");
+    testing::expect_close(expected, a.grad().defined() ? a.grad() : ops::zeros_like(expected), 1e-12, "gradient");
   }
 }
 

@@ -28,8 +28,7 @@ TEST(CudaCore, MapsDenseAndStrided) {
     const Array there = x.to(cuda);
     expect_same(ops::map(functors::Tanh{}, x), ops::map(functors::Tanh{}, there).to(Device{}), 1e-6);
     const Array view = a.to(cuda).transpose(0, 1);
-    expect_same(ops::map(functors::Relu{}, a.transpose(0, 1)), ops::map(functors::Relu{}, view).to(Device{}),
-                0);
+    expect_same(ops::map(functors::Relu{}, a.transpose(0, 1)), ops::map(functors::Relu{}, view).to(Device{}), 0);
   }
 }
 

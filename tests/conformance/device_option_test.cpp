@@ -20,21 +20,20 @@ struct Outcome {
 };
 
 Outcome run(std::vector<const char*> arguments, int gpus, int local_rank = 0, int processes = 1) {
-  const std::vector<std::pair<const char*, std::string>> variables{
-      {"RANK", std::to_string(local_rank)},
-      {"LOCAL_RANK", std::to_string(local_rank)},
-      {"WORLD_SIZE", std::to_string(processes)},
-      {"LOCAL_WORLD_SIZE", std::to_string(processes)},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", "29500"}};
+  const std::vector<std::pair<const char*, std::string>> variables{{"RANK", std::to_string(local_rank)},
+                                                                   {"LOCAL_RANK", std::to_string(local_rank)},
+                                                                   {"WORLD_SIZE", std::to_string(processes)},
+                                                                   {"LOCAL_WORLD_SIZE", std::to_string(processes)},
+                                                                   {"MASTER_ADDR", "127.0.0.1"},
+                                                                   {"MASTER_PORT", "29500"}};
   for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
   const int before = std::exchange(emulation::driver().devices, gpus);
   TrainingOptions options("program", "");
   arguments.insert(arguments.begin(), "program");
   Outcome outcome;
   ::testing::internal::CaptureStderr();
-  outcome.code = options.run(static_cast<int>(arguments.size()), arguments.data(),
-                             [&] { outcome.device = options.device(); });
+  outcome.code =
+      options.run(static_cast<int>(arguments.size()), arguments.data(), [&] { outcome.device = options.device(); });
   outcome.err = ::testing::internal::GetCapturedStderr();
   emulation::driver().devices = before;
   for (const auto& [name, value] : variables) unsetenv(name);
@@ -70,8 +69,7 @@ TEST(DeviceOption, CudaWithoutAGpuIsAUsageError) {
   for (int rank = 0; rank < 3; ++rank) {
     const auto too_few = run({"--device", "cuda"}, 2, rank, 3);
     EXPECT_EQ(too_few.code, 2);
-    EXPECT_EQ(too_few.err.find("--device cuda: this host has 3 processes and 2 GPUs") != std::string::npos,
-              rank == 0)
+    EXPECT_EQ(too_few.err.find("--device cuda: this host has 3 processes and 2 GPUs") != std::string::npos, rank == 0)
         << too_few.err;
   }
 }

@@ -37,8 +37,8 @@ TEST(CudaDropout, TheSameSeedGivesTheSameValuesAndGradients) {
       sum(y * y).backward();
       return std::pair{y.value(), in.grad()};
     };
-    for (const auto drop : {+[](const Tensor& t) { return dropout(t, 0.3); },
-                            +[](const Tensor& t) { return dropout2d(t, 0.3); }}) {
+    for (const auto drop :
+         {+[](const Tensor& t) { return dropout(t, 0.3); }, +[](const Tensor& t) { return dropout2d(t, 0.3); }}) {
       const auto here = trained({}, drop), there = trained(gpu, drop);
       expect_same(here.first, there.first, 0);
       expect_same(here.second, there.second, 0);

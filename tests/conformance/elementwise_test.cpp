@@ -41,8 +41,7 @@ const Layout layouts[] = {
        return a.slice(1, 2, 3).slice(3, 0, 1).expand({4, 5, 6, 7});
      }},
     {"empty", [](const Array& a) { return a.slice(1, 0, 0); }},
-    {"one element",
-     [](const Array& a) { return a.slice(0, 0, 1).slice(1, 1, 2).slice(2, 2, 3).slice(3, 3, 4); }},
+    {"one element", [](const Array& a) { return a.slice(0, 0, 1).slice(1, 1, 2).slice(2, 2, 3).slice(3, 3, 4); }},
     {"a scalar", [](const Array& a) { return a.select(0, 1).select(0, 1).select(0, 1).select(0, 1); }},
 };
 
@@ -68,8 +67,8 @@ void for_each_op(F f) {
   for_each_op<Variant>(f, std::make_index_sequence<std::variant_size_v<Variant>>{});
 }
 
-// Within one rounding of 16-bit results, which are computed in f32. In f32 and f64 themselves exp and its like may err in
-// the last bits on either device, and a product may be rounded before it is added to or not.
+// Within one rounding of 16-bit results, which are computed in f32. In f32 and f64 themselves exp and its like may err
+// in the last bits on either device, and a product may be rounded before it is added to or not.
 void expect_near(const Array& expected, const Array& found) {
   const DType dtype = expected.dtype();
   const bool is_16_bit = size_of(dtype) == 2;
@@ -97,8 +96,7 @@ TEST(CudaElementwise, MapGradientsAreTheCpus) {
       const Array grad = base(dtype, 2), grad_there = grad.to(gpu);
       for (const auto& [name, view] : layouts) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
-        expect_near(ops::map_grad(op, view(saved), view(grad)),
-                    ops::map_grad(op, view(saved_there), view(grad_there)));
+        expect_near(ops::map_grad(op, view(saved), view(grad)), ops::map_grad(op, view(saved_there), view(grad_there)));
       }
       // what was saved and its gradient laid out differently
       const Array turned = saved.permute({2, 1, 0, 3}), turned_there = saved_there.permute({2, 1, 0, 3});
@@ -125,8 +123,7 @@ const Pair broadcasts[] = {
      [](const Array& x) { return x.select(0, 2).select(0, 1).select(0, 0).select(0, 3); }},
     {"a row and a column", [](const Array& x) { return x.slice(1, 0, 1).slice(3, 0, 1); },
      [](const Array& x) { return x.slice(0, 0, 1).slice(2, 0, 1); }},
-    {"to nothing", [](const Array& x) { return x.slice(2, 3, 3); },
-     [](const Array& x) { return x.slice(2, 0, 1); }},
+    {"to nothing", [](const Array& x) { return x.slice(2, 3, 3); }, [](const Array& x) { return x.slice(2, 0, 1); }},
     {"two layouts",
      [](const Array& x) {
        return x.permute({0, 3, 1, 2});
@@ -166,8 +163,8 @@ TEST(CudaElementwise, ZipGradientsAreTheCpus) {
         const Array y = ops::zip(op, view_a(a), view_b(b));
         const Array grad = numbers(y.shape(), 3, dtype), grad_there = grad.to(gpu);
         // each summand may be off by one rounding, and the vector functions behind a power by 4
-        const double summands = static_cast<double>(
-            y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
+        const double summands =
+            static_cast<double>(y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
         for (const int operand : {0, 1}) {
           SCOPED_TRACE(::testing::Message()
                        << typeid(op).name() << ' ' << dtype << ", operand " << operand << ", " << name);
@@ -188,8 +185,7 @@ TEST(CudaElementwise, ComparesAsTheCpu) {
       const Array a_there = a.to(gpu), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
-        expect_same(ops::compare(op, view_a(a), view_b(b)),
-                    ops::compare(op, view_a(a_there), view_b(b_there)));
+        expect_same(ops::compare(op, view_a(a), view_b(b)), ops::compare(op, view_a(a_there), view_b(b_there)));
       });
     }
   });
@@ -223,8 +219,7 @@ TEST(CudaElementwise, UpdatesInPlace) {
 
 // Values that every dtype can hold, some of them not whole.
 Array convertible(DType dtype) {
-  const Array a =
-      ops::map(functors::Affine{1, 60}, ops::map(functors::Affine{13, 0}, numbers({4, 5, 6, 7}, 1)));
+  const Array a = ops::map(functors::Affine{1, 60}, ops::map(functors::Affine{13, 0}, numbers({4, 5, 6, 7}, 1)));
   return dtype == DType::boolean ? numbers({4, 5, 6, 7}, 1, dtype) : a.to(dtype);
 }
 
@@ -252,9 +247,9 @@ TEST(CudaElementwise, CopiesKeepEveryBit) {
   const Array here = Array::from(bits, {3});
   const Array as_numbers(here.storage(), here.shape(), here.strides(), 0, DType::f64);
   const Array moved = as_numbers.to(gpu).clone().to(Device{});
-  EXPECT_EQ(Array(moved.storage(), moved.shape(), moved.strides(), moved.offset(), DType::i64)
-                .to_vector<std::int64_t>(),
-            bits);
+  EXPECT_EQ(
+      Array(moved.storage(), moved.shape(), moved.strides(), moved.offset(), DType::i64).to_vector<std::int64_t>(),
+      bits);
 }
 
 TEST(CudaElementwise, FillsAsTheCpu) {

@@ -38,15 +38,14 @@ TEST(Gather, TakesRows) {
 
 TEST(Gather, EveryDtypeAndSizeOfARow) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::boolean}) {
-    for (const Shape& shape :
-         {Shape{7}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 8}, {7, 16}, {7, 5, 5}, {7, 1, 28, 28}}) {
+    for (const Shape& shape : {Shape{7}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 8}, {7, 16}, {7, 5, 5}, {7, 1, 28, 28}}) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array rows = numbers(shape, 1, dtype), there = rows.to(gpu);
       expect_same(ops::gather_rows(rows, wanted), ops::gather_rows(there, wanted.to(gpu)), 0);
       // rows that begin at an odd address
       const Array index = indices({5, 1, 1});
-      expect_same(ops::gather_rows(rows.slice(0, 1, 7), index),
-                  ops::gather_rows(there.slice(0, 1, 7), index.to(gpu)), 0);
+      expect_same(ops::gather_rows(rows.slice(0, 1, 7), index), ops::gather_rows(there.slice(0, 1, 7), index.to(gpu)),
+                  0);
     }
   }
 }
@@ -58,8 +57,7 @@ TEST(Gather, RowsAndIndicesInOtherLayouts) {
   for (const Array& view : {rows, images}) {
     const Array dense = ops::gather_rows(view.contiguous(), index);
     expect_same(dense, ops::gather_rows(view, index), 0);
-    const Array there =
-        Array::from(std::vector<std::int64_t>{6, 99, 2, 99, 0, 99}, {3, 2}).to(gpu).select(1, 0);
+    const Array there = Array::from(std::vector<std::int64_t>{6, 99, 2, 99, 0, 99}, {3, 2}).to(gpu).select(1, 0);
     expect_same(dense, ops::gather_rows(view.to(gpu), there), 0);
   }
   expect_same(ops::gather_rows(rows, index),

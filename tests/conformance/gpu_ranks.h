@@ -21,8 +21,7 @@ inline Group over_nccl(const Group& host) {
 }
 
 inline std::vector<std::exception_ptr> run_gpu_ranks_catching(
-    int size, const std::function<void(Group)>& body,
-    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    int size, const std::function<void(Group)>& body, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   return run_ranks_catching(
       size, [&](Group host) { body(over_nccl(host)); }, timeout);
 }

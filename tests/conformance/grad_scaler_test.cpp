@@ -17,7 +17,8 @@ namespace {
 
 const Device cuda = Device::cuda(0);
 
-// Parameters (zeros) of several shapes, one with channels last, whose gradients are `value` times 4, but for one element.
+// Parameters (zeros) of several shapes, one with channels last, whose gradients are `value` times 4, but for one
+// element.
 std::vector<NamedTensor> parameters_with(float value, float odd) {
   std::vector<NamedTensor> parameters;
   for (const Shape& shape : {Shape{1000}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{}}) {
@@ -65,8 +66,8 @@ TEST(CudaGradScaler, WaitsForTheGpuOnce) {
   auto& log = emulation::driver().log;
   log.clear();
   scaler.step(optimizer);
-  const auto waits = std::count_if(log.begin(), log.end(),
-                                   [](const std::string& line) { return line.starts_with("synchronize"); });
+  const auto waits =
+      std::count_if(log.begin(), log.end(), [](const std::string& line) { return line.starts_with("synchronize"); });
   EXPECT_EQ(waits, 1);
 }
 #endif

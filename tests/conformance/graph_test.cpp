@@ -1,4 +1,5 @@
-// CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not recorded.
+// CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not
+// recorded.
 #include <tandem/autograd/functions/dropout.h>
 #include <tandem/core/array/graphed_step.h>
 #include <tandem/core/device/backend.h>
@@ -22,9 +23,7 @@ namespace {
 
 const Device cuda = Device::cuda(0);
 
-Array of(std::vector<float> values) {
-  return Array::from(values, {static_cast<std::int64_t>(values.size())}).to(cuda);
-}
+Array of(std::vector<float> values) { return Array::from(values, {static_cast<std::int64_t>(values.size())}).to(cuda); }
 
 // y = relu(x) * factor
 Array relu_times(const Array& x, double factor) {
@@ -146,8 +145,7 @@ TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
       record_graph(cuda, work);
       ADD_FAILURE() << "recorded, though it should say: " << reason;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos)
-          << error.what() << ", expected: " << reason;
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what() << ", expected: " << reason;
     }
     EXPECT_FALSE(is_recording_graph());
     EXPECT_EQ(relu_times(x, 2).to_vector<float>(), (std::vector<float>{2, 0, 6})) << "after: " << reason;
@@ -179,8 +177,7 @@ struct Summing {
   GraphedStep step{cuda,
                    [this](const std::vector<Array>& inputs) {
                      ++calls;
-                     ops::add_(sum,
-                               ops::sum_to(ops::zip(functors::Mul{}, inputs[0], inputs[1]), sum.shape()));
+                     ops::add_(sum, ops::sum_to(ops::zip(functors::Mul{}, inputs[0], inputs[1]), sum.shape()));
                      return ops::map(functors::Affine{2, 0}, inputs[0]);
                    },
                    [this](const std::string& why) { reports.push_back(why); }};

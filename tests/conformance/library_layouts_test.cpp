@@ -44,9 +44,7 @@ TEST(LibraryLayouts, AMatrixIsReadAsTheTransposeOfAColumnMajorOne) {
 }
 
 TEST(LibraryLayouts, AlignmentIsThatOfTheAddress) {
-  const auto at = [](std::uintptr_t address) {
-    return cuda::alignment_of(reinterpret_cast<const void*>(address));
-  };
+  const auto at = [](std::uintptr_t address) { return cuda::alignment_of(reinterpret_cast<const void*>(address)); };
   EXPECT_EQ(at(512), 256u);
   EXPECT_EQ(at(256), 256u);
   EXPECT_EQ(at(128), 128u);

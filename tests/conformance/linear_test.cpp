@@ -34,8 +34,8 @@ double precision(DType dtype) {
   }
 }
 
-// `found` is a sum of `terms` products, each of about 1, added in f32 (or f64) in any order, then rounded to its dtype; so
-// is `expected`, whose bias may have been rounded apart.
+// `found` is a sum of `terms` products, each of about 1, added in f32 (or f64) in any order, then rounded to its dtype;
+// so is `expected`, whose bias may have been rounded apart.
 void expect_same(const Array& expected, const Array& found, std::int64_t terms) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -98,8 +98,8 @@ TEST_P(CudaLinear, MultipliesViews) {
 TEST_P(CudaLinear, AddsABiasOfAnyDType) {
   const DType dtype = GetParam();
   const Array a = numbers({5, 7}, dtype), b = numbers({3, 7}, dtype, 2).transpose(0, 1);
-  for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4),
-                            numbers({4}, dtype, 5).slice(0, 1, 4), numbers({3, 2}, dtype, 6).select(1, 0)}) {
+  for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4), numbers({4}, dtype, 5).slice(0, 1, 4),
+                            numbers({3, 2}, dtype, 6).select(1, 0)}) {
     const Array expected = ops::matmul(a, b, bias);
     expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
 #ifdef TANDEM_EMULATED_CUDA
@@ -115,10 +115,8 @@ TEST_P(CudaLinear, AProductOfNothingIsTheBias) {
   const Array a = Array::empty({2, 0}, dtype, cuda), b = Array::empty({0, 3}, dtype, cuda);
   const Array bias = numbers({3}, dtype);
   expect_same(ops::zeros({2, 3}, dtype), ops::matmul(a, b), 1);
-  expect_same(ops::zip(functors::Add{}, ops::zeros({2, 3}, dtype), bias), ops::matmul(a, b, bias.to(cuda)),
-              1);
-  EXPECT_EQ(ops::matmul(Array::empty({0, 4}, dtype, cuda), Array::empty({4, 3}, dtype, cuda)).shape(),
-            Shape({0, 3}));
+  expect_same(ops::zip(functors::Add{}, ops::zeros({2, 3}, dtype), bias), ops::matmul(a, b, bias.to(cuda)), 1);
+  EXPECT_EQ(ops::matmul(Array::empty({0, 4}, dtype, cuda), Array::empty({4, 3}, dtype, cuda)).shape(), Shape({0, 3}));
 }
 
 struct ConvolutionCase {
@@ -139,13 +137,11 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
 
   const Array y = ops::conv2d(x, weight, bias, window);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
-  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window),
-              terms);
+  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window), terms);
 
   const Array grad_y = numbers(y.shape(), dtype, 4).channels_last();
   expect_same(ops::conv2d_grad_input(grad_y, weight, window, shape),
-              ops::conv2d_grad_input(grad_y.to(cuda), weight.to(cuda), window, shape),
-              weight.numel() / shape[1]);
+              ops::conv2d_grad_input(grad_y.to(cuda), weight.to(cuda), window, shape), weight.numel() / shape[1]);
   const auto expected = ops::conv2d_grad_weight(x, grad_y, window, out, true, parameters);
   const auto found = ops::conv2d_grad_weight(x.to(cuda), grad_y.to(cuda), window, out, true, parameters);
   const std::int64_t pixels = y.numel() / out;
@@ -177,10 +173,9 @@ TEST_P(CudaLinear, DeterministicConvolutionsGiveTheSameBitsAgain) {
   const Array x = numbers(shape, GetParam()).to(cuda), weight = numbers({7, 5, 3, 3}, GetParam(), 2).to(cuda);
   const Array grad_y = numbers({8, 7, 12, 12}, GetParam(), 3).to(cuda);
   const auto run = [&] {
-    return std::array{
-        ops::conv2d(x, weight, {}, window).to_vector<double>(),
-        ops::conv2d_grad_input(grad_y, weight, window, shape).to_vector<double>(),
-        ops::conv2d_grad_weight(x, grad_y, window, 7, false, GetParam()).weight.to_vector<double>()};
+    return std::array{ops::conv2d(x, weight, {}, window).to_vector<double>(),
+                      ops::conv2d_grad_input(grad_y, weight, window, shape).to_vector<double>(),
+                      ops::conv2d_grad_weight(x, grad_y, window, 7, false, GetParam()).weight.to_vector<double>()};
   };
   EXPECT_EQ(run(), run());
 }
@@ -204,8 +199,7 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
 
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
   const LibrariesThatCan can({.channels_last = false, .row_major = false});
-  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda),
-              weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
+  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda), weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
   try {
     ops::conv2d(x, weight, {}, {.kernel = 3});
     FAIL();

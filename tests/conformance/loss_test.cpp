@@ -25,15 +25,13 @@ using testing::numbers;
 
 // Sums of this many rounded numbers, in another order than the CPU's.
 double tolerance_of(DType dtype, std::int64_t summands) {
-  const double sum =
-      static_cast<double>(summands) * epsilon_of(dtype == DType::f64 ? DType::f64 : DType::f32);
+  const double sum = static_cast<double>(summands) * epsilon_of(dtype == DType::f64 ? DType::f64 : DType::f32);
   return std::max(epsilon_of(dtype), sum + 4 * epsilon_of(DType::f64));
 }
 
 TEST(CudaLoss, LogSoftmax) {
   for (const DType dtype : floating_dtypes) {
-    for (const Shape& shape :
-         {Shape{1}, {3, 10}, {5, 33}, {2, 200}, {41, 21}, {2, 3, 10}, {4, 1}, {0, 3}, {3, 0}}) {
+    for (const Shape& shape : {Shape{1}, {3, 10}, {5, 33}, {2, 200}, {41, 21}, {2, 3, 10}, {4, 1}, {0, 3}, {3, 0}}) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array x = numbers(shape, 1, dtype), grad = numbers(shape, 2, dtype);
       const Array y = ops::softmax(x, -1, true);
@@ -84,8 +82,7 @@ Array targets(std::int64_t rows, std::int64_t classes) {
 
 // One block's work and that of many, rows wider than a warp, nothing at all.
 const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}};
-const std::vector<Shape> more_batches = {{1, 1},  {20, 33},  {0, 10},  {257, 3},
-                                         {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
+const std::vector<Shape> more_batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
 
 TEST(CudaLoss, CrossEntropy) {
   for (const DType dtype : floating_dtypes) {
@@ -159,8 +156,7 @@ TEST(CudaLoss, TheLossOfABatchIsOneKernel) {
   EXPECT_EQ(launches(), 1);
   ops::cross_entropy_grad(forward, logits, target, {}, {}, forward.loss);
   EXPECT_EQ(launches(), 2);
-  for (const auto& line : log)
-    EXPECT_FALSE(line.starts_with("copy") || line.starts_with("synchronize")) << line;
+  for (const auto& line : log) EXPECT_FALSE(line.starts_with("copy") || line.starts_with("synchronize")) << line;
 }
 #endif
 

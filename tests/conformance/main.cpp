@@ -1,6 +1,6 @@
-// test_cuda: the conformance tests on a real GPU. Without one it says of each case that it did not run, and at the end how
-// many they are. Its exit code stays 0, so that a build with CUDA can be tested on any machine: who wants the GPU to be there
-// reads the last line, as scripts/gpu_check does.
+// test_cuda: the conformance tests on a real GPU. Without one it says of each case that it did not run, and at the end
+// how many they are. Its exit code stays 0, so that a build with CUDA can be tested on any machine: who wants the GPU
+// to be there reads the last line, as scripts/gpu_check does.
 #include <tandem/core/device/device.h>
 
 #include <gtest/gtest.h>
@@ -38,9 +38,8 @@ int main(int argc, char** argv) {
   ::testing::AddGlobalTestEnvironment(new NeedsGpu);
   const int code = RUN_ALL_TESTS();
   if (!has_gpu() && !::testing::GTEST_FLAG(list_tests))
-    std::cout
-        << "\nNOT RUN: " << UnitTest::GetInstance()->test_to_run_count()
-        << " conformance cases, because this process sees no GPU. test_emulated_cuda runs them without one."
-        << std::endl;
+    std::cout << "\nNOT RUN: " << UnitTest::GetInstance()->test_to_run_count()
+              << " conformance cases, because this process sees no GPU. test_emulated_cuda runs them without one."
+              << std::endl;
   return code;
 }

@@ -25,7 +25,8 @@ using testing::message_of;
 using testing::over_nccl;
 using testing::run_gpu_ranks_catching;
 
-// What every rank but `absent` ends with when that one does not come to an operation: first the read that comes after it.
+// What every rank but `absent` ends with when that one does not come to an operation: first the read that comes after
+// it.
 std::vector<std::string> errors_without(int absent, int size, milliseconds timeout,
                                         const std::function<void(Group)>& instead) {
   const auto results = run_gpu_ranks_catching(
@@ -61,8 +62,7 @@ TEST(NcclGroup, a_peer_that_leaves_is_named_on_all_others_at_once) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos)
-        << texts[rank];
+    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos) << texts[rank];
   }
 }
 
@@ -81,8 +81,7 @@ TEST(NcclGroup, a_peer_that_does_not_come_is_named_after_the_timeout) {
   });
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos)
-        << texts[rank];
+    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos) << texts[rank];
   }
 }
 
@@ -152,8 +151,7 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
   });
   emulation::set_nccl_failure(-1, ncclSuccess);
   for (const auto& result : results)
-    EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos)
-        << message_of(result);
+    EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos) << message_of(result);
 }
 
 TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
@@ -162,8 +160,7 @@ TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
       2, [](Group) {}, milliseconds(1000));
   emulation::set_nccl_absent(-1);
   for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"),
-              std::string::npos)
+    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"), std::string::npos)
         << message_of(result);
   }
 }
@@ -184,8 +181,7 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   const auto text = message_of(results[0]);
   EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
-  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos)
-      << text;
+  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos) << text;
 }
 
 TEST(NcclGroup, a_shared_gpu_can_be_allowed) {

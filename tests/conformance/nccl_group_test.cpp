@@ -1,4 +1,5 @@
-// What the ranks of a job do together gives on GPUs, over NCCL, what it gives in host memory, in the order of their streams.
+// What the ranks of a job do together gives on GPUs, over NCCL, what it gives in host memory, in the order of their
+// streams.
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/ops.h>
 
@@ -105,8 +106,7 @@ Results all_operations(const Group& group, Device device, DType dtype, bool dens
   return results;
 }
 
-void expect_same_operations(const Group& host, const Group& group, Device device,
-                            const std::vector<DType>& dtypes) {
+void expect_same_operations(const Group& host, const Group& group, Device device, const std::vector<DType>& dtypes) {
   for (const auto dtype : dtypes) {
     for (const bool dense : {true, false}) {
       const auto expected = all_operations(host, Device{}, dtype, dense);
@@ -119,8 +119,7 @@ void expect_same_operations(const Group& host, const Group& group, Device device
           const bool is_mean = expected.names[i].ends_with(std::to_string(static_cast<int>(ReduceOp::mean)));
           const double tolerance = is_mean && is_floating(dtype) ? 0.02 : 0;
           ASSERT_NEAR(expected.values[i][k], found.values[i][k], tolerance)
-              << expected.names[i] << " of " << dtype << (dense ? "" : ", strided") << ", rank "
-              << host->rank();
+              << expected.names[i] << " of " << dtype << (dense ? "" : ", strided") << ", rank " << host->rank();
         }
       }
     }
@@ -131,9 +130,9 @@ TEST(NcclGroup, every_operation_gives_what_it_gives_in_host_memory) {
   for (const int size : {2, 3}) {
     NEEDS_GPUS(size);
     testing::run_ranks(size, [&](Group host) {
-      expect_same_operations(host, over_nccl(host), gpu_of_rank(host->rank()),
-                             {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32,
-                              DType::u8, DType::boolean});
+      expect_same_operations(
+          host, over_nccl(host), gpu_of_rank(host->rank()),
+          {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8, DType::boolean});
     });
   }
 }
@@ -173,8 +172,7 @@ TEST(NcclGroup, arrays_must_be_on_the_gpu_of_the_group) {
       group->all_reduce(elsewhere);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("cuda:" + std::to_string(1 - group->rank())),
-                std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("cuda:" + std::to_string(1 - group->rank())), std::string::npos);
     }
   });
 }

@@ -108,8 +108,7 @@ TEST(NcclGroup, an_unused_parameter_is_named_at_the_end_of_that_backward) {
       loss.backward();
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("rank 1: 1 of 4 parameters got no gradient"),
-                std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("rank 1: 1 of 4 parameters got no gradient"), std::string::npos)
           << error.what();
     }
   });
@@ -121,11 +120,9 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
     const auto combined = [&](const Group& group, Device device) {
       const auto exchange = batch_norm_exchange(group, "norm");
       const int rank = group->rank();
-      const auto stats =
-          exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
-                             ops::scalar(3 + rank, DType::f32, device)});
-      const auto sums =
-          exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
+      const auto stats = exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
+                                            ops::scalar(3 + rank, DType::f32, device)});
+      const auto sums = exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
       std::vector<std::vector<double>> values;
       for (const Array& a : {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat}) {
         EXPECT_EQ(a.device(), device);
@@ -157,8 +154,7 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
                           nn::Conv2d(6, classes, {.kernel_size = 1})};
   };
   // The losses of training on `count` pictures of each step's, from `first` on.
-  const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count,
-                        const auto& forward) {
+  const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count, const auto& forward) {
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     std::vector<double> losses;
     for (int step = 0; step < steps; ++step) {
@@ -179,8 +175,7 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
   model.to(gpu_of_rank(0));
   DataParallel parallel(model, [&] { return std::make_unique<nn::Sequential>(make()); },
                         {gpu_of_rank(0), gpu_of_rank(1)});
-  const auto expected =
-      train(model, gpu_of_rank(0), 0, 2 * pictures, [&](const Tensor& x) { return parallel(x); });
+  const auto expected = train(model, gpu_of_rank(0), 0, 2 * pictures, [&](const Tensor& x) { return parallel(x); });
   run_gpu_ranks(2, [&](Group group) {
     const Device device = gpu_of_rank(group->rank());
     auto mine = make();
@@ -215,9 +210,7 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   EXPECT_EQ(count("abort"), 0);
   EXPECT_EQ(count("destroy"), 2);
   // One bucket, of all parameters, each of them on a border of its own.
-  EXPECT_EQ(
-      std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }),
-      2);
+  EXPECT_EQ(std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }), 2);
 }
 
 #endif

@@ -65,12 +65,11 @@ void expect_near(const Array& expected, const Array& found, double tolerance) {
   }
 }
 
-// Both devices compute in another order, of numbers larger than their sum: `roundings` in the type that is computed in, and
-// one to the dtype of the result. 0: the same bits.
+// Both devices compute in another order, of numbers larger than their sum: `roundings` in the type that is computed in,
+// and one to the dtype of the result. 0: the same bits.
 void expect_same(const Array& expected, const Array& found, double roundings) {
   const DType dtype = expected.dtype();
-  expect_near(expected, found,
-              roundings == 0 ? 0 : epsilon(dtype) + roundings * epsilon(statistics_dtype(dtype)));
+  expect_near(expected, found, roundings == 0 ? 0 : epsilon(dtype) + roundings * epsilon(statistics_dtype(dtype)));
 }
 
 // Near enough to 1 that no result is a small difference of large numbers.
@@ -136,9 +135,8 @@ TEST(CudaBatchNorm, StatisticsMoveTheRunningOnes) {
     for (const std::int64_t images : {0, 3}) {
       const Array x = numbers({images, 33, 5, 7}, dtype);
       const auto update = [](Device device) {
-        return BatchNormUpdate{
-            ops::full({33}, 0.25).to(device),     ops::full({33}, 4).to(device), {}, 0.125, 1e-5,
-            ops::scalar(6, DType::i64).to(device)};
+        return BatchNormUpdate{ops::full({33}, 0.25).to(device),     ops::full({33}, 4).to(device), {}, 0.125, 1e-5,
+                               ops::scalar(6, DType::i64).to(device)};
       };
       BatchNormUpdate here = update(Device{}), at_once = update(cuda), afterwards = update(cuda);
       ops::batch_norm_stats(x, &here);
@@ -173,13 +171,12 @@ void check(const Array& x, BatchNormFusion fusion) {
   expect_same(sums.dy_xhat, sums_there.dy_xhat, 64);
   for (const auto& count : {std::optional(ops::scalar(100, affine.mean.dtype())), std::optional<Array>()}) {
     const auto count_there = count ? std::optional(count->to(cuda)) : std::nullopt;
-    const Array grad_x =
-        ops::batch_norm_grad_input(x, affine, fusion, grad, expected.index, sums, count, false);
+    const Array grad_x = ops::batch_norm_grad_input(x, affine, fusion, grad, expected.index, sums, count, false);
     for (const bool in_place : {false, true}) {
       const Array copy = x.channels_last().to(cuda);
       expect_same(grad_x,
-                  ops::batch_norm_grad_input(copy, there, fusion, grad.to(cuda), found.index, sums_there,
-                                             count_there, in_place),
+                  ops::batch_norm_grad_input(copy, there, fusion, grad.to(cuda), found.index, sums_there, count_there,
+                                             in_place),
                   64);
       if (!in_place) expect_same(x, copy, 0);
     }
@@ -205,8 +202,7 @@ TEST(CudaBatchNorm, ForwardAndBackward) {
       for (const bool relu : {false, true}) {
         SCOPED_TRACE(name(shape, dtype) + (relu ? " relu" : ""));
         check(numbers(shape, dtype), {.relu = relu});
-        if (shape[2] >= 2 && shape[3] >= 2)
-          check(numbers(shape, dtype), {.relu = relu, .max_pool_2x2 = true});
+        if (shape[2] >= 2 && shape[3] >= 2) check(numbers(shape, dtype), {.relu = relu, .max_pool_2x2 = true});
       }
 }
 
@@ -228,8 +224,8 @@ TEST(CudaBatchNorm, ManyChannelsLeaveFewBlocksForTheRows) {
   const Array count = ops::scalar(4, DType::f64);
   const ops::BatchNormSums sums{affine.mean, affine.bias}, sums_there{there.mean, there.bias};
   expect_same(ops::batch_norm_grad_input(y, affine, fusion, pooled.y, pooled.index, sums, count, false),
-              ops::batch_norm_grad_input(y.to(cuda), there, fusion, pooled_there.y, pooled_there.index,
-                                         sums_there, count.to(cuda), false),
+              ops::batch_norm_grad_input(y.to(cuda), there, fusion, pooled_there.y, pooled_there.index, sums_there,
+                                         count.to(cuda), false),
               64);
   EXPECT_THROW(ops::batch_norm_stats(Array::empty({1, 131073, 1, 1}, DType::f32, cuda)), Error);
 }
@@ -244,8 +240,8 @@ TEST(CudaBatchNorm, TakesViewsThatAreNotAligned) {
   const auto affine = affine_of(16, DType::f32);
   const BatchNormFusion fusion{.relu = true, .max_pool_2x2 = true};
   expect_same(ops::batch_norm_stats(x).m2, ops::batch_norm_stats(shifted).m2, 16);
-  expect_same(ops::batch_norm_apply(x, affine, fusion).y,
-              ops::batch_norm_apply(shifted, to(affine, cuda), fusion).y, 64);
+  expect_same(ops::batch_norm_apply(x, affine, fusion).y, ops::batch_norm_apply(shifted, to(affine, cuda), fusion).y,
+              64);
   expect_same(ops::max_pool2d(x, Window{2, 2, 0, 1}).y, ops::max_pool2d(shifted, Window{2, 2, 0, 1}).y, 0);
 }
 
@@ -282,9 +278,8 @@ TEST(CudaBatchNorm, EmptyBatch) {
     const auto out = ops::batch_norm_apply(none, affine, fusion);
     const auto sums = ops::batch_norm_grad_reduce(pool ? out.selected : none, affine, fusion, out.y);
     EXPECT_EQ(sums.dy.to_vector<float>(), std::vector<float>(3, 0));
-    EXPECT_EQ(
-        ops::batch_norm_grad_input(none, affine, fusion, out.y, out.index, sums, std::nullopt, false).shape(),
-        none.shape());
+    EXPECT_EQ(ops::batch_norm_grad_input(none, affine, fusion, out.y, out.index, sums, std::nullopt, false).shape(),
+              none.shape());
   }
 }
 
@@ -309,16 +304,13 @@ TEST(CudaMaxPool, TiesAndNanGoWhereTheyGoOnTheCpu) {
     for (const Window& window : windows) check_pool(awkward({2, 16, 6, 7}, dtype), window);
 }
 
-TEST(CudaMaxPool, WindowsOfNothingButPadding) {
-  check_pool(numbers({2, 16, 2, 2}, DType::f32), {2, 1, 1, 3});
-}
+TEST(CudaMaxPool, WindowsOfNothingButPadding) { check_pool(numbers({2, 16, 2, 2}, DType::f32), {2, 1, 1, 3}); }
 
 TEST(CudaMaxPool, EmptyBatch) {
   const Array none = Array::empty({0, 3, 4, 4}, DType::f32, cuda);
   const auto pooled = ops::max_pool2d(none, Window{2, 2, 0, 1});
-  EXPECT_EQ(
-      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
-      none.shape());
+  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+            none.shape());
 }
 
 #ifdef TANDEM_EMULATED_CUDA
@@ -334,9 +326,9 @@ TEST(CudaBatchNorm, EachPhaseIsOneKernel) {
   const auto sums = ops::batch_norm_grad_reduce(out.selected, affine, fusion, out.y);
   ops::batch_norm_grad_input(x, affine, fusion, out.y, out.index, sums, stats.count, false);
   EXPECT_EQ(std::ranges::count_if(log, [](const auto& call) { return call.starts_with("launch"); }), 4);
-  EXPECT_EQ(std::ranges::count_if(
-                log, [](const auto& call) { return call.starts_with("set") || call.starts_with("copy"); }),
-            0);
+  EXPECT_EQ(
+      std::ranges::count_if(log, [](const auto& call) { return call.starts_with("set") || call.starts_with("copy"); }),
+      0);
 }
 #endif
 

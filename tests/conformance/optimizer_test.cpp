@@ -85,8 +85,7 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
     Parameters here(sizes, {}), there(sizes, gpu);
     for (int step = 0; step < 3; ++step) {
       for (Parameters* p : {&here, &there}) {
-        for (std::size_t i = 0; i < p->segments.size(); ++i)
-          p->segments[i].is_first = step == 0 && i % 2 == 0;
+        for (std::size_t i = 0; i < p->segments.size(); ++i) p->segments[i].is_first = step == 0 && i % 2 == 0;
         p->step(rule);
       }
     }
@@ -139,10 +138,8 @@ TEST(CudaOptimizer, OptionsReachARecordedStep) {
   expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{}, {decay});
   expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{.momentum = 0.9},
                                                    {decay, {"momentum", 0.5}, {"nesterov", true}});
-  expect_options_reach_a_recorded_step<optim::Adam>(optim::AdamOptions{},
-                                                    {decay, {"betas", std::array{0.8, 0.9}}});
-  expect_options_reach_a_recorded_step<optim::AdamW>(optim::AdamWOptions{.amsgrad = true},
-                                                     {decay, {"maximize", true}});
+  expect_options_reach_a_recorded_step<optim::Adam>(optim::AdamOptions{}, {decay, {"betas", std::array{0.8, 0.9}}});
+  expect_options_reach_a_recorded_step<optim::AdamW>(optim::AdamWOptions{.amsgrad = true}, {decay, {"maximize", true}});
   expect_options_reach_a_recorded_step<optim::RMSprop>(optim::RMSpropOptions{}, {decay, {"alpha", 0.5}});
   expect_options_reach_a_recorded_step<optim::Adagrad>(optim::AdagradOptions{}, {decay, {"lr_decay", 0.1}});
 }

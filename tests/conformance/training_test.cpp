@@ -1,5 +1,5 @@
-// What lies above the raw operations, on the GPU: moving modules, optimizers, data sets and checkpoints; a whole training,
-// which must go as it does on the CPU.
+// What lies above the raw operations, on the GPU: moving modules, optimizers, data sets and checkpoints; a whole
+// training, which must go as it does on the CPU.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/core/array/graphed_step.h>
@@ -172,8 +172,7 @@ TEST(CudaTraining, GoesAsOnTheCpu) {
   Training on_cpu(here, {}), on_gpu(there, cuda);
   expect_near(on_cpu.run(batches_on({}, 20, 8)), on_gpu.run(batches_on(cuda, 20, 8)), 1e-4);
   const auto expected = here.state_dict(), found = there.state_dict();
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    expect_near(bits(expected[i].array), bits(found[i].array), 1e-4);
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_near(bits(expected[i].array), bits(found[i].array), 1e-4);
 }
 
 TEST(CudaTraining, ARecordedStepGivesTheSameBits) {
@@ -197,8 +196,7 @@ TEST(CudaTraining, ARecordedStepFollowsASchedule) {
   manual_seed(0);
   auto graphed = perceptron();
   Training step_by_step(plain, cuda), recorded(graphed, cuda, true);
-  const optim::OneCycleLR cycle{.max_lr = 0.1,
-                                .total_steps = 20};  // of the learning rate and of the momentum
+  const optim::OneCycleLR cycle{.max_lr = 0.1, .total_steps = 20};  // of the learning rate and of the momentum
   optim::LrScheduler plain_schedule(step_by_step.optimizer, cycle), schedule(recorded.optimizer, cycle);
   for (const auto& batch : batches_on(cuda, 20, 8)) {
     EXPECT_EQ(recorded.run({batch}), step_by_step.run({batch}));
@@ -326,8 +324,7 @@ class Shades : public data::Dataset {
 TEST(CudaLoader, GivesTheSameBatchesAsOnTheCpu) {
   const Shades here({}), there(cuda);
   data::DistributedSampler sampler(40, {.rank = 1, .world = 2, .seed = 3});
-  data::Loader loader(here, sampler, {.batch_size = 6}),
-      device_loader(there, sampler, {.batch_size = 6, .workers = 2});
+  data::Loader loader(here, sampler, {.batch_size = 6}), device_loader(there, sampler, {.batch_size = 6, .workers = 2});
   loader.skip(1);
   device_loader.skip(1);
   std::vector<data::Batch> expected;
@@ -455,9 +452,8 @@ TEST(CudaDataParallel, EachGpusBatchNormSeesItsOwnPart) {
 
 TEST(CudaDataParallel, WantsTheModelOnTheFirstDevice) {
   auto model = perceptron();
-  EXPECT_THROW(
-      distributed::DataParallel(model, [] { return std::make_unique<nn::Sequential>(perceptron()); }, {cuda}),
-      Error);
+  EXPECT_THROW(distributed::DataParallel(model, [] { return std::make_unique<nn::Sequential>(perceptron()); }, {cuda}),
+               Error);
 }
 
 }  // namespace

@@ -35,8 +35,7 @@ TEST(SampleDataset, StacksSamples) {
   EXPECT_EQ(batch.inputs.shape(), (Shape{2, 1, 2, 3}));
   EXPECT_TRUE(batch.inputs.is_channels_last());
   EXPECT_EQ(batch.targets.shape(), (Shape{2, 2, 3}));
-  EXPECT_EQ(batch.inputs.to_vector<float>(),
-            (std::vector<float>{30, 31, 32, 33, 34, 35, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(batch.inputs.to_vector<float>(), (std::vector<float>{30, 31, 32, 33, 34, 35, 10, 11, 12, 13, 14, 15}));
   EXPECT_ERROR(Images().get(Indices{10}), "sample 10 was asked for, there are 10");
 }
 
@@ -59,9 +58,7 @@ TEST(SampleDataset, TakesACollateFunctionOfOnesOwn) {
       Array padded = Array::empty({static_cast<std::int64_t>(samples.size()), longest}, DType::i64);
       padded.fill(0);
       for (std::size_t i = 0; i < samples.size(); ++i)
-        padded.select(0, static_cast<std::int64_t>(i))
-            .slice(0, 0, samples[i].input.dim(0))
-            .copy_from(samples[i].input);
+        padded.select(0, static_cast<std::int64_t>(i)).slice(0, 0, samples[i].input.dim(0)).copy_from(samples[i].input);
       return {padded, {}};
     }
   };
@@ -109,8 +106,7 @@ TEST(RandomSplit, IsPyTorchs) {
 }
 
 TEST(ConcatDataset, IsOneAfterTheOther) {
-  const ArrayDataset a(counting({3, 2}), counting({3}, DType::i64)),
-      b(counting({2, 2}), counting({2}, DType::i64));
+  const ArrayDataset a(counting({3, 2}), counting({3}, DType::i64)), b(counting({2, 2}), counting({2}, DType::i64));
   const ConcatDataset both({&a, &b});
   EXPECT_EQ(both.size(), 5);
   const Batch batch = both.get(Indices{4, 0, 3, 2});
@@ -142,8 +138,7 @@ TEST(Transforms, DoTheSameToImageAndMask) {
     }
   }
   EXPECT_TRUE(padded);
-  EXPECT_EQ(Transformed(images, {center_crop(2, 1)}).sample(0).input.to_vector<float>(),
-            (std::vector<float>{1, 4}));
+  EXPECT_EQ(Transformed(images, {center_crop(2, 1)}).sample(0).input.to_vector<float>(), (std::vector<float>{1, 4}));
   EXPECT_ERROR(Transformed(images, {center_crop(3, 1)}).sample(0), "the image is 2 x 3, smaller");
 }
 
@@ -156,8 +151,7 @@ TEST(Transforms, NumbersAreTorchvisions) {
   const Bytes bytes;
   const Transformed made(bytes, {to_float(), normalize({0.5f, 0.25f}, {0.5f, 2.0f})});
   const auto values = made.sample(0).input.to_vector<float>();
-  EXPECT_EQ(values,
-            (std::vector<float>{-1, (51 / 255.0f - 0.5f) / 0.5f, 0.375f, (128 / 255.0f - 0.25f) / 2}));
+  EXPECT_EQ(values, (std::vector<float>{-1, (51 / 255.0f - 0.5f) / 0.5f, 0.375f, (128 / 255.0f - 0.25f) / 2}));
   EXPECT_ERROR(Transformed(bytes, {to_float(), normalize({0}, {1})}).sample(0), "with 1 channels");
 }
 

@@ -208,8 +208,8 @@ TEST(Download, SaysThatAnotherFileIsThere) {
   TemporaryFolder folder;
   write_bytes(folder / "file", "copied, but cut");
   const testing::ClosedPort refused;
-  EXPECT_ERROR(download({refused.url()}, folder / "file", md5, quick),
-               "The file that is there is another one", md5_of(folder / "file"), "expected " + md5);
+  EXPECT_ERROR(download({refused.url()}, folder / "file", md5, quick), "The file that is there is another one",
+               md5_of(folder / "file"), "expected " + md5);
   EXPECT_EQ(testing::read_bytes(folder / "file"), "copied, but cut");
 }
 

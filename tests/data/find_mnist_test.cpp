@@ -52,8 +52,8 @@ class FindMnist : public ::testing::Test {
   fs::path mnist = folder.path() / "tandem" / "mnist";
 };
 
-const std::vector<std::string> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+const std::vector<std::string> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                        "t10k-labels-idx1-ubyte"};
 
 TEST_F(FindMnist, OptionThenVariableThenCache) {
   const Variable variable("TANDEM_DATA", "/from/variable");
@@ -71,10 +71,9 @@ TEST_F(FindMnist, OptionThenVariableThenCache) {
 TEST_F(FindMnist, CacheFolderWithoutXdgIsInTheHomeFolder) {
   const Variable home("HOME", folder.path().string());
   fs::create_directories(folder.path() / ".cache" / "tandem" / "mnist");
-  for (const auto& name : names)
-    write_bytes(folder.path() / ".cache" / "tandem" / "mnist" / (name + ".gz"), "");
-  for (const auto& xdg : {std::optional<std::string>(), std::optional<std::string>(""),
-                          std::optional<std::string>("relative")}) {
+  for (const auto& name : names) write_bytes(folder.path() / ".cache" / "tandem" / "mnist" / (name + ".gz"), "");
+  for (const auto& xdg :
+       {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>("relative")}) {
     const Variable variable("XDG_CACHE_HOME", xdg);
     EXPECT_EQ(find_mnist().folder, folder.path() / ".cache" / "tandem" / "mnist");
   }
@@ -84,8 +83,8 @@ TEST_F(FindMnist, DownloadsOnFirstUseOnlyAndUnpacks) {
   std::map<std::string, std::string> served;
   for (const auto& name : names) {
     const bool has_images = name.find("images") != std::string::npos;
-    const std::string bytes = has_images ? testing::idx_bytes({2, 28, 28}, std::string(2 * 28 * 28, 'x'))
-                                         : testing::idx_bytes({2}, "\1\2");
+    const std::string bytes =
+        has_images ? testing::idx_bytes({2, 28, 28}, std::string(2 * 28 * 28, 'x')) : testing::idx_bytes({2}, "\1\2");
     served["/mnist/" + name + ".gz"] = testing::gzip(bytes);
   }
   MnistSource source;

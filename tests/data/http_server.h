@@ -62,10 +62,9 @@ class HttpServer : public ClosedPort {
     return requests_;
   }
 
-  static std::string answer(const std::string& status, const std::string& body,
-                            const std::string& headers = "") {
-    return "HTTP/1.1 " + status + "\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
-           "\r\n" + headers + "\r\n" + body;
+  static std::string answer(const std::string& status, const std::string& body, const std::string& headers = "") {
+    return "HTTP/1.1 " + status + "\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
+           headers + "\r\n" + body;
   }
   // The byte that a request asks to begin from; 0 where it asks for all.
   static std::size_t range_begin(const std::string& request) {
@@ -78,8 +77,8 @@ class HttpServer : public ClosedPort {
     if (begin == 0) return answer("200 OK", content);
     if (begin >= content.size()) return answer("416 Range Not Satisfiable", "");
     return answer("206 Partial Content", content.substr(begin),
-                  "Content-Range: bytes " + std::to_string(begin) + "-" + std::to_string(content.size() - 1) +
-                      "/" + std::to_string(content.size()) + "\r\n");
+                  "Content-Range: bytes " + std::to_string(begin) + "-" + std::to_string(content.size() - 1) + "/" +
+                      std::to_string(content.size()) + "\r\n");
   }
 
  private:

@@ -52,8 +52,7 @@ TEST(ImageFile, DecodesGreyAndCmykAsPillowDoes) {
     EXPECT_EQ(file.height(), 41);
     EXPECT_EQ(file.width(), 53);
     // Other libraries round their transforms otherwise.
-    EXPECT_LE(largest_difference(file.read(), golden["decoded/" + std::string(name)]),
-              file.can_scale() ? 1 : 4)
+    EXPECT_LE(largest_difference(file.read(), golden["decoded/" + std::string(name)]), file.can_scale() ? 1 : 4)
         << name;
   }
 }
@@ -77,8 +76,8 @@ TEST(ImageFile, WindowsAreTheSamePixels) {
         ASSERT_EQ(part.shape(), (Shape{3, window.height, window.width}));
         const Array same = whole.narrow(1, top, window.height).narrow(2, left, window.width);
         ASSERT_EQ(std::memcmp(part.contiguous().raw(), same.contiguous().raw(), part.bytes()), 0)
-            << path << " at " << eighths << " eighths, window " << top << ' ' << left << ' ' << window.height
-            << ' ' << window.width;
+            << path << " at " << eighths << " eighths, window " << top << ' ' << left << ' ' << window.height << ' '
+            << window.width;
       }
     }
   }
@@ -153,8 +152,7 @@ TEST(MaskFile, SaysWhatIsWrong) {
   damaged[png.size() - 30] ^= 1;
   write_bytes(folder / "damaged.png", damaged);
   EXPECT_ERROR(MaskFile(folder / "damaged.png").read(), "damaged.png cannot be decoded: ");
-  EXPECT_ERROR(MaskFile(files / "picture.png"), "picture.png is a PNG of colour type 2",
-               "expected one with a palette");
+  EXPECT_ERROR(MaskFile(files / "picture.png"), "picture.png is a PNG of colour type 2", "expected one with a palette");
   EXPECT_ERROR(MaskFile(files / "grey.jpg"), "grey.jpg cannot be decoded: it is no PNG");
   EXPECT_ERROR(MaskFile(folder / "missing.png"), "missing.png", "No such file");
 }
@@ -171,8 +169,7 @@ TEST(Png, WritesWhatItReads) {
   testing::expect_same(coloured(mask).contiguous(), read_image(folder / "b.png").contiguous(), "colours");
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.png", "b.png"}));
 
-  EXPECT_ERROR(encode_png(mask, std::span(voc_colours()).first(21)), "holds 255",
-               "no colour in a palette of 21");
+  EXPECT_ERROR(encode_png(mask, std::span(voc_colours()).first(21)), "holds 255", "no colour in a palette of 21");
   EXPECT_ERROR(encode_png(mask), "must be (3, H, W) u8");
   EXPECT_ERROR(write_png(folder / "none/a.png", picture), "none");
 }

@@ -43,8 +43,7 @@ TEST(ReadImage, DecodesPngAndJpeg) {
   EXPECT_EQ(read_image(images / "dogs/old/grey.png").to_vector<float>(), std::vector<float>(18, 77));
   const Array jpeg = read_image(images / "cats/a.JPG");
   ASSERT_EQ(jpeg.shape(), (Shape{3, 16, 24}));
-  const double expected[3][3] = {
-      {196, 3, 0}, {200, 134, 0}, {205, 251, 3}};  // libjpeg's, at columns 0, 12 and 23
+  const double expected[3][3] = {{196, 3, 0}, {200, 134, 0}, {205, 251, 3}};  // libjpeg's, at columns 0, 12 and 23
   const std::int64_t columns[] = {0, 12, 23};
   for (int k = 0; k < 3; ++k)
     for (int c = 0; c < 3; ++c)
@@ -71,8 +70,7 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   write_bytes(folder / "more_fill.jpg", "\xff" + jpeg);
   EXPECT_EQ(read_image(folder / "more_fill.jpg").shape(), read_image(images / "cats/a.JPG").shape());
   std::string without_tables = "\xff" + jpeg;
-  for (auto at = without_tables.find("\xff\xc4"); at != std::string::npos;
-       at = without_tables.find("\xff\xc4", at))
+  for (auto at = without_tables.find("\xff\xc4"); at != std::string::npos; at = without_tables.find("\xff\xc4", at))
     without_tables[at + 1] = '\xe4';  // a segment that is passed over
   write_bytes(folder / "no_tables.jpg", without_tables);
   EXPECT_ERROR(read_image(folder / "no_tables.jpg"), "no_tables.jpg cannot be decoded");
@@ -149,8 +147,8 @@ TEST(Archive, FullDiskLeavesNothingHalfWritten) {
   extract_archive(folder / "x.tar", folder / "out");
   EXPECT_EQ(read_bytes(folder / "out/b"), std::string(100000, 'b'));
   write_bytes(folder / "file", "");
-  EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "can't create the folder",
-               "file to unpack", "x.tar");
+  EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "can't create the folder", "file to unpack",
+               "x.tar");
 }
 
 TEST(Archive, IsUnpackedByOneOfSeveralAtATime) {
@@ -255,8 +253,7 @@ TEST(Cifar, IsDownloadedAndUnpackedOnce) {
   fs::create_directories(folder / "in/cifar-100-binary");
   write_bytes(folder / "in/cifar-100-binary/train.bin", cifar_file(5, 2));
   write_bytes(folder / "in/cifar-100-binary/test.bin", cifar_file(2, 2));
-  run("tar czf '" + (folder / "made.tar.gz").string() + "' -C '" + (folder / "in").string() +
-      "' cifar-100-binary");
+  run("tar czf '" + (folder / "made.tar.gz").string() + "' -C '" + (folder / "in").string() + "' cifar-100-binary");
   const std::string archive = read_bytes(folder / "made.tar.gz");
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
   const CifarSource source{server.url(), md5_of(folder / "made.tar.gz"), {}};

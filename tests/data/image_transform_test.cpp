@@ -45,8 +45,7 @@ double levels_apart(const Array& a, const Array& b) {
   const auto x = a.to_vector<float>(), y = b.to_vector<float>();
   double largest = 0;
   for (std::size_t i = 0; i < x.size(); ++i)
-    largest =
-        std::max(largest, std::abs(static_cast<double>(x[i]) - y[i]) * 255 * deviation[i * 3 / x.size()]);
+    largest = std::max(largest, std::abs(static_cast<double>(x[i]) - y[i]) * 255 * deviation[i * 3 / x.size()]);
   return largest;
 }
 
@@ -74,14 +73,11 @@ TEST(SegmentationTransform, EqualsTorchvisionForGivenNumbers) {
     expect_same(labels.to(DType::i64), sample.target, name);
     ASSERT_EQ(sample.input.shape(), levels.shape()) << name;
     // Of pictures without losses, to the bit.
-    if (files.pair(0).image.extension() == ".png")
-      expect_same(normalized(levels), sample.input.contiguous(), name);
+    if (files.pair(0).image.extension() == ".png") expect_same(normalized(levels), sample.input.contiguous(), name);
     else  // Other libraries interpolate colours that are stored at half the size otherwise.
-      EXPECT_LE(levels_apart(normalized(levels), sample.input),
-                ImageFile(files.pair(0).image).can_scale() ? 1.001 : 20)
+      EXPECT_LE(levels_apart(normalized(levels), sample.input), ImageFile(files.pair(0).image).can_scale() ? 1.001 : 20)
           << name;
-    if (name == "twice")
-      expect_same(golden["normalized"], sample.input.contiguous(), "normalised by torchvision");
+    if (name == "twice") expect_same(golden["normalized"], sample.input.contiguous(), "normalised by torchvision");
   }
   EXPECT_EQ(cases, 11);
 }
@@ -195,10 +191,9 @@ TEST(SegmentationTransform, MirrorsPictureAndMask) {
     const Sample whole = sample(false, {0, 0, height, width});
     const Sample mirrored = sample(true, {0, 0, height, width});
     for (std::int64_t x = 0; x < width; ++x) {
-      expect_same(whole.input.select(2, x).contiguous(), mirrored.input.select(2, width - 1 - x).contiguous(),
-                  "image");
-      expect_same(whole.target.select(1, x).contiguous(),
-                  mirrored.target.select(1, width - 1 - x).contiguous(), "mask");
+      expect_same(whole.input.select(2, x).contiguous(), mirrored.input.select(2, width - 1 - x).contiguous(), "image");
+      expect_same(whole.target.select(1, x).contiguous(), mirrored.target.select(1, width - 1 - x).contiguous(),
+                  "mask");
     }
     // Any window is that part of the whole, and void beyond it.
     const ImageWindow window{5, 9, height, width};
@@ -262,15 +257,13 @@ TEST(SegmentationTransform, ScaledDecodingStaysNear) {
   const VocSegmentation files(here / "voc_sample", "2012", "trainval");
   // These pictures are made of the finest stripes, of which a filter leaves something and a transform nothing.
   for (std::int64_t i = 0; i < files.size(); ++i)
-    for (const int divisor : {2, 3, 5, 9})
-      EXPECT_LT(scaled_apart(files, i, divisor), 20) << i << ", 1/" << divisor;
+    for (const int divisor : {2, 3, 5, 9}) EXPECT_LT(scaled_apart(files, i, divisor), 20) << i << ", 1/" << divisor;
 }
 
 TEST(SegmentationTransform, ScaledDecodingStaysNearOnRealPictures) {
   const char* root = std::getenv("TANDEM_VOC");
   if (root == nullptr)
-    GTEST_SKIP()
-        << "NOT RUN: TANDEM_VOC does not name a folder with VOCdevkit/VOC2012, to decode real pictures";
+    GTEST_SKIP() << "NOT RUN: TANDEM_VOC does not name a folder with VOCdevkit/VOC2012, to decode real pictures";
   const VocSegmentation files(root);
   for (const int divisor : {2, 3, 4, 5, 7, 8}) {
     double sum = 0;
@@ -285,26 +278,24 @@ TEST(SegmentationTransform, PreparesPicturesToPredict) {
     const PreparedSegmentation prepared(files, transform);
     const Sample sample = prepared.sample(0);
     expect_same(sample.input.contiguous(),
-                PreparedSegmentation::prepare(ImageFile(files.pair(0).image), transform).contiguous(),
-                "picture");
+                PreparedSegmentation::prepare(ImageFile(files.pair(0).image), transform).contiguous(), "picture");
     const std::vector<std::int64_t> first{0};
     const Batch batch = prepared.get(first);
     expect_same(sample.input.contiguous(), batch.inputs.select(0, 0).contiguous(), "batch");
     expect_same(sample.target, batch.targets.select(0, 0).contiguous(), "batch");
   }
   // 8 bits come back.
-  const Array picture = PreparedSegmentation::prepare(ImageFile(here / "image_files/picture.png"),
-                                                      SegmentationTransform::evaluation(41));
-  expect_same(ImageFile(here / "image_files/picture.png").read().contiguous(),
-              denormalized(picture).contiguous(), "denormalised");
+  const Array picture =
+      PreparedSegmentation::prepare(ImageFile(here / "image_files/picture.png"), SegmentationTransform::evaluation(41));
+  expect_same(ImageFile(here / "image_files/picture.png").read().contiguous(), denormalized(picture).contiguous(),
+              "denormalised");
 }
 
 TEST(SegmentationTransform, ResizesInTheRangeGiven) {
   const auto range = [](const SegmentationTransform& t) { return std::pair(t.min_short, t.max_short); };
   EXPECT_EQ(range(SegmentationTransform::train(97, 30)), std::pair(std::int64_t{48}, std::int64_t{194}));
   EXPECT_EQ(range(SegmentationTransform::train(97, 30, 1, 1)), std::pair(std::int64_t{97}, std::int64_t{97}));
-  EXPECT_EQ(range(SegmentationTransform::train(97, 30, 0.25, 1.75)),
-            std::pair(std::int64_t{24}, std::int64_t{169}));
+  EXPECT_EQ(range(SegmentationTransform::train(97, 30, 0.25, 1.75)), std::pair(std::int64_t{24}, std::int64_t{169}));
 }
 
 TEST(SegmentationTransform, SaysWhatIsWrong) {
@@ -324,9 +315,8 @@ TEST(SegmentationTransform, SaysWhatIsWrong) {
   const PreparedSegmentation prepared(files, plain());
   EXPECT_ERROR(prepared.sample(0, {40, 60, false, {40, 0, 8, 8}}), "a window of 8 x 8 at 0, 40");
   EXPECT_ERROR(prepared.sample(1), "sample 1 was asked for, there are 1");
-  EXPECT_ERROR(
-      PreparedSegmentation::prepare(ImageFile(blocks / "image.png"), SegmentationTransform::train(40, 8)),
-      "random transform");
+  EXPECT_ERROR(PreparedSegmentation::prepare(ImageFile(blocks / "image.png"), SegmentationTransform::train(40, 8)),
+               "random transform");
   EXPECT_ERROR(SegmentationFiles({}, 21), "at least one pair");
 
   const SegmentationFiles mixed = one_pair(blocks / "image.png", here / "image_files/mask.png");
@@ -350,8 +340,7 @@ TEST(ConfusionMatrix, EqualsTheReference) {
   expect_same(golden["metrics/counts"], matrix.counts(), "counts");
   EXPECT_DOUBLE_EQ(matrix.pixel_accuracy(), expected["pixel_accuracy"].get<double>());
   EXPECT_DOUBLE_EQ(matrix.mean_iou(), expected["mean_iou"].get<double>());
-  for (std::size_t c = 0; c < 6; ++c)
-    EXPECT_DOUBLE_EQ(matrix.class_iou()[c], expected["iou"][c].get<double>());
+  for (std::size_t c = 0; c < 6; ++c) EXPECT_DOUBLE_EQ(matrix.class_iou()[c], expected["iou"][c].get<double>());
 }
 
 TEST(ConfusionMatrix, LeavesOutAbsentClasses) {

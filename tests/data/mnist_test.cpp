@@ -111,13 +111,11 @@ TEST(Mnist, FindsItsFiles) {
 
 TEST(Mnist, MissingFolderOrFile) {
   TemporaryFolder folder;
-  EXPECT_ERROR(Mnist(folder / "none", Split::train), (folder / "none").string(), "does not exist",
-               "four MNIST files");
+  EXPECT_ERROR(Mnist(folder / "none", Split::train), (folder / "none").string(), "does not exist", "four MNIST files");
   write_bytes(folder / "file", "x");
   EXPECT_ERROR(Mnist(folder / "file", Split::train), "is a file, expected a folder");
   EXPECT_ERROR(Mnist(folder / "file" / "below", Split::train), (folder / "file").string(), "");
-  EXPECT_ERROR(Mnist(folder.path(), Split::test), folder.path().string(), "t10k-images-idx3-ubyte",
-               "MNIST/raw");
+  EXPECT_ERROR(Mnist(folder.path(), Split::test), folder.path().string(), "t10k-images-idx3-ubyte", "MNIST/raw");
   write_bytes(folder / train_images, images(1));
   EXPECT_ERROR(Mnist(folder.path(), Split::train), "neither train-labels-idx1-ubyte");
 }
@@ -131,8 +129,7 @@ TEST(Mnist, UnreadableFolderOrFile) {
   fs::permissions(folder / train_labels, fs::perms::none);
   fs::permissions(folder.path(), fs::perms(0755));
   if (is_root) ::setfsuid(65534);
-  EXPECT_ERROR(Mnist(folder.path(), Split::train), train_labels, "Permission denied",
-               "check its permissions");
+  EXPECT_ERROR(Mnist(folder.path(), Split::train), train_labels, "Permission denied", "check its permissions");
   if (is_root) ::setfsuid(0);
   fs::permissions(folder.path(), fs::perms::none);
   if (is_root) ::setfsuid(65534);
@@ -148,8 +145,7 @@ TEST(Mnist, BadContent) {
                         {train_labels, "label 1 is 10", "expected 0 to 9"});
   testing::expect_parts(error_with(images(0), labels(0)), {"holds no images"});
   testing::expect_parts(error_with(labels(2), labels(2)), {train_images, "(2)", "expected (N, 28, 28)"});
-  testing::expect_parts(error_with(idx_bytes({1, 28, 27}, std::string(28 * 27, 'x')), labels(1)),
-                        {"(1, 28, 27)"});
+  testing::expect_parts(error_with(idx_bytes({1, 28, 27}, std::string(28 * 27, 'x')), labels(1)), {"(1, 28, 27)"});
   testing::expect_parts(error_with(images(2), idx_bytes({2, 1}, "\1\1")), {train_labels, "expected (N)"});
   testing::expect_parts(error_with(images(2).substr(0, 1000), labels(2)), {train_images, "truncated"});
   testing::expect_parts(error_with(images(2), labels(2) + "x"), {train_labels, "more than the 2 bytes"});

@@ -36,8 +36,7 @@ std::string hash(const std::vector<Indices>& ranks) {
 TEST(DistributedSampler, EqualsPyTorch) {
   EXPECT_EQ(all_ranks(10, {.world = 3}, 0), (std::vector<Indices>{{4, 5, 0, 2}, {1, 3, 8, 4}, {7, 9, 6, 1}}));
   EXPECT_EQ(all_ranks(10, {.world = 3}, 1), (std::vector<Indices>{{5, 2, 9, 4}, {6, 0, 3, 5}, {1, 8, 7, 6}}));
-  EXPECT_EQ(all_ranks(10, {.world = 3, .drop_last = true}, 0),
-            (std::vector<Indices>{{4, 5, 0}, {1, 3, 8}, {7, 9, 6}}));
+  EXPECT_EQ(all_ranks(10, {.world = 3, .drop_last = true}, 0), (std::vector<Indices>{{4, 5, 0}, {1, 3, 8}, {7, 9, 6}}));
   EXPECT_EQ(all_ranks(10, {.world = 3, .shuffle = false}, 7),
             (std::vector<Indices>{{0, 3, 6, 9}, {1, 4, 7, 0}, {2, 5, 8, 1}}));
   EXPECT_EQ(all_ranks(2, {.world = 8}, 0), (std::vector<Indices>{{0}, {1}, {0}, {1}, {0}, {1}, {0}, {1}}));
@@ -51,8 +50,7 @@ TEST(DistributedSampler, EqualsPyTorchOnLongLists) {
             "7633fe787b1b1f94c38cc5592bff7106e081605ca37604f1426a0c1a55bf196c");
   EXPECT_EQ(hash(all_ranks(1000, {.world = 3, .shuffle = false, .seed = 1}, 0)),
             "0274f80a9d12b5a2746f951fbb5541cb9da89cae559cd03acfc59f6958836e56");
-  EXPECT_EQ(hash(all_ranks(5, {.world = 8}, 0)),
-            "6d7411e39301d1626e9e0f5dc97e58c094015aab988f52131fb4c2607bd32c27");
+  EXPECT_EQ(hash(all_ranks(5, {.world = 8}, 0)), "6d7411e39301d1626e9e0f5dc97e58c094015aab988f52131fb4c2607bd32c27");
   EXPECT_EQ(hash(all_ranks(10, {.world = 10, .seed = 3}, 9)),
             "262db7382e990dda82e86111a25470536c47497a6b3141ee2657763be0693180");
   for (const auto& rank : all_ranks(5, {.world = 8, .drop_last = true}, 0)) EXPECT_TRUE(rank.empty());
@@ -68,8 +66,7 @@ TEST(DistributedSampler, EveryRankGetsEquallyManyAndTogetherAll) {
         EXPECT_EQ(rank.size(), static_cast<std::size_t>((n + world - 1) / world));
         for (const auto index : rank) ++seen[static_cast<std::size_t>(index)];
       }
-      EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int times) { return times >= 1; }))
-          << n << ' ' << world;
+      EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int times) { return times >= 1; })) << n << ' ' << world;
       for (const auto& rank : cut) EXPECT_EQ(rank.size(), static_cast<std::size_t>(n / world));
     }
   }

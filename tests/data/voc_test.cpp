@@ -33,9 +33,7 @@ class Copy : public TemporaryFolder {
   fs::path devkit() const { return path() / "VOCdevkit/VOC2012"; }
   fs::path image(const std::string& name) const { return devkit() / "JPEGImages" / (name + ".jpg"); }
   fs::path mask(const std::string& name) const { return devkit() / "SegmentationClass" / (name + ".png"); }
-  fs::path list(const std::string& name) const {
-    return devkit() / "ImageSets/Segmentation" / (name + ".txt");
-  }
+  fs::path list(const std::string& name) const { return devkit() / "ImageSets/Segmentation" / (name + ".txt"); }
 };
 
 TEST(Voc, ReadsTheLists) {
@@ -53,8 +51,7 @@ TEST(Voc, ReadsTheLists) {
   EXPECT_EQ(first.target.shape(), (Shape{37, 52}));
   EXPECT_EQ(first.target.dtype(), DType::u8);
   std::vector<bool> seen(256, false);
-  for (const auto label : first.target.to_vector<std::int64_t>())
-    seen[static_cast<std::size_t>(label)] = true;
+  for (const auto label : first.target.to_vector<std::int64_t>()) seen[static_cast<std::size_t>(label)] = true;
   EXPECT_TRUE(seen[0] && seen[8] && seen[15] && seen[255]);
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 4);
   EXPECT_ERROR(train.sample(2), "sample 2 was asked for, there are 2");
@@ -102,8 +99,7 @@ TEST(Voc, NamesWhatIsDamaged) {
   write_bytes(copy.mask("scene_b"), png.substr(0, png.size() / 2));
   EXPECT_ERROR(data.sample(1), "scene_b.png cannot be decoded");
   fs::copy_file(copy.mask("scene_a"), copy.mask("scene_b"), fs::copy_options::overwrite_existing);
-  EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52",
-               "must be equal");
+  EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52", "must be equal");
   // The class 20 of scene_c becomes 21.
   Array mask = MaskFile(copy.mask("scene_c")).read();
   for (std::int64_t i = 0; i < mask.numel(); ++i)
@@ -125,8 +121,7 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
   EXPECT_NE(data.skipped()[0].reason.find("scene_b.jpg cannot be decoded"), std::string::npos);
   EXPECT_TRUE(VocSegmentation(sample, "2012", "trainval", Damaged::skip).skipped().empty());
   for (const char* name : {"scene_a", "scene_c"}) write_bytes(copy.mask(name), "nothing");
-  EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip),
-               "every one of 3 samples is damaged");
+  EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "every one of 3 samples is damaged");
 }
 
 // An official archive, made small, of the VOCdevkit in a folder.
@@ -135,8 +130,7 @@ struct MadeArchive {
   std::string bytes, md5;
   explicit MadeArchive(const fs::path& from = sample) {
     const std::string tar = (folder / "made.tar").string();
-    TANDEM_CHECK(std::system(("tar cf '" + tar + "' -C '" + from.string() + "' VOCdevkit").c_str()) == 0,
-                 "tar failed");
+    TANDEM_CHECK(std::system(("tar cf '" + tar + "' -C '" + from.string() + "' VOCdevkit").c_str()) == 0, "tar failed");
     bytes = read_bytes(tar);
     md5 = md5_of(tar);
   }
@@ -145,8 +139,7 @@ struct MadeArchive {
 TEST(Voc, IsDownloadedAndUnpackedOnce) {
   const MadeArchive made;
   const TemporaryFolder folder;
-  HttpServer server(
-      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directory(folder / "data");
   // An earlier call was interrupted: what it has is not asked for again.
@@ -163,9 +156,8 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
   EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
   // An archive without what was asked for.
   EXPECT_ERROR(download_voc(folder / "data", "2012", "test", source), "does not hold", "test.txt");
-  EXPECT_THROW(
-      download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
-      DownloadError);
+  EXPECT_THROW(download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
+               DownloadError);
   EXPECT_FALSE(fs::exists(folder / "other/VOCdevkit"));
 }
 
@@ -177,8 +169,7 @@ TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
   fs::copy(sample / "VOCdevkit/VOC2012", year, fs::copy_options::recursive);
   fs::rename(year / "ImageSets/Segmentation/train.txt", year / "ImageSets/Segmentation/test.txt");
   const MadeArchive made(release.path());
-  HttpServer server(
-      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directories(folder / "VOCdevkit/VOC2007/ImageSets/Segmentation");
   download_voc(folder.path(), "2007", "test", source);  // a folder of somebody's own: left alone
@@ -199,14 +190,13 @@ int half_written_in(const fs::path& folder) {
 TEST(Voc, GoesOnWhenADiskThatWasFullHasSpace) {
   const MadeArchive made;
   const TemporaryFolder folder;
-  HttpServer server(
-      [&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   const fs::path archive = folder / "VOCtrainval_11-May-2012.tar";
   {  // In the middle of the download: what has arrived stays, under another name.
     const testing::FullDisk full(made.bytes.size() / 2);
-    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string() + ".part",
-                 "File too large", "free space");
+    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string() + ".part", "File too large",
+                 "free space");
   }
   EXPECT_FALSE(fs::exists(archive));
   // In the middle of unpacking: the archive has arrived, and the lists, but not the larger pictures.
@@ -214,8 +204,8 @@ TEST(Voc, GoesOnWhenADiskThatWasFullHasSpace) {
   fs::remove(archive.string() + ".part");
   {
     const testing::FullDisk full(600);
-    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string(), ".part",
-                 "File too large", "free space");
+    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string(), ".part", "File too large",
+                 "free space");
   }
   EXPECT_EQ(half_written_in(folder.path()), 0);
   download_voc(folder.path(), "2012", "train", source);
@@ -228,8 +218,7 @@ TEST(Voc, RefusesAnArchiveThatIsCut) {
   const TemporaryFolder folder;
   const fs::path archive = folder / "VOCtrainval_11-May-2012.tar";
   write_bytes(archive, made.bytes.substr(0, made.bytes.size() / 2));
-  EXPECT_ERROR(download_voc(folder.path(), "2012", "train", VocSource{{}, md5_of(archive), {}}),
-               archive.string());
+  EXPECT_ERROR(download_voc(folder.path(), "2012", "train", VocSource{{}, md5_of(archive), {}}), archive.string());
   EXPECT_EQ(half_written_in(folder.path()), 0);
   EXPECT_ERROR(VocSegmentation(folder.path()), "VOC2012");
 }
@@ -237,8 +226,7 @@ TEST(Voc, RefusesAnArchiveThatIsCut) {
 TEST(Voc, RealPictures) {
   const char* root = std::getenv("TANDEM_VOC");
   if (root == nullptr)
-    GTEST_SKIP()
-        << "NOT RUN: TANDEM_VOC does not name a folder with VOCdevkit/VOC2012, to read real pictures";
+    GTEST_SKIP() << "NOT RUN: TANDEM_VOC does not name a folder with VOCdevkit/VOC2012, to read real pictures";
   for (const char* set : {"train", "val"}) {
     const VocSegmentation data(root, "2012", set, Damaged::skip);
     EXPECT_GT(data.size(), 0);

@@ -33,8 +33,8 @@ thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::map<void*, std::size_t> blocks;
 
-// One block of a kernel. Each fiber runs threads of the block one after the other; when a thread waits, its fiber is put
-// aside and another one goes on with the threads that have not begun.
+// One block of a kernel. Each fiber runs threads of the block one after the other; when a thread waits, its fiber is
+// put aside and another one goes on with the threads that have not begun.
 class Block {
  public:
   Block(dim3 size, const std::function<void()>& thread) : size_(size), thread_(thread) {
@@ -119,8 +119,8 @@ class Block {
     threadIdx = dim3(index % size_.x, index / size_.x % size_.y, index / size_.x / size_.y);
   }
 
-  // All threads have begun. Those of a warp go on when all of it that is left waits for the warp; those of the block when
-  // all that are left wait for the block.
+  // All threads have begun. Those of a warp go on when all of it that is left waits for the warp; those of the block
+  // when all that are left wait for the block.
   void release() {
     std::map<unsigned, unsigned> at_warp;
     unsigned at_block = 0;
@@ -138,8 +138,7 @@ class Block {
     }
     if (free.empty()) {
       // A GPU would hang or do anything at all.
-      std::fprintf(stderr, "emulated kernel: %u threads wait at a barrier that others never reach\n",
-                   at_block);
+      std::fprintf(stderr, "emulated kernel: %u threads wait at a barrier that others never reach\n", at_block);
       std::abort();
     }
     waiting_ = std::move(stay);
@@ -217,8 +216,8 @@ Driver& driver() {
 }
 
 void run_kernel(dim3 grid, dim3 block, std::function<void()> thread) {
-  const std::string call = "launch " + std::to_string(grid.x * grid.y * grid.z) + " x " +
-                           std::to_string(block.x * block.y * block.z);
+  const std::string call =
+      "launch " + std::to_string(grid.x * grid.y * grid.z) + " x " + std::to_string(block.x * block.y * block.z);
   if (log_call(call) != cudaSuccess) return;
   submit(tandem::cuda::current_stream(), [grid, block, thread = std::move(thread)] {
     gridDim = grid;
@@ -288,8 +287,7 @@ cudaError_t cudaFree(void* data) {
   const std::lock_guard lock(mutex);
   const auto block = blocks.find(data);
   if (block == blocks.end()) return cudaErrorInvalidValue;
-  if (const auto error = log_call("cudaFree " + std::to_string(block->second)); error != cudaSuccess)
-    return error;
+  if (const auto error = log_call("cudaFree " + std::to_string(block->second)); error != cudaSuccess) return error;
   driver().used_bytes -= block->second;
   blocks.erase(block);
   std::free(data);
@@ -308,8 +306,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = driver().total_bytes - driver().used_bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   const auto error = log_call("copy " + std::to_string(bytes));
   if (error == cudaSuccess) submit(stream, [=] { std::memmove(to, from, bytes); });
   return error;
@@ -344,9 +341,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   wait_for(last_of(stream));
   return log_call("synchronize");
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return is_done(last_of(stream)) ? cudaSuccess : cudaErrorNotReady;
-}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return is_done(last_of(stream)) ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   // A stream that has something of its own under way waits here and now.
   if (!captured_stream && !is_done(event->after)) {
@@ -367,9 +362,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!captured_stream) event->after = last_of(stream);
   return log_call("record event");
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return is_done(event->after) ? cudaSuccess : cudaErrorNotReady;
-}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return is_done(event->after) ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   wait_for(event->after);
   return log_call("synchronize event");

@@ -1,11 +1,11 @@
 // A GPU that is a loop on the CPU, so that kernels and the code around them can be run where there is none.
 //
-// This header stands in for the CUDA toolkit's own: the same names, as far as core/cuda/ uses them. Kernels are compiled as
-// C++; a launch runs its blocks one after the other, and the threads of a block one after the other too, except that a
-// thread which waits for others (__syncthreads, a shuffle) lets them run first. What this shows: indices, arithmetic,
-// barriers that not all threads reach, what is asked of the driver and in which order. What it can't show: races between
-// threads, alignment, speed. The driver's memory is the host's, with limits, failures and a log that a test can set and
-// read.
+// This header stands in for the CUDA toolkit's own: the same names, as far as core/cuda/ uses them. Kernels are
+// compiled as C++; a launch runs its blocks one after the other, and the threads of a block one after the other too,
+// except that a thread which waits for others (__syncthreads, a shuffle) lets them run first. What this shows: indices,
+// arithmetic, barriers that not all threads reach, what is asked of the driver and in which order. What it can't show:
+// races between threads, alignment, speed. The driver's memory is the host's, with limits, failures and a log that a
+// test can set and read.
 #pragma once
 
 #include <cmath>
@@ -46,12 +46,7 @@ enum cudaError_t {
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
 };
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice
-};
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal,
@@ -81,8 +76,7 @@ cudaError_t cudaFree(void* data);
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
@@ -103,8 +97,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                 unsigned long long flags = 0);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags = 0);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);

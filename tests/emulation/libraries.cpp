@@ -70,31 +70,27 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   return !bias || adds;
 }
 
-ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays,
-                            const Window& window, const Array* bias) {
+ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
+                            const Array* bias) {
   const auto& libraries = emulation::libraries();
   if (format == ImageFormat::nhwc ? !libraries.channels_last : !libraries.row_major)
     return {false, false, "emulated cuDNN: not supported"};
-  TANDEM_CHECK(format == ImageFormat::nchw || arrays.x.dtype() != DType::f64,
-               "emulated cuDNN: f64 in channels last");
+  TANDEM_CHECK(format == ImageFormat::nchw || arrays.x.dtype() != DType::f64, "emulated cuDNN: f64 in channels last");
   for (const Array* a : {&arrays.x, &arrays.weight, &arrays.y}) {
-    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a),
-                 "emulated cuDNN: dtypes or formats differ");
+    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a), "emulated cuDNN: dtypes or formats differ");
     expect_aligned(*a);
   }
   const bool adds = bias && libraries.add_bias;
   if (kind == Convolution::forward && adds) {
     expect_aligned(*bias);
-    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(),
-                 "emulated cuDNN: bias does not fit");
+    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
   }
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
   const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
   in_stream([=] {
     // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
     const auto write = [&](const Array& to, const Array& result) {
-      Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype())
-          .copy_from(result);
+      Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype()).copy_from(result);
     };
     switch (kind) {
       case Convolution::forward: write(y, ops::conv2d(x, weight, added, window)); break;

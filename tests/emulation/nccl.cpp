@@ -72,13 +72,13 @@ ReduceOp reduce_op_of(ncclRedOp_t op) {
 }
 
 // The reduction of `count` elements of all ranks, which begin `offset` bytes into each one's `from`.
-std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, std::size_t count,
-                          ncclDataType_t type, ncclRedOp_t op) {
+std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, std::size_t count, ncclDataType_t type,
+                          ncclRedOp_t op) {
   std::vector<const void*> sources;
   for (const auto& [rank, part] : parts) sources.push_back(static_cast<const char*>(part.from) + offset);
   std::vector<char> result(count * size_of(type));
-  tandem::distributed::reduce_function(dtype_of(type), reduce_op_of(op))(
-      result.data(), sources.data(), static_cast<int>(sources.size()), count);
+  tandem::distributed::reduce_function(dtype_of(type), reduce_op_of(op))(result.data(), sources.data(),
+                                                                         static_cast<int>(sources.size()), count);
   return result;
 }
 
@@ -214,8 +214,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memcpy(id->internal, &++ids, sizeof ids);
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t*) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
   const std::lock_guard lock(nccl_mutex);
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
@@ -277,37 +276,35 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
     for (const auto& [rank, part] : parts) std::memcpy(part.to, result.data(), result.size());
   });
 }
-ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t communicator, cudaStream_t stream) {
   return issue_collective(text("reduce", count), from, to, communicator, stream, [=](const auto& parts) {
     const auto result = reduced(parts, 0, count, type, op);
     std::memcpy(parts.at(root).to, result.data(), result.size());
   });
 }
-ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                           ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
   return issue_collective(text("all_gather", count), from, to, communicator, stream, [=](const auto& parts) {
     const std::size_t bytes = count * size_of(type);
     for (const auto& [rank, part] : parts) {
       for (const auto& [other, theirs] : parts)
-        std::memmove(static_cast<char*>(part.to) + static_cast<std::size_t>(other) * bytes, theirs.from,
-                     bytes);
+        std::memmove(static_cast<char*>(part.to) + static_cast<std::size_t>(other) * bytes, theirs.from, bytes);
     }
   });
 }
-ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-  return issue_collective(
-      text("reduce_scatter", count), from, to, communicator, stream, [=](const auto& parts) {
-        const std::size_t bytes = count * size_of(type);
-        for (const auto& [rank, part] : parts) {
-          const auto result = reduced(parts, static_cast<std::size_t>(rank) * bytes, count, type, op);
-          std::memcpy(part.to, result.data(), bytes);
-        }
-      });
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t communicator, cudaStream_t stream) {
+  return issue_collective(text("reduce_scatter", count), from, to, communicator, stream, [=](const auto& parts) {
+    const std::size_t bytes = count * size_of(type);
+    for (const auto& [rank, part] : parts) {
+      const auto result = reduced(parts, static_cast<std::size_t>(rank) * bytes, count, type, op);
+      std::memcpy(part.to, result.data(), bytes);
+    }
+  });
 }
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
   Part part;
   part.communicator = communicator;
   part.from = from;

@@ -1,7 +1,8 @@
-// NCCL over threads of one process whose GPUs are emulated: stands in for NCCL's own header, as far as distributed/groups/nccl/
-// uses it. An operation is issued by one rank after the other and runs when the last has issued it; until then events
-// behind it are not ready. What this shows: that ranks issue the same calls in the same order, with the right arrays; what
-// happens when one fails or does not come; what is asked of NCCL and when. What it can't show: that NCCL does as it says.
+// NCCL over threads of one process whose GPUs are emulated: stands in for NCCL's own header, as far as
+// distributed/groups/nccl/ uses it. An operation is issued by one rank after the other and runs when the last has
+// issued it; until then events behind it are not ready. What this shows: that ranks issue the same calls in the same
+// order, with the right arrays; what happens when one fails or does not come; what is asked of NCCL and when. What it
+// can't show: that NCCL does as it says.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -61,14 +62,14 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
                            ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                           ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream);
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream);
 ncclResult_t ncclGroupStart();

@@ -1,6 +1,6 @@
 // A small fuzzer for compilers without libFuzzer: mutates inputs and keeps those that reach code which none has reached
-// before. Takes libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX; other arguments are inputs, and folders of
-// inputs. Without a time each input runs once.
+// before. Takes libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX; other arguments are inputs, and
+// folders of inputs. Without a time each input runs once.
 //
 // Needs -fsanitize-coverage=trace-pc for the code under test, and not for this file.
 #include <unistd.h>
@@ -66,8 +66,7 @@ std::string mutated() {
       case 4: input.insert(at, input.substr(below(input.size() + 1), size)); break;
       case 5: input.insert(at, other.substr(below(other.size() + 1), size)); break;
       case 6: {  // a number that is likely to be one too many
-        constexpr std::uint64_t edges[] = {0,      1,          0x7f,       0xff,       0x7fff,
-                                           0xffff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull};
+        constexpr std::uint64_t edges[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull};
         const std::uint64_t value = edges[below(std::size(edges))] + below(3) - 1;
         const std::size_t width = std::size_t{1} << below(4);
         if (at + width <= input.size()) std::memcpy(&input[at], &value, width);
@@ -131,9 +130,7 @@ int main(int argc, char** argv) {
   std::signal(SIGALRM, on_signal);
 
   const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   std::uint64_t runs = 0;
   const std::size_t given = corpus.size();
   for (std::size_t i = 0; i < given; ++i, ++runs) run(corpus[i]);

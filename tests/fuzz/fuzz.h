@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each target is one function, libFuzzer's: it takes any bytes, and whatever they are, the only
-// thing that may go wrong is an Error.
+// What the fuzz targets share. Each target is one function, libFuzzer's: it takes any bytes, and whatever they are, the
+// only thing that may go wrong is an Error.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -26,8 +26,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : file_(::memfd_create("input", MFD_CLOEXEC)) {
-    if (file_ < 0 || ::write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
-      std::abort();
+    if (file_ < 0 || ::write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
   }
   ~MemoryFile() { ::close(file_); }
   MemoryFile(const MemoryFile&) = delete;

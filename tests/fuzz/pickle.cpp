@@ -16,8 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     ZipWriter zip(file);
     const std::string storage(64, '\1');
     zip.add("a/data.pkl", std::as_bytes(std::span(data, size)));
-    for (const char* name : {"a/data/0", "a/data/1", "a/data/2"})
-      zip.add(name, std::as_bytes(std::span(storage)));
+    for (const char* name : {"a/data/0", "a/data/1", "a/data/2"}) zip.add(name, std::as_bytes(std::span(storage)));
     zip.finish();
     file.commit();
   }

@@ -41,8 +41,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto send = [&](std::size_t id, std::string_view bytes) {
     auto& client = clients[id];
     while (!bytes.empty() && client.session) {
-      const auto n =
-          ::send(client.end.get(), bytes.data(), std::min<std::size_t>(bytes.size(), 4096), MSG_NOSIGNAL);
+      const auto n = ::send(client.end.get(), bytes.data(), std::min<std::size_t>(bytes.size(), 4096), MSG_NOSIGNAL);
       if (n <= 0) return;
       bytes.remove_prefix(static_cast<std::size_t>(n));
       try {

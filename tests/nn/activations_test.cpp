@@ -31,8 +31,7 @@ TEST(Activations, CallTheirOperation) {
   EXPECT_EQ(output(nn::Mish()), values(mish(x)));
   EXPECT_EQ(output(nn::Softsign()), values(softsign(x)));
   EXPECT_EQ(output(nn::LogSigmoid()), values(logsigmoid(x)));
-  EXPECT_EQ(nn::GLU(0)(Tensor(testing::array_of({3, 0}))).value().to_vector<float>(),
-            (std::vector<float>{1.5}));
+  EXPECT_EQ(nn::GLU(0)(Tensor(testing::array_of({3, 0}))).value().to_vector<float>(), (std::vector<float>{1.5}));
   EXPECT_EQ(output(nn::GELU(Approximate::tanh)), values(gelu(x, Approximate::tanh)));
   EXPECT_EQ(output(nn::Softplus(2, 3)), values(softplus(x, 2, 3)));
   EXPECT_EQ(output(nn::Sigmoid()), values(sigmoid(x)));

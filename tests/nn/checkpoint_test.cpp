@@ -85,8 +85,7 @@ TEST(Checkpoint, GivesTheSameGradientsAndHooks) {
   EXPECT_EQ(plain.order.size(), 12u);
   expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint(net, x); }));
   for (const int segments : {1, 2, 5, 12})
-    expect_equal(plain, run(net, {5, 8},
-                            [&](const Tensor& x) { return nn::checkpoint_sequential(net, segments, x); }));
+    expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint_sequential(net, segments, x); }));
   EXPECT_ERROR(nn::checkpoint_sequential(net, 13, ramp({5, 8})), "13 segments", "12 modules");
   EXPECT_ERROR(nn::checkpoint_sequential(net, 0, ramp({5, 8})), "0 segments");
 }
@@ -125,8 +124,7 @@ TEST(Checkpoint, NestsAndBranches) {
   const auto checked = [&](const Tensor& x) {
     const Tensor left = nn::checkpoint(
         [&](const Tensor& y) {
-          return nn::checkpoint(a,
-                                nn::checkpoint([&](const Tensor& z) { return b(nn::checkpoint(a, z)); }, y));
+          return nn::checkpoint(a, nn::checkpoint([&](const Tensor& z) { return b(nn::checkpoint(a, z)); }, y));
         },
         x);
     return left * nn::checkpoint(b, x);

@@ -29,10 +29,8 @@ TEST(ModuleErrors, StatesThatAreNone) {
 TEST(ModuleErrors, NameTheOperationAndBothShapes) {
   EXPECT_ERROR(Linear(3, 4)(Tensor(zeros({2, 5}))), "linear", "(2, 5)", "(4, 3)");
   EXPECT_ERROR(Linear(3, 4)(Tensor()), "linear", "undefined");
-  EXPECT_ERROR(Conv2d(3, 4, {.kernel_size = 3})(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)",
-               "(4, 3, 3, 3)");
-  EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2",
-               "keep_size");
+  EXPECT_ERROR(Conv2d(3, 4, {.kernel_size = 3})(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)", "(4, 3, 3, 3)");
+  EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2", "keep_size");
   EXPECT_ERROR(Softmax(5)(Tensor(zeros({2}))), "softmax", "dimension 5");
 }
 

@@ -24,8 +24,8 @@ struct Case {
   double tolerance = 0;  // 0: to the bit
 };
 
-// One by one the cases of make_init_functions in tests/golden/make_golden.py. Normal numbers pass through log, sin and cos,
-// whose last bit depends on the library.
+// One by one the cases of make_init_functions in tests/golden/make_golden.py. Normal numbers pass through log, sin and
+// cos, whose last bit depends on the library.
 const std::map<std::string, Case>& cases() {
   using init::FanMode;
   using init::Nonlinearity;
@@ -42,17 +42,12 @@ const std::map<std::string, Case>& cases() {
       {"xavier_normal", {[](auto& t) { init::xavier_normal_(t); }, 1e-6}},
       {"kaiming_uniform", {[](auto& t) { init::kaiming_uniform_(t); }}},
       {"kaiming_uniform_linear", {[a](auto& t) { init::kaiming_uniform_(t, {.a = a}); }}},
-      {"kaiming_uniform_fan_out", {[](auto& t) {
-         init::kaiming_uniform_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu});
-       }}},
-      {"kaiming_uniform_tanh",
-       {[](auto& t) { init::kaiming_uniform_(t, {.nonlinearity = Nonlinearity::tanh}); }}},
-      {"kaiming_uniform_selu",
-       {[](auto& t) { init::kaiming_uniform_(t, {.nonlinearity = Nonlinearity::selu}); }}},
+      {"kaiming_uniform_fan_out",
+       {[](auto& t) { init::kaiming_uniform_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu}); }}},
+      {"kaiming_uniform_tanh", {[](auto& t) { init::kaiming_uniform_(t, {.nonlinearity = Nonlinearity::tanh}); }}},
+      {"kaiming_uniform_selu", {[](auto& t) { init::kaiming_uniform_(t, {.nonlinearity = Nonlinearity::selu}); }}},
       {"kaiming_normal",
-       {[](auto& t) {
-          init::kaiming_normal_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu});
-        },
+       {[](auto& t) { init::kaiming_normal_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu}); },
         1e-6}},
       {"eye", {[](auto& t) { init::eye_(t); }}},
       {"dirac", {[](auto& t) { init::dirac_(t); }}},
@@ -133,8 +128,7 @@ TEST(Init, OrthogonalVectorsAreOrthonormal) {
 
 TEST(Init, TruncatedNormalStaysInside) {
   const Tensor tensor(ops::zeros({1000}));
-  for (const auto& [low, high] :
-       std::vector<std::pair<double, double>>{{-2, 2}, {-0.1, 0.1}, {3, 8}, {-9, -2.5}}) {
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{-2, 2}, {-0.1, 0.1}, {3, 8}, {-9, -2.5}}) {
     init::trunc_normal_(tensor, 0, 1, low, high);
     for (const float v : tensor.value().to_vector<float>()) {
       EXPECT_GE(v, static_cast<float>(low));

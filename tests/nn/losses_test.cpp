@@ -91,8 +91,7 @@ TEST(Losses, BCEWithLogitsLoss) {
   const float a = std::log(2.0f), b = -std::log(0.25f);
   expect_losses(nn::BCEWithLogitsLoss()(logits, truth), {(a + b + 200) / 3});
   expect_losses(nn::BCEWithLogitsLoss({.reduction = none})(logits, truth), {a, b, 200});
-  expect_losses(nn::BCEWithLogitsLoss({.weight = array_of({1, 2, 0}), .reduction = total})(logits, truth),
-                {a + 2 * b});
+  expect_losses(nn::BCEWithLogitsLoss({.weight = array_of({1, 2, 0}), .reduction = total})(logits, truth), {a + 2 * b});
   expect_losses(nn::BCEWithLogitsLoss({.reduction = none, .pos_weight = array_of({4})})(logits, truth),
                 {4 * a, b, 200});
 }
@@ -104,8 +103,8 @@ TEST(Losses, KLDivLoss) {
   expect_losses(nn::KLDivLoss()(log_q, p), {a / 4});
   expect_losses(nn::KLDivLoss({.reduction = none})(log_q, p), {a, 0, 0, 0});
   expect_losses(nn::KLDivLoss({.batchmean = true})(log_q, p), {a / 2});
-  expect_losses(nn::KLDivLoss({.reduction = none, .log_target = true})(
-                    array_of({-1, -2}), array_of({std::log(0.5f), std::log(0.25f)})),
+  expect_losses(nn::KLDivLoss({.reduction = none, .log_target = true})(array_of({-1, -2}),
+                                                                       array_of({std::log(0.5f), std::log(0.25f)})),
                 {0.5f * (1 - a), 0.25f * (2 - 2 * a)});
 }
 

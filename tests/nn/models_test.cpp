@@ -31,8 +31,7 @@ struct Case {
 // As tests/golden/models.py.
 Array spread(const Array& a, std::int64_t count = 64) {
   const Array flat = a.contiguous(), found = Array::empty({count});
-  for (std::int64_t i = 0; i < count; ++i)
-    found.data<float>()[i] = flat.data<float>()[i * flat.numel() / count];
+  for (std::int64_t i = 0; i < count; ++i) found.data<float>()[i] = flat.data<float>()[i * flat.numel() / count];
   return found;
 }
 std::pair<double, double> fingerprint(const Array& a) {
@@ -93,8 +92,7 @@ class Models : public ::testing::TestWithParam<Case> {
   Tensor loss() {
     if (!segmentation) return cross_entropy((*model)(images), labels);
     const auto [out, aux] = segmentation->segment(images);
-    return cross_entropy(out, labels, {.ignore_index = 255}) +
-           0.5 * cross_entropy(aux, labels, {.ignore_index = 255});
+    return cross_entropy(out, labels, {.ignore_index = 255}) + 0.5 * cross_entropy(aux, labels, {.ignore_index = 255});
   }
 };
 

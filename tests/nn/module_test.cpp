@@ -43,12 +43,11 @@ Tensor image(const Shape& shape) {
 
 TEST(Module, StateDictHasPyTorchsNamesInItsOrder) {
   const MnistNet net;
-  EXPECT_EQ(
-      names_of(net.state_dict()),
-      (Names{"layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias", "layer1.1.running_mean",
-             "layer1.1.running_var", "layer1.1.num_batches_tracked", "layer2.0.weight", "layer2.0.bias",
-             "layer2.1.weight", "layer2.1.bias", "layer2.1.running_mean", "layer2.1.running_var",
-             "layer2.1.num_batches_tracked", "fc.weight", "fc.bias"}));
+  EXPECT_EQ(names_of(net.state_dict()),
+            (Names{"layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias", "layer1.1.running_mean",
+                   "layer1.1.running_var", "layer1.1.num_batches_tracked", "layer2.0.weight", "layer2.0.bias",
+                   "layer2.1.weight", "layer2.1.bias", "layer2.1.running_mean", "layer2.1.running_var",
+                   "layer2.1.num_batches_tracked", "fc.weight", "fc.bias"}));
   EXPECT_EQ(names_of(net.parameters()),
             (Names{"layer1.0.weight", "layer1.0.bias", "layer1.1.weight", "layer1.1.bias", "layer2.0.weight",
                    "layer2.0.bias", "layer2.1.weight", "layer2.1.bias", "fc.weight", "fc.bias"}));
@@ -82,15 +81,13 @@ TEST(Module, InitialWeightsEqualPyTorchsToTheBit) {
         expect_same(golden[key], tensor.value(), key);
         ++found;
       } else {
-        EXPECT_EQ(tensor.value().to_vector<float>(),
-                  std::vector<float>(tensor.numel(), name.ends_with("weight")))
+        EXPECT_EQ(tensor.value().to_vector<float>(), std::vector<float>(tensor.numel(), name.ends_with("weight")))
             << name;
       }
     }
     EXPECT_EQ(found, 6);
   }
-  EXPECT_EQ(std::ranges::count_if(golden.arrays(),
-                                  [](const auto& entry) { return entry.first.starts_with("seed"); }),
+  EXPECT_EQ(std::ranges::count_if(golden.arrays(), [](const auto& entry) { return entry.first.starts_with("seed"); }),
             18);
 }
 
@@ -109,8 +106,8 @@ TEST(Module, LayersRefuseNonsense) {
   EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({5}))), "linear", "(5)");
   EXPECT_EQ(nn::Linear(4, 3)(Tensor(counting({4}))).shape(), Shape{3});
   EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({2, 4, 2, 2}))), "batch_norm", "(2, 4, 2, 2)");
-  EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({1, 3, 1, 1}))), "batch_norm", "(1, 3, 1, 1)",
-               "1 value per channel", "SyncBatchNorm", "drop_last");
+  EXPECT_ERROR(nn::BatchNorm2d(3)(Tensor(counting({1, 3, 1, 1}))), "batch_norm", "(1, 3, 1, 1)", "1 value per channel",
+               "SyncBatchNorm", "drop_last");
   EXPECT_ERROR(nn::init::fan_in({3}), "2 dimensions", "(3)");
 }
 
@@ -136,8 +133,7 @@ TEST(Module, LoadStateDictTakesAnotherModelsState) {
   target.load_state_dict(state);
   EXPECT_EQ(handle.value().raw(), target.fc.weight.value().raw());
   const auto loaded = target.state_dict(), expected = source.state_dict();
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    expect_same(expected[i].array, loaded[i].array, expected[i].name);
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_same(expected[i].array, loaded[i].array, expected[i].name);
 }
 
 TEST(Module, LoadStateDictConvertsDtypes) {
@@ -158,8 +154,7 @@ TEST(Module, LoadStateDictListsEveryProblemAndChangesNothing) {
   state[14].name = "fully.weight";            // fc.weight
   state.erase(state.begin() + 8);             // layer2.0.bias
   state.push_back({"module.extra", ops::ones({3})});
-  EXPECT_ERROR(net.load_state_dict(state), "MnistNet",
-               "1 of another shape:\n    layer1.0.weight: given (16, 3, 5, 5)",
+  EXPECT_ERROR(net.load_state_dict(state), "MnistNet", "1 of another shape:\n    layer1.0.weight: given (16, 3, 5, 5)",
                "this model has (16, 1, 5, 5)", "2 missing:\n    layer2.0.bias (32)\n    fc.weight (10, 1568)",
                "2 unexpected:\n    fully.weight (10, 1568)\n    module.extra (3)");
   EXPECT_ERROR(net.load_state_dict({}), "16 missing:\n    layer1.0.weight", "fc.bias");
@@ -186,8 +181,7 @@ TEST(Module, BatchNormTracksInTrainingAndOnlyThen) {
   norm(x);
   EXPECT_EQ(norm.num_batches_tracked.item(), 1);
   EXPECT_EQ(norm.running_mean.value().to_vector<float>(), (std::vector<float>{1, 5}));
-  EXPECT_EQ(norm.running_var.value().to_vector<float>(),
-            (std::vector<float>{1.5f, 0.5f}));  // unbiased: 2 and 0
+  EXPECT_EQ(norm.running_var.value().to_vector<float>(), (std::vector<float>{1.5f, 0.5f}));  // unbiased: 2 and 0
   norm.eval();
   const auto y = norm(x).value().to_vector<float>();
   EXPECT_NEAR(y[0], 0, 1e-6);
@@ -240,9 +234,7 @@ struct Shared : nn::Module {
     add_child("a", both);
     add_child("b", both);
   }
-  Tensor forward(const Tensor& x) override {
-    return (*children()[1].second)(relu((*children()[0].second)(x)));
-  }
+  Tensor forward(const Tensor& x) override { return (*children()[1].second)(relu((*children()[0].second)(x))); }
 };
 
 TEST(Module, ASharedParameterAppearsOnceAmongParameters) {
@@ -279,16 +271,16 @@ TEST(Module, NamesAreChecked) {
 }
 
 TEST(Sequential, NumbersModulesAndFunctionsAlike) {
-  nn::Sequential net{nn::Linear(4, 3), [](const Tensor& x) { return x * 2; },
-                     nn::Sequential{nn::Linear(3, 2)}, nn::ReLU()};
+  nn::Sequential net{nn::Linear(4, 3), [](const Tensor& x) { return x * 2; }, nn::Sequential{nn::Linear(3, 2)},
+                     nn::ReLU()};
   EXPECT_EQ(names_of(net.parameters()), (Names{"0.weight", "0.bias", "2.0.weight", "2.0.bias"}));
   ASSERT_EQ(net.children().size(), 4u);
   EXPECT_EQ(net.children()[3].first, "3");
   const Tensor x(counting({2, 4}));
   const auto& inner = dynamic_cast<nn::Linear&>(*net.children()[2].second->children()[0].second);
   const auto& outer = dynamic_cast<nn::Linear&>(*net.children()[0].second);
-  expect_same(relu(linear(linear(x, outer.weight, outer.bias) * 2, inner.weight, inner.bias)).value(),
-              net(x).value(), "output");
+  expect_same(relu(linear(linear(x, outer.weight, outer.bias) * 2, inner.weight, inner.bias)).value(), net(x).value(),
+              "output");
   nn::Sequential nested{nn::Sequential{nn::Linear(4, 3)}};
   EXPECT_EQ(names_of(nested.parameters()), (Names{"0.0.weight", "0.0.bias"}));
   nn::Sequential nothing{};
@@ -310,8 +302,8 @@ TEST(Sequential, DrawsInitialWeightsFromLeftToRight) {
   expect_same(second.weight.value(), parameters[2].tensor.value(), "2.weight");
 }
 
-// Sequential runs batch norm, ReLU and pooling as one operation where they follow one another: the same values, gradients
-// and running statistics as one module at a time.
+// Sequential runs batch norm, ReLU and pooling as one operation where they follow one another: the same values,
+// gradients and running statistics as one module at a time.
 void expect_equal_to_steps(const std::function<nn::Sequential()>& make, bool training, const Shape& shape) {
   manual_seed(3);
   nn::Sequential fused = make();
@@ -329,8 +321,7 @@ void expect_equal_to_steps(const std::function<nn::Sequential()>& make, bool tra
   z.backward({.gradient = grad});
   expect_close(same_x.grad(), x.grad(), 1e-5, "gradient of the input");
   const auto a = fused.parameters(), b = steps.parameters();
-  for (std::size_t i = 0; i < a.size(); ++i)
-    expect_close(b[i].tensor.grad(), a[i].tensor.grad(), 1e-5, a[i].name);
+  for (std::size_t i = 0; i < a.size(); ++i) expect_close(b[i].tensor.grad(), a[i].tensor.grad(), 1e-5, a[i].name);
   const auto s = fused.state_dict(), t = steps.state_dict();
   for (std::size_t i = 0; i < s.size(); ++i) expect_close(t[i].array, s[i].array, 1e-6, s[i].name);
 }
@@ -340,42 +331,18 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
   for (const bool training : {true, false}) {
     for (const Shape& shape : {Shape{3, 16, 6, 6}, Shape{2, 16, 7, 5}}) {
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU()}; }, training, shape);
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2)};
-          },
-          training, shape);
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2)};
-          },
-          training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2)}; }, training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2)}; }, training, shape);
       expect_equal_to_steps(
           [] {
             return Sequential{ReLU(), BatchNorm2d(16), ReLU(), BatchNorm2d(16)};
           },
           training, shape);
       // What does not fuse: other pools, other orders.
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, 2, 1)};
-          },
-          training, shape);
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 1)};
-          },
-          training, shape);
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2, 1)};
-          },
-          training, shape);
-      expect_equal_to_steps(
-          [] {
-            return Sequential{BatchNorm2d(16), MaxPool2d(2), ReLU()};
-          },
-          training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, 2, 1)}; }, training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 1)}; }, training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2, 1)}; }, training, shape);
+      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), MaxPool2d(2), ReLU()}; }, training, shape);
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16)}; }, training, shape);
     }
   }

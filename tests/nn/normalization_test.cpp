@@ -25,8 +25,7 @@ Names names_of(const nn::Module& module) {
 void expect_makes(nn::Module& layer, const Array& x, const std::vector<float>& expected) {
   for (const bool training : {true, false}) {
     layer.train(training);
-    expect_close(Array::from(expected, x.shape()), layer(x).value(), 1e-6,
-                 training ? "in training" : "in evaluation");
+    expect_close(Array::from(expected, x.shape()), layer(x).value(), 1e-6, training ? "in training" : "in evaluation");
   }
   const Tensor in(x, true);
   sum(layer(in)).backward();
@@ -102,8 +101,7 @@ TEST(InstanceNorm2d, NormalizesEachChannelOfEachImage) {
   const Array x = array_of({0, 2, 5, 1, 10, 10, -3, 3}, {2, 2, 1, 2});
   nn::InstanceNorm2d norm(2);
   EXPECT_EQ(names_of(norm), (Names{}));
-  const float one = 1 / std::sqrt(1 + 1e-5f), two = 2 / std::sqrt(4 + 1e-5f),
-              three = 3 / std::sqrt(9 + 1e-5f);
+  const float one = 1 / std::sqrt(1 + 1e-5f), two = 2 / std::sqrt(4 + 1e-5f), three = 3 / std::sqrt(9 + 1e-5f);
   expect_makes(norm, x, {-one, one, two, -two, 0, 0, -three, three});
   nn::InstanceNorm2d affine(2, {.affine = true});
   EXPECT_EQ(names_of(affine), (Names{"weight", "bias"}));
@@ -121,8 +119,7 @@ TEST(Normalizations, RefuseNonsense) {
   EXPECT_ERROR(nn::LayerNorm({3})(ops::ones({2, 4})), "layer_norm", "(2, 4)", "(3)");
   EXPECT_ERROR(nn::RMSNorm({3})(ops::ones({2, 4})), "rms_norm", "(2, 4)", "(3)");
   EXPECT_ERROR(nn::GroupNorm(2, 4)(ops::ones({2, 6, 3})), "group_norm", "(6)", "(4)");
-  EXPECT_ERROR(nn::InstanceNorm2d(2)(ops::ones({2, 3, 4, 4})), "InstanceNorm2d", "(N, 2, H, W)",
-               "(2, 3, 4, 4)");
+  EXPECT_ERROR(nn::InstanceNorm2d(2)(ops::ones({2, 3, 4, 4})), "InstanceNorm2d", "(N, 2, H, W)", "(2, 3, 4, 4)");
 }
 
 }  // namespace

@@ -76,8 +76,7 @@ TEST(Pooling, HasPyTorchsShapesAndDefaults) {
   EXPECT_EQ(nn::AdaptiveAvgPool1d(5)(signal).shape(), (Shape{2, 4, 5}));
   EXPECT_EQ(nn::AdaptiveMaxPool2d(1)(image).shape(), (Shape{2, 4, 1, 1}));
   EXPECT_EQ(nn::Upsample({.scale_factor = 2})(image).shape(), (Shape{2, 4, 18, 16}));
-  EXPECT_EQ(nn::Upsample({.size = Extent(3, 5), .mode = Interpolation::bilinear})(image).shape(),
-            (Shape{2, 4, 3, 5}));
+  EXPECT_EQ(nn::Upsample({.size = Extent(3, 5), .mode = Interpolation::bilinear})(image).shape(), (Shape{2, 4, 3, 5}));
 }
 
 }  // namespace

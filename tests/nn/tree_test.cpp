@@ -30,9 +30,8 @@ Names names_of(const Entries& entries) {
 
 TEST(Tree, ModulesByName) {
   MnistNet net;
-  EXPECT_EQ(names_of(net.named_modules()),
-            (Names{"", "layer1", "layer1.0", "layer1.1", "layer1.2", "layer1.3", "layer2", "layer2.0",
-                   "layer2.1", "layer2.2", "layer2.3", "fc"}));
+  EXPECT_EQ(names_of(net.named_modules()), (Names{"", "layer1", "layer1.0", "layer1.1", "layer1.2", "layer1.3",
+                                                  "layer2", "layer2.0", "layer2.1", "layer2.2", "layer2.3", "fc"}));
   EXPECT_EQ(&net.modules()[0].module, &net);
   EXPECT_EQ(&net.modules()[11].module, &net.fc);
   EXPECT_EQ(net.named_children().size(), 3u);
@@ -50,8 +49,8 @@ TEST(Tree, ApplyVisitsChildrenFirst) {
   MnistNet net;
   Names classes;
   net.apply([&](nn::Module& module) { classes.push_back(module.class_name()); });
-  EXPECT_EQ(classes, (Names{"Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d", "Sequential", "Conv2d",
-                            "BatchNorm2d", "ReLU", "MaxPool2d", "Sequential", "Linear", "MnistNet"}));
+  EXPECT_EQ(classes, (Names{"Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d", "Sequential", "Conv2d", "BatchNorm2d", "ReLU",
+                            "MaxPool2d", "Sequential", "Linear", "MnistNet"}));
   net.apply([](nn::Module& module) {
     if (auto* linear = dynamic_cast<nn::Linear*>(&module)) nn::init::zeros_(linear->weight);
   });
@@ -149,8 +148,8 @@ TEST(Containers, ModuleList) {
       return y;
     }
   } net;
-  EXPECT_EQ(names_of(net.state_dict()), (Names{"blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
-                                               "blocks.1.bias", "blocks.2.weight", "blocks.2.bias"}));
+  EXPECT_EQ(names_of(net.state_dict()), (Names{"blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias",
+                                               "blocks.2.weight", "blocks.2.bias"}));
   EXPECT_EQ(net.blocks.size(), 3);
   EXPECT_EQ(&net.blocks[-1], &net.blocks[2]);
   EXPECT_EQ(net.blocks.at<nn::Linear>(1).weight.shape(), (Shape{4, 4}));
@@ -165,8 +164,7 @@ TEST(Containers, ModuleDict) {
   nn::ModuleDict heads;
   heads.insert("small", nn::Linear(4, 2));
   heads.insert("large", nn::Linear(4, 8));
-  EXPECT_EQ(names_of(heads.parameters()),
-            (Names{"small.weight", "small.bias", "large.weight", "large.bias"}));
+  EXPECT_EQ(names_of(heads.parameters()), (Names{"small.weight", "small.bias", "large.weight", "large.bias"}));
   EXPECT_TRUE(heads.contains("large"));
   EXPECT_FALSE(heads.contains("huge"));
   EXPECT_EQ(heads["large"](Tensor(counting({1, 4}))).shape(), (Shape{1, 8}));
@@ -199,8 +197,7 @@ TEST(Containers, SequentialGrows) {
 TEST(StateDict, NotStrictLoadsWhatFits) {
   nn::Linear linear(2, 2);
   const auto bias = linear.bias.value().to_vector<float>();
-  const auto mismatch =
-      linear.load_state_dict({{"weight", counting({2, 2})}, {"extra", ops::ones({3})}}, false);
+  const auto mismatch = linear.load_state_dict({{"weight", counting({2, 2})}, {"extra", ops::ones({3})}}, false);
   EXPECT_EQ(mismatch.missing, (Names{"bias (2)"}));
   EXPECT_EQ(mismatch.unexpected, (Names{"extra (3)"}));
   EXPECT_EQ(linear.weight.value().to_vector<float>(), (std::vector<float>{0, 1, 2, 3}));

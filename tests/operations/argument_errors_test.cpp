@@ -1,5 +1,6 @@
-// Mistakes that every operation meets: nothing where a tensor belongs, dimensions that are not there, sizes that nothing can hold,
-// numbers that a dtype does not have. What is checked in one place for all of them still names the operation.
+// Mistakes that every operation meets: nothing where a tensor belongs, dimensions that are not there, sizes that
+// nothing can hold, numbers that a dtype does not have. What is checked in one place for all of them still names the
+// operation.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 
@@ -147,8 +148,7 @@ TEST(ArgumentErrors, SizesThatNothingCanHold) {
   EXPECT_EQ(split(x, large).size(), 1u);
   const Tensor turned(counting({3}), true);
   roll(turned, {least}, {0}).backward({.gradient = counting({3})});  // by -2^63, which has no negative
-  EXPECT_EQ(turned.grad().to_vector<float>(),
-            roll(Tensor(counting({3})), {2}, {0}).value().to_vector<float>());
+  EXPECT_EQ(turned.grad().to_vector<float>(), roll(Tensor(counting({3})), {2}, {0}).value().to_vector<float>());
 }
 
 TEST(ArgumentErrors, NumbersThatADtypeDoesNotHave) {

@@ -11,11 +11,9 @@ Tensor multihead_attention(Call& c) {
   const bool has_sizes = c.has("sizes");
   const std::size_t after = has_sizes ? 6 : 4;  // of the weights of query, key and value
   const bool has_bias = c.in.size() == after + 3;
-  nn::MultiheadAttention module(c.in[0].dim(-1), c.get<std::int64_t>("heads"),
-                                {.bias = has_bias,
-                                 .batch_first = c.get<bool>("batch_first"),
-                                 .kdim = c.in[1].dim(-1),
-                                 .vdim = c.in[2].dim(-1)});
+  nn::MultiheadAttention module(
+      c.in[0].dim(-1), c.get<std::int64_t>("heads"),
+      {.bias = has_bias, .batch_first = c.get<bool>("batch_first"), .kdim = c.in[1].dim(-1), .vdim = c.in[2].dim(-1)});
   if (has_sizes) {
     module.q_proj_weight = c.in[3];
     module.k_proj_weight = c.in[4];

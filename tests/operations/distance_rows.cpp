@@ -15,9 +15,7 @@ std::vector<Row> distance_rows() {
   return {
       {.op = "normalize",
        .function =
-           [](Call& c) {
-             return normalize(c.in[0], power(c), c.get<std::int64_t>("dim"), c.get<double>("eps"));
-           },
+           [](Call& c) { return normalize(c.in[0], power(c), c.get<std::int64_t>("dim"), c.get<double>("eps")); },
        .low_tolerance = 32},
       {.op = "cosine_similarity",
        .function =
@@ -26,14 +24,9 @@ std::vector<Row> distance_rows() {
            },
        .low_tolerance = 32},
       {.op = "pairwise_distance",
-       .function =
-           [](Call& c) {
-             return pairwise_distance(c.in[0], c.in[1], power(c), 1e-6, c.get<bool>("keepdim"));
-           },
+       .function = [](Call& c) { return pairwise_distance(c.in[0], c.in[1], power(c), 1e-6, c.get<bool>("keepdim")); },
        .low_tolerance = 32},
-      {.op = "cdist",
-       .function = [](Call& c) { return cdist(c.in[0], c.in[1], power(c)); },
-       .low_tolerance = 32},
+      {.op = "cdist", .function = [](Call& c) { return cdist(c.in[0], c.in[1], power(c)); }, .low_tolerance = 32},
   };
 }
 

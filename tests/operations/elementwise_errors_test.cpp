@@ -41,8 +41,7 @@ TEST(ElementwiseErrors, DivisionsAndGates) {
 }
 
 TEST(ElementwiseErrors, NumbersDoNotWiden) {
-  const Tensor low(counting({3}, DType::bf16)), count(counting({3}, DType::i32)),
-      flags(ones({3}, DType::boolean));
+  const Tensor low(counting({3}, DType::bf16)), count(counting({3}, DType::i32)), flags(ones({3}, DType::boolean));
   EXPECT_EQ((low + 0.1).dtype(), DType::bf16);
   EXPECT_EQ((2 * count).dtype(), DType::i32);
   EXPECT_EQ((count * 2.0).dtype(), DType::f32);

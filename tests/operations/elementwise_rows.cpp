@@ -20,9 +20,7 @@ std::optional<Number> limit(const Call& c, const char* key) {
   return value.is_number_integer() ? Number(value.get<std::int64_t>()) : Number(value.get<double>());
 }
 
-double option(const Call& c, const char* key, double otherwise) {
-  return c.has(key) ? c.get<double>(key) : otherwise;
-}
+double option(const Call& c, const char* key, double otherwise) { return c.has(key) ? c.get<double>(key) : otherwise; }
 
 template <Tensor (*f)(const Tensor&, const Tensor&, double)>
 Tensor with_alpha(Call& c) {
@@ -64,8 +62,7 @@ template <Tensor (*in_place)(const Tensor&, const Tensor&), Tensor (*f)(const Te
 Tensor pair_on_copy(Call& c) {
   return first_has_result(c) ? in_place(clone(c.in[0]), c.in[1]) : f(c.in[0], c.in[1]);
 }
-template <Tensor (*in_place)(const Tensor&, const Tensor&, double),
-          Tensor (*f)(const Tensor&, const Tensor&, double)>
+template <Tensor (*in_place)(const Tensor&, const Tensor&, double), Tensor (*f)(const Tensor&, const Tensor&, double)>
 Tensor pair_with_alpha_on_copy(Call& c) {
   const double alpha = option(c, "alpha", 1);
   return first_has_result(c) ? in_place(clone(c.in[0]), c.in[1], alpha) : f(c.in[0], c.in[1], alpha);
@@ -104,12 +101,8 @@ std::vector<Row> elementwise_rows() {
       {"hardswish", unary<hardswish>},
       {"leaky_relu", [](Call& c) { return leaky_relu(c.in.at(0), option(c, "negative_slope", 0.01)); }},
       {"elu", [](Call& c) { return elu(c.in.at(0), option(c, "alpha", 1)); }},
-      {"gelu",
-       [](Call& c) {
-         return gelu(c.in.at(0), c.has("approximate") ? Approximate::tanh : Approximate::none);
-       }},
-      {"softplus",
-       [](Call& c) { return softplus(c.in.at(0), option(c, "beta", 1), option(c, "threshold", 20)); }},
+      {"gelu", [](Call& c) { return gelu(c.in.at(0), c.has("approximate") ? Approximate::tanh : Approximate::none); }},
+      {"softplus", [](Call& c) { return softplus(c.in.at(0), option(c, "beta", 1), option(c, "threshold", 20)); }},
       {"exp2", unary<exp2>},
       {"expm1", unary<expm1>},
       {"log2", unary<log2>},
@@ -135,11 +128,9 @@ std::vector<Row> elementwise_rows() {
          return nan_to_num(c.in.at(0), option(c, "nan", 0), number("posinf"), number("neginf"));
        }},
       {"hardsigmoid", unary<hardsigmoid>},
-      {"hardtanh",
-       [](Call& c) { return hardtanh(c.in[0], option(c, "min_val", -1), option(c, "max_val", 1)); }},
+      {"hardtanh", [](Call& c) { return hardtanh(c.in[0], option(c, "min_val", -1), option(c, "max_val", 1)); }},
       {"relu6", unary<relu6>},
-      {"threshold",
-       [](Call& c) { return threshold(c.in[0], c.get<double>("threshold"), c.get<double>("value")); }},
+      {"threshold", [](Call& c) { return threshold(c.in[0], c.get<double>("threshold"), c.get<double>("value")); }},
       {"selu", unary<selu>},
       {"celu", [](Call& c) { return celu(c.in[0], option(c, "alpha", 1)); }},
       {"mish", unary<mish>},
@@ -206,10 +197,7 @@ std::vector<Row> elementwise_rows() {
       {.op = "sigmoid", .function = on_copy<sigmoid_, sigmoid>, .variant = "in_place", .also = {"sigmoid_"}},
       {.op = "tanh", .function = on_copy<tanh_, tanh>, .variant = "in_place", .also = {"tanh_"}},
       {.op = "silu", .function = on_copy<silu_, silu>, .variant = "in_place", .also = {"silu_"}},
-      {.op = "hardswish",
-       .function = on_copy<hardswish_, hardswish>,
-       .variant = "in_place",
-       .also = {"hardswish_"}},
+      {.op = "hardswish", .function = on_copy<hardswish_, hardswish>, .variant = "in_place", .also = {"hardswish_"}},
       {.op = "hardsigmoid",
        .function = on_copy<hardsigmoid_, hardsigmoid>,
        .variant = "in_place",
@@ -218,33 +206,20 @@ std::vector<Row> elementwise_rows() {
       {.op = "selu", .function = on_copy<selu_, selu>, .variant = "in_place", .also = {"selu_"}},
       {.op = "mish", .function = on_copy<mish_, mish>, .variant = "in_place", .also = {"mish_"}},
       {.op = "hardtanh",
-       .function =
-           [](Call& c) {
-             return hardtanh_(clone(c.in[0]), option(c, "min_val", -1), option(c, "max_val", 1));
-           },
+       .function = [](Call& c) { return hardtanh_(clone(c.in[0]), option(c, "min_val", -1), option(c, "max_val", 1)); },
        .variant = "in_place",
        .also = {"hardtanh_"}},
       {.op = "threshold",
        .function =
-           [](Call& c) {
-             return threshold_(clone(c.in[0]), c.get<double>("threshold"), c.get<double>("value"));
-           },
+           [](Call& c) { return threshold_(clone(c.in[0]), c.get<double>("threshold"), c.get<double>("value")); },
        .variant = "in_place",
        .also = {"threshold_"}},
       {.op = "celu",
        .function = [](Call& c) { return celu_(clone(c.in[0]), option(c, "alpha", 1)); },
        .variant = "in_place",
        .also = {"celu_"}},
-      {.op = "mul",
-       .function = pair_on_copy<mul_, mul>,
-       .variant = "in_place",
-       .low_tolerance = 16,
-       .also = {"mul_"}},
-      {.op = "div",
-       .function = pair_on_copy<div_, div>,
-       .variant = "in_place",
-       .low_tolerance = 16,
-       .also = {"div_"}},
+      {.op = "mul", .function = pair_on_copy<mul_, mul>, .variant = "in_place", .low_tolerance = 16, .also = {"mul_"}},
+      {.op = "div", .function = pair_on_copy<div_, div>, .variant = "in_place", .low_tolerance = 16, .also = {"div_"}},
       {.op = "add", .function = pair_with_alpha_on_copy<add_, add>, .variant = "in_place", .also = {"add_"}},
       {.op = "sub", .function = pair_with_alpha_on_copy<sub_, sub>, .variant = "in_place", .also = {"sub_"}},
       {.op = "leaky_relu",
@@ -275,9 +250,7 @@ std::vector<Row> elementwise_rows() {
       {"affine", [](Call& c) { return affine(c.in[0], 2.5, -1.25); }},
       {"fill_", [](Call& c) { return fill_(clone(c.in[0].detach()), 2.5); }},
       {"zero_", [](Call& c) { return zero_(clone(c.in[0].detach())); }},
-      {.op = "copy_",
-       .function = [](Call& c) { return copy_(clone(c.in[0].detach()), c.in[1]); },
-       .low_inputs = 0},
+      {.op = "copy_", .function = [](Call& c) { return copy_(clone(c.in[0].detach()), c.in[1]); }, .low_inputs = 0},
       {.op = "cast", .function = [](Call& c) { return cast(c.in[0], dtype_of(c)); }, .low_inputs = 0},
   };
 }

@@ -47,14 +47,12 @@ TEST(IndexErrors, SayWhatDoesNotFit) {
   EXPECT_ERROR(index_select(x, 2, list), "2");
   EXPECT_ERROR(gather(x, 0, list), "gather", "(2)", "(3, 4)");
   EXPECT_ERROR(gather(x, 0, indices({0, 0, 0, 0, 0}, {1, 5})), "gather", "(1, 5)", "(3, 4)", "dimension 1");
-  EXPECT_ERROR(scatter_add(x, 0, indices({0, 0}, {1, 2}), numbers({1, 1})), "scatter_add", "the source",
-               "(1, 1)");
-  EXPECT_ERROR(scatter(x, 0, indices({0, 0}, {1, 2}), numbers({1, 2}).to(DType::f64)), "scatter", "f64",
-               "f32");
+  EXPECT_ERROR(scatter_add(x, 0, indices({0, 0}, {1, 2}), numbers({1, 1})), "scatter_add", "the source", "(1, 1)");
+  EXPECT_ERROR(scatter(x, 0, indices({0, 0}, {1, 2}), numbers({1, 2}).to(DType::f64)), "scatter", "f64", "f32");
   EXPECT_ERROR(index_add(x, 0, list, numbers({3, 4})), "index_add", "(2, 4)", "(3, 4)");
   EXPECT_ERROR(masked_fill(x, list, 1), "masked_fill", "bool", "i64");
-  EXPECT_ERROR(masked_fill(indices({1}, {1}), ops::ones({1}, DType::boolean, device), 0.5), "masked_fill",
-               "0.5", "i64");
+  EXPECT_ERROR(masked_fill(indices({1}, {1}), ops::ones({1}, DType::boolean, device), 0.5), "masked_fill", "0.5",
+               "i64");
   EXPECT_ERROR(masked_select(x, ops::ones({3}, DType::boolean, device)), "masked_select", "(3, 4)", "(3)");
   EXPECT_ERROR(embedding(list, numbers({3})), "embedding", "(V, D)", "(3)");
   EXPECT_ERROR(embedding(list, x, 3), "embedding", "padding_idx 3", "(3, 4)");
@@ -67,8 +65,7 @@ TEST(IndexErrors, AChangedIndexIsNoticed) {
   Array list = indices({0, 1}, {2});
   const Tensor y = index_select(x, 0, list);
   list.fill(0);
-  EXPECT_ERROR(y.backward({.gradient = ops::ones({2, 4}, DType::f32, device)}), "index_select",
-               "changed in place");
+  EXPECT_ERROR(y.backward({.gradient = ops::ones({2, 4}, DType::f32, device)}), "index_select", "changed in place");
 }
 
 }  // namespace

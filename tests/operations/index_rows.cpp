@@ -29,16 +29,11 @@ std::vector<Row> index_rows() {
        .is_fuzzed = false},
       {"scatter_add", [](Call& c) { return scatter_add(c.in[0], dim_of(c), c.in[1].value(), c.in[2]); }},
       {"index_add",
-       [](Call& c) {
-         return index_add(c.in[0], dim_of(c), c.in[1].value(), c.in[2], c.get<double>("alpha"));
-       }},
+       [](Call& c) { return index_add(c.in[0], dim_of(c), c.in[1].value(), c.in[2], c.get<double>("alpha")); }},
       {"masked_fill", [](Call& c) { return masked_fill(c.in[0], c.in[1].value(), c.get<double>("value")); }},
       {"masked_select", [](Call& c) { return masked_select(c.in[0], c.in[1].value()); }},
-      {.op = "nonzero",
-       .function = [](Call& c) { return Tensor(nonzero(c.in[0].value())); },
-       .low_inputs = 0},
-      {"one_hot",
-       [](Call& c) { return Tensor(one_hot(c.in[0].value(), c.get<std::int64_t>("num_classes"))); }},
+      {.op = "nonzero", .function = [](Call& c) { return Tensor(nonzero(c.in[0].value())); }, .low_inputs = 0},
+      {"one_hot", [](Call& c) { return Tensor(one_hot(c.in[0].value(), c.get<std::int64_t>("num_classes"))); }},
       {"embedding",
        [](Call& c) {
          std::optional<std::int64_t> padding_idx;

@@ -21,9 +21,7 @@ const Device device = Device::cuda(0);
 const Device device;
 #endif
 
-Tensor numbers(const Shape& shape, DType dtype = DType::f32) {
-  return Tensor(counting(shape).to(dtype).to(device));
-}
+Tensor numbers(const Shape& shape, DType dtype = DType::f32) { return Tensor(counting(shape).to(dtype).to(device)); }
 
 // The text of the Error that f throws.
 template <class F>
@@ -131,8 +129,7 @@ TEST(MultiheadAttention, OfXToItselfIsOneProjection) {
   attention.zero_grad();
   sum(apart.output * apart.output).backward();
   expect_close(attention.in_proj_weight.grad(), grad, 1e-4, "gradient of the projections");
-  const Array all =
-      ops::zip(functors::Add{}, ops::zip(functors::Add{}, query.grad(), key.grad()), value.grad());
+  const Array all = ops::zip(functors::Add{}, ops::zip(functors::Add{}, query.grad(), key.grad()), value.grad());
   expect_close(all, same.grad(), 1e-4, "gradient of x");
   EXPECT_EQ(apart.weights.shape(), Shape({2, 5, 5}));
 }

@@ -14,9 +14,7 @@ std::vector<Row> linear_rows() {
       {"dot", binary<dot>},
       {"outer", binary<outer>},
       {"addmm",
-       [](Call& c) {
-         return addmm(c.in[0], c.in[1], c.in[2], c.get<double>("beta"), c.get<double>("alpha"));
-       }},
+       [](Call& c) { return addmm(c.in[0], c.in[1], c.in[2], c.get<double>("beta"), c.get<double>("alpha")); }},
       {"linear", [](Call& c) { return linear(c.in[0], c.in[1], c.optional(2)); }},
       {.op = "bilinear",
        .function = [](Call& c) { return bilinear(c.in[0], c.in[1], c.in[2], c.optional(3)); },

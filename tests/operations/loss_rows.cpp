@@ -45,8 +45,7 @@ std::vector<Row> loss_rows() {
       {"softmax", [](Call& c) { return softmax(c.in[0], c.get<std::int64_t>("dim")); }},
       {"log_softmax", [](Call& c) { return log_softmax(c.in[0], c.get<std::int64_t>("dim")); }},
       {.op = "cross_entropy",
-       .function =
-           [](Call& c) { return cross_entropy(c.in[0], c.in[1], class_options<CrossEntropyOptions>(c)); },
+       .function = [](Call& c) { return cross_entropy(c.in[0], c.in[1], class_options<CrossEntropyOptions>(c)); },
        .tolerance = logarithm,
        .keeps_dtype = false},
       {.op = "nll_loss",
@@ -60,20 +59,17 @@ std::vector<Row> loss_rows() {
       {.op = "smooth_l1_loss",
        .function =
            [](Call& c) {
-             return smooth_l1_loss(c.in[0], c.in[1],
-                                   {reduction_of(c), c.has("beta") ? c.get<double>("beta") : 1});
+             return smooth_l1_loss(c.in[0], c.in[1], {reduction_of(c), c.has("beta") ? c.get<double>("beta") : 1});
            },
        .is_fuzzed = false},
       {.op = "huber_loss",
        .function =
            [](Call& c) {
-             return huber_loss(c.in[0], c.in[1],
-                               {reduction_of(c), c.has("delta") ? c.get<double>("delta") : 1});
+             return huber_loss(c.in[0], c.in[1], {reduction_of(c), c.has("delta") ? c.get<double>("delta") : 1});
            },
        .is_fuzzed = false},
       {.op = "binary_cross_entropy_with_logits",
-       .function =
-           [](Call& c) { return binary_cross_entropy_with_logits(c.in[0], c.in[1], binary_options(c)); },
+       .function = [](Call& c) { return binary_cross_entropy_with_logits(c.in[0], c.in[1], binary_options(c)); },
        .tolerance = logarithm,
        .low_tolerance = 8},
       {.op = "binary_cross_entropy",
@@ -83,9 +79,9 @@ std::vector<Row> loss_rows() {
       {.op = "kl_div",
        .function =
            [](Call& c) {
-             return kl_div(c.in[0], c.in[1],
-                           {reduction_of(c), c.get<std::string>("reduction") == "batchmean",
-                            c.get<bool>("log_target")});
+             return kl_div(
+                 c.in[0], c.in[1],
+                 {reduction_of(c), c.get<std::string>("reduction") == "batchmean", c.get<bool>("log_target")});
            },
        .tolerance = logarithm},
   };

@@ -8,11 +8,10 @@ namespace {
 
 // of x, and what is added before ReLU where there is something, weight and bias
 Tensor normalise(Call& c, BatchNormFusion fusion) {
-  BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"),
-                       c.attributes.at("momentum"), c.attributes.at("eps")};
+  BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"), c.attributes.at("momentum"),
+                       c.attributes.at("eps")};
   const bool adds = c.in.size() == 4;
-  return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion,
-                    adds ? c.in[1] : Tensor());
+  return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion, adds ? c.in[1] : Tensor());
 }
 
 const MaxPoolOptions two_by_two{.kernel_size = 2};
@@ -86,8 +85,7 @@ std::vector<Row> norm_rows() {
            },
        .low_tolerance = 8},
       {.op = "instance_norm",
-       .function =
-           [](Call& c) { return instance_norm(c.in[0], c.optional(1), c.optional(2), c.get<double>("eps")); },
+       .function = [](Call& c) { return instance_norm(c.in[0], c.optional(1), c.optional(2), c.get<double>("eps")); },
        .low_tolerance = 8},
   };
 }

@@ -58,8 +58,7 @@ std::vector<Row> reduce_rows() {
       {.op = "cumprod",
        .function = [](Call& c) { return cumprod(c.in.at(0), c.get<std::int64_t>("dim")); },
        .low_tolerance = 32},
-      {"diff",
-       [](Call& c) { return diff(c.in.at(0), c.get<std::int64_t>("n"), c.get<std::int64_t>("dim")); }},
+      {"diff", [](Call& c) { return diff(c.in.at(0), c.get<std::int64_t>("n"), c.get<std::int64_t>("dim")); }},
       {"cumsum", [](Call& c) { return cumsum(c.in.at(0), c.get<std::int64_t>("dim")); }},
   };
 }

@@ -63,8 +63,7 @@ TEST(ReduceErrors, NameTheOperationAndTheRule) {
 
 TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {
   if (!device.is_cpu()) GTEST_SKIP() << "takes too long on an emulated GPU";
-  for (const Shape& shape :
-       {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
+  for (const Shape& shape : {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
     const Array a = random(shape).to(DType::f64);
     for (int d = 0; d < shape.rank(); ++d) {
       // The same, computed another way: along a copy whose dimension d is the last, as f64 and one by one.

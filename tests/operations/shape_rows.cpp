@@ -36,32 +36,27 @@ std::vector<Row> shape_rows() {
       {"view", [](Call& c) { return view(contiguous(c.in[0]), c.dims("shape")); }},
       {"reshape", [](Call& c) { return reshape(c.in[0], c.dims("shape")); }},
       {"flatten",
-       [](Call& c) {
-         return flatten(c.in[0], number(c, "from_dim"), c.has("to_dim") ? number(c, "to_dim") : -1);
-       }},
+       [](Call& c) { return flatten(c.in[0], number(c, "from_dim"), c.has("to_dim") ? number(c, "to_dim") : -1); }},
       {"unflatten", [](Call& c) { return unflatten(c.in[0], number(c, "dim"), c.dims("sizes")); }},
       {"permute", [](Call& c) { return permute(c.in[0], c.dims("order")); }},
       {"transpose", [](Call& c) { return transpose(c.in[0], c.dims("dims")[0], c.dims("dims")[1]); }},
       {"t", unary<t>},
       {"movedim", [](Call& c) { return movedim(c.in[0], c.dims("dims")[0], c.dims("dims")[1]); }},
       {"expand", [](Call& c) { return expand(c.in[0], c.dims("shape")); }},
-      {"squeeze",
-       [](Call& c) { return c.has("dims") ? squeeze(c.in[0], c.dims("dims")) : squeeze(c.in[0]); }},
+      {"squeeze", [](Call& c) { return c.has("dims") ? squeeze(c.in[0], c.dims("dims")) : squeeze(c.in[0]); }},
       {"unsqueeze", [](Call& c) { return unsqueeze(c.in[0], number(c, "dim")); }},
       {"slice",
        [](Call& c) {
          return slice(c.in[0], number(c, "dim"), number(c, "begin"), number(c, "end"), number(c, "step"));
        }},
-      {"narrow",
-       [](Call& c) { return narrow(c.in[0], number(c, "dim"), number(c, "start"), number(c, "length")); }},
+      {"narrow", [](Call& c) { return narrow(c.in[0], number(c, "dim"), number(c, "start"), number(c, "length")); }},
       {"select", [](Call& c) { return select(c.in[0], number(c, "dim"), number(c, "index")); }},
       {"diagonal",
        [](Call& c) { return diagonal(c.in[0], number(c, "offset"), c.dims("dims")[0], c.dims("dims")[1]); }},
       {"split",
        [](Call& c) {
-         const auto parts = c.has("size")
-                                ? split(c.in[0], number(c, "size"), number(c, "dim"))
-                                : split(c.in[0], c.get<std::vector<std::int64_t>>("sizes"), number(c, "dim"));
+         const auto parts = c.has("size") ? split(c.in[0], number(c, "size"), number(c, "dim"))
+                                          : split(c.in[0], c.get<std::vector<std::int64_t>>("sizes"), number(c, "dim"));
          return weighted(c, parts);
        }},
       {"chunk", [](Call& c) { return weighted(c, chunk(c.in[0], number(c, "count"), number(c, "dim"))); }},

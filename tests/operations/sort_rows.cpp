@@ -17,8 +17,7 @@ std::vector<Row> sort_rows() {
   return {
       {"sort",
        [](Call& c) {
-         return with_indices(c,
-                             sort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true));
+         return with_indices(c, sort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true));
        }},
       {"argsort",
        [](Call& c) -> Tensor {
@@ -31,8 +30,8 @@ std::vector<Row> sort_rows() {
        }},
       {"topk",
        [](Call& c) {
-         return with_indices(c, topk(c.in.at(0), c.get<std::int64_t>("k"), c.get<std::int64_t>("dim"),
-                                     c.get<bool>("largest")));
+         return with_indices(
+             c, topk(c.in.at(0), c.get<std::int64_t>("k"), c.get<std::int64_t>("dim"), c.get<bool>("largest")));
        }},
   };
 }

@@ -23,17 +23,16 @@ TEST(SpatialErrors, Convolutions) {
   EXPECT_ERROR(conv2d(x, Tensor(counting({6, 4, 7, 7}))), "(2, 4, 5, 6)", "smaller than the kernel 7x7");
   EXPECT_ERROR(conv2d(x, w, {}, {.padding = std::numeric_limits<std::int64_t>::max()}), "padding");
   EXPECT_ERROR(conv1d(x, w), "conv1d", "(N, C, L)", "(2, 4, 5, 6)");
-  EXPECT_ERROR(conv1d(Tensor(counting({2, 4, 9})), Tensor(counting({6, 4, 3})), {}, {.stride = {1, 2}}),
-               "conv1d", "one number", "1x2");
+  EXPECT_ERROR(conv1d(Tensor(counting({2, 4, 9})), Tensor(counting({6, 4, 3})), {}, {.stride = {1, 2}}), "conv1d",
+               "one number", "1x2");
 }
 
 TEST(SpatialErrors, TransposedConvolutions) {
   const Tensor x(counting({2, 4, 5, 6})), w(counting({4, 3, 3, 3}));
-  EXPECT_ERROR(conv_transpose2d(x, Tensor(counting({3, 4, 3, 3}))), "conv_transpose2d", "4 channels",
-               "wants 3");
+  EXPECT_ERROR(conv_transpose2d(x, Tensor(counting({3, 4, 3, 3}))), "conv_transpose2d", "4 channels", "wants 3");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.groups = 3}), "3 groups", "(2, 4, 5, 6)");
-  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}), "output_padding 2x2",
-               "stride 2x2", "dilation 1x1");
+  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = 2}), "output_padding 2x2", "stride 2x2",
+               "dilation 1x1");
   EXPECT_ERROR(conv_transpose2d(x, w, Tensor(counting({4}))), "bias", "(3)", "(4)");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = 4}), "(2, 4, 5, 6)", "padding 4x4", "-1x0");
   EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = 1, .dilation = -1}), "dilation -1x-1");
@@ -59,9 +58,9 @@ TEST(SpatialErrors, Interpolate) {
   EXPECT_ERROR(interpolate(x, {.size = Extent(-1, 3)}), "(2, 4, 5, 6)", "-1x3");
   EXPECT_ERROR(interpolate(x, {.scale_factor = 0.1}), "(2, 4, 5, 6)", "0x0");
   EXPECT_ERROR(interpolate(x, {.scale_factor = NAN}), "scale_factor");
-  EXPECT_ERROR(interpolate(Tensor(counting({1, 1, 2, 2}, DType::u8)),
-                           {.size = Extent(3), .mode = Interpolation::bilinear}),
-               "floating", "u8");
+  EXPECT_ERROR(
+      interpolate(Tensor(counting({1, 1, 2, 2}, DType::u8)), {.size = Extent(3), .mode = Interpolation::bilinear}),
+      "floating", "u8");
 }
 
 }  // namespace

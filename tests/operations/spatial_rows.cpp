@@ -83,8 +83,7 @@ std::vector<Row> spatial_rows() {
       {"avg_pool2d", avg_pool<avg_pool2d>},
       {"avg_pool1d", avg_pool<avg_pool1d>},
       {"adaptive_avg_pool2d", [](Call& c) { return adaptive_avg_pool2d(c.in[0], c.extent("size")); }},
-      {"adaptive_avg_pool1d",
-       [](Call& c) { return adaptive_avg_pool1d(c.in[0], c.get<std::int64_t>("size")); }},
+      {"adaptive_avg_pool1d", [](Call& c) { return adaptive_avg_pool1d(c.in[0], c.get<std::int64_t>("size")); }},
       {"adaptive_max_pool2d", [](Call& c) { return adaptive_max_pool2d(c.in[0], c.extent("size")); }},
       {"interpolate", interpolated},
   };

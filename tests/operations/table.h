@@ -1,6 +1,6 @@
-// The table of operations. A row says how to call one; tests/golden/ops_FAMILY.safetensors holds cases of it with PyTorch's
-// values; every test of table_test.cpp runs for every row, on every device there is. To test a new operation, add cases to
-// tests/golden/operations/FAMILY.py and a row to FAMILY_rows.cpp.
+// The table of operations. A row says how to call one; tests/golden/ops_FAMILY.safetensors holds cases of it with
+// PyTorch's values; every test of table_test.cpp runs for every row, on every device there is. To test a new operation,
+// add cases to tests/golden/operations/FAMILY.py and a row to FAMILY_rows.cpp.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -21,7 +21,8 @@ struct Call {
   std::vector<Tensor> in;
   const nlohmann::json& attributes;
   Array running_mean, running_var;  // of batch norms; training moves them
-  // Results without gradient beside the one that is returned, such as indices; golden values: CASE/more0, CASE/more1, ...
+  // Results without gradient beside the one that is returned, such as indices; golden values: CASE/more0, CASE/more1,
+  // ...
   std::vector<Array> more = {};
 
   template <class T>
@@ -51,8 +52,8 @@ struct Row {
   double low_tolerance = 4;
   // The result has the dtype of 16-bit inputs; otherwise it is f32.
   bool keeps_dtype = true;
-  // Gradients and results can be compared for inputs that a fuzzer makes: no ties that are broken in an unspecified way,
-  // nothing random.
+  // Gradients and results can be compared for inputs that a fuzzer makes: no ties that are broken in an unspecified
+  // way, nothing random.
   bool is_fuzzed = true;
 
   // Other operations of the headers that this row runs.

@@ -75,9 +75,7 @@ class Operation : public ::testing::TestWithParam<FamilyRow> {
   const Row& row() const { return GetParam().row; }
   const Golden& golden() const { return golden_of(GetParam().family); }
   bool has(const Case& c, const std::string& what) const { return golden().has(c.name + '/' + what); }
-  Array value(const Case& c, const std::string& what) const {
-    return golden()[c.name + '/' + what].to(device);
-  }
+  Array value(const Case& c, const std::string& what) const { return golden()[c.name + '/' + what].to(device); }
 
   std::vector<Case> cases() const {
     std::vector<Case> found;
@@ -107,8 +105,7 @@ class Operation : public ::testing::TestWithParam<FamilyRow> {
   Result run(const Case& c, const std::vector<Array>& inputs, const Array& grad_output) const {
     Call made = call(c, inputs);
     const Tensor output = row().function(made);
-    if (grad_output.defined() && output.requires_grad())
-      output.backward({.gradient = grad_output.to(output.dtype())});
+    if (grad_output.defined() && output.requires_grad()) output.backward({.gradient = grad_output.to(output.dtype())});
     Result result{output.value(), {}, made.more, made.running_mean, made.running_var};
     for (const Tensor& input : made.in) result.gradients.push_back(input.grad());
     return result;
@@ -132,8 +129,7 @@ class Operation : public ::testing::TestWithParam<FamilyRow> {
     }
     for (const auto& [name, array] :
          {std::pair("running_mean", result.running_mean), {"running_var", result.running_var}})
-      if (has(c, name))
-        expect_close(value(c, std::string(name) + "_after"), array, tolerance, c.name + ": " + name);
+      if (has(c, name)) expect_close(value(c, std::string(name) + "_after"), array, tolerance, c.name + ": " + name);
   }
 };
 
@@ -213,15 +209,14 @@ TEST_P(Operation, ComputesIn16Bits) {
       for (std::size_t i = 0; i < low.size(); ++i) {
         if (!expected.gradients[i].defined()) continue;
         EXPECT_EQ(found.gradients[i].dtype(), low[i].dtype()) << what;
-        expect_close(expected.gradients[i], found.gradients[i], tolerance,
-                     what + ": grad" + std::to_string(i));
+        expect_close(expected.gradients[i], found.gradients[i], tolerance, what + ": grad" + std::to_string(i));
       }
     }
   }
 }
 
-// Shapes, dtypes and strides that nobody thought of: an operation computes what it computes for contiguous copies of them, or
-// says with an Error why it can't.
+// Shapes, dtypes and strides that nobody thought of: an operation computes what it computes for contiguous copies of
+// them, or says with an Error why it can't.
 class Fuzzer {
  public:
   explicit Fuzzer(unsigned seed) : random_(seed) {}
@@ -235,13 +230,11 @@ class Fuzzer {
     } else if (shape.rank() > 0 && chance(2)) {
       shape[below(shape.rank())] = below(4);
     }
-    constexpr DType dtypes[] = {DType::f32, DType::f64, DType::bf16,   DType::i64,
-                                DType::i32, DType::u8,  DType::boolean};
+    constexpr DType dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean};
     const DType dtype = chance(5) ? dtypes[below(7)] : like.dtype();
     std::vector<double> values(static_cast<std::size_t>(shape.product()));
     std::uniform_real_distribution<double> distribution(-2, 6);
-    for (double& v : values)
-      v = is_floating(dtype) ? distribution(random_) / 2 : std::floor(distribution(random_));
+    for (double& v : values) v = is_floating(dtype) ? distribution(random_) / 2 : std::floor(distribution(random_));
     return Array::from(values, shape).to(dtype).to(device);
   }
 
@@ -291,14 +284,12 @@ TEST_P(Operation, ComputesAnythingOrSaysWhyNot) {
       if (is_floating(forward.output.dtype())) grad = fuzzer.input(forward.output);
       if (grad.defined() && grad.shape() != forward.output.shape()) grad = Array();
       const Result expected = run(c, dense, grad), found = run(c, views, grad);
-      const double tolerance =
-          is_floating(forward.output.dtype()) ? 256 * machine_epsilon(forward.output.dtype()) : 0;
+      const double tolerance = is_floating(forward.output.dtype()) ? 256 * machine_epsilon(forward.output.dtype()) : 0;
       expect_close(expected.output, found.output, tolerance, "output");
       for (std::size_t i = 0; i < dense.size(); ++i)
         if (expected.gradients[i].defined())
           expect_close(expected.gradients[i], found.gradients[i],
-                       std::max(tolerance, 256 * machine_epsilon(dense[i].dtype())),
-                       "grad" + std::to_string(i));
+                       std::max(tolerance, 256 * machine_epsilon(dense[i].dtype())), "grad" + std::to_string(i));
     } catch (const Error& error) {
       EXPECT_GT(std::string(error.what()).size(), 20u);
     }

@@ -54,9 +54,8 @@ TEST(ClipGradNorm, TakesAnyLayoutAndLeavesWhatHasNone) {
   images.set_grad_buffer(Array::empty_channels_last({1, 3, 2, 2}));
   images.set_grad(ops::full({1, 3, 2, 2}, 2));
   const auto version = images.grad().storage()->version();
-  EXPECT_NEAR(
-      clip_grad_norm_(std::vector<NamedTensor>{{"a", a}, {"none", none}, {"images", images}}, 4).item(), 8,
-      1e-6);
+  EXPECT_NEAR(clip_grad_norm_(std::vector<NamedTensor>{{"a", a}, {"none", none}, {"images", images}}, 4).item(), 8,
+              1e-6);
   for (const float v : gradient_of(a)) EXPECT_NEAR(v, 1, 1e-6);
   for (const float v : gradient_of(images)) EXPECT_NEAR(v, 1, 1e-6);
   EXPECT_FALSE(none.grad().defined());

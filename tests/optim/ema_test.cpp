@@ -22,8 +22,7 @@ TEST(ExponentialMovingAverage, EqualsPyTorch) {
     const std::string prefix = use_buffers ? "ema_with_buffers/" : "ema_without_buffers/";
     const auto tensors = [&](const std::vector<std::string>& names) {
       std::vector<NamedTensor> all;
-      for (const auto& name : names)
-        all.push_back({name, Tensor(golden[prefix + "0/model/" + name].clone())});
+      for (const auto& name : names) all.push_back({name, Tensor(golden[prefix + "0/model/" + name].clone())});
       return all;
     };
     const auto p = tensors(parameters), b = tensors(buffers);
@@ -31,12 +30,10 @@ TEST(ExponentialMovingAverage, EqualsPyTorch) {
     for (int step = 0; step < 4; ++step) {
       const std::string at = prefix + std::to_string(step);
       for (const auto& group : {p, b})
-        for (const auto& [name, tensor] : group)
-          Array(tensor.value()).copy_from(golden[at + "/model/" + name]);
+        for (const auto& [name, tensor] : group) Array(tensor.value()).copy_from(golden[at + "/model/" + name]);
       average.update();
       for (const auto& [name, array] : average.averages()) {
-        if (array.dtype() == DType::f32)
-          testing::expect_close(golden[at + "/average/" + name], array, 1e-7, at + name);
+        if (array.dtype() == DType::f32) testing::expect_close(golden[at + "/average/" + name], array, 1e-7, at + name);
         else testing::expect_same(golden[at + "/average/" + name], array, at + name);
       }
     }

@@ -1,4 +1,5 @@
-// What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by now.
+// What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by
+// now.
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
@@ -45,8 +46,7 @@ TEST(OptimizerErrors, ParametersThatHaveChanged) {
 TEST(ScheduleErrors, Nonsense) {
   SGD optimizer({{"a", parameter()}}, {});
   EXPECT_ERROR(LrScheduler(optimizer, LambdaLR{}), "LambdaLR", "empty function");
-  EXPECT_ERROR(LrScheduler(optimizer, SequentialLR{{ConstantLR{}, ConstantLR{}}, {-3}}), "SequentialLR",
-               "-3");
+  EXPECT_ERROR(LrScheduler(optimizer, SequentialLR{{ConstantLR{}, ConstantLR{}}, {-3}}), "SequentialLR", "-3");
   EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.factor = -1}), "factor", "-1");
   EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.patience = -1}), "patience", "-1");
   LrScheduler schedule(optimizer, ConstantLR{});

@@ -43,11 +43,9 @@ TEST(GradScaler, EqualsPyTorch) {
       scaler.update();
       EXPECT_EQ(scaler.scale(), scales[step]) << name << ", step " << step;
       EXPECT_EQ(scaler.state_dict()[4].array.item(), trackers[step]) << name << ", step " << step;
-      const auto expected = values_of(golden[name + "/weights"].select(0, step)),
-                 found = values_of(weight.value());
+      const auto expected = values_of(golden[name + "/weights"].select(0, step)), found = values_of(weight.value());
       for (std::size_t i = 0; i < found.size(); ++i)
-        EXPECT_NEAR(found[i], expected[i], (step + 1) * 0x1p-22f)
-            << name << ", step " << step << ", element " << i;
+        EXPECT_NEAR(found[i], expected[i], (step + 1) * 0x1p-22f) << name << ", step " << step << ", element " << i;
     }
   }
 }

@@ -12,8 +12,7 @@
 namespace tandem::testing {
 
 template <class O, class Options>
-std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parameters,
-                                                 const nlohmann::json& json) {
+std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parameters, const nlohmann::json& json) {
   Options options;
   Options::visit(options, [&](const char* name, auto& option) {
     if (json.contains(name)) option = json.at(name).get<std::decay_t<decltype(option)>>();
@@ -21,17 +20,13 @@ std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parame
   return std::make_unique<O>(std::move(parameters), options);
 }
 
-inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind,
-                                                        std::vector<NamedTensor> parameters,
+inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, std::vector<NamedTensor> parameters,
                                                         const nlohmann::json& options) {
   if (kind == "SGD") return make_optimizer<optim::SGD, optim::SgdOptions>(std::move(parameters), options);
   if (kind == "Adam") return make_optimizer<optim::Adam, optim::AdamOptions>(std::move(parameters), options);
-  if (kind == "AdamW")
-    return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
-  if (kind == "RMSprop")
-    return make_optimizer<optim::RMSprop, optim::RMSpropOptions>(std::move(parameters), options);
-  if (kind == "Adagrad")
-    return make_optimizer<optim::Adagrad, optim::AdagradOptions>(std::move(parameters), options);
+  if (kind == "AdamW") return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
+  if (kind == "RMSprop") return make_optimizer<optim::RMSprop, optim::RMSpropOptions>(std::move(parameters), options);
+  if (kind == "Adagrad") return make_optimizer<optim::Adagrad, optim::AdagradOptions>(std::move(parameters), options);
   detail::fail("no optimizer ", kind);
 }
 

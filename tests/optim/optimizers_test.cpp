@@ -28,8 +28,7 @@ void expect_near(const Array& expected, const Array& found, double tolerance, co
   const auto e = values_of(expected), f = values_of(found);
   float largest = 0;
   for (const float v : e) largest = std::max(largest, std::abs(v));
-  for (std::size_t i = 0; i < e.size(); ++i)
-    EXPECT_NEAR(f[i], e[i], tolerance * largest) << what << ", element " << i;
+  for (std::size_t i = 0; i < e.size(); ++i) EXPECT_NEAR(f[i], e[i], tolerance * largest) << what << ", element " << i;
 }
 
 TEST(Optimizers, EqualPyTorchForFiftySteps) {
@@ -203,8 +202,7 @@ TEST(Optimizers, NonsenseIsRefused) {
   EXPECT_ERROR(AdamW({{"a", a}, {"again", a}}, {}), "AdamW", "again", "twice");
   EXPECT_ERROR(RMSprop({{"a", a}}, {.alpha = -1}), "RMSprop", "alpha");
   EXPECT_ERROR(RMSprop({{"a", a}}, {.momentum = -1}), "momentum");
-  EXPECT_ERROR(Adagrad({{"a", a}}, {.initial_accumulator_value = -1}), "Adagrad",
-               "initial_accumulator_value");
+  EXPECT_ERROR(Adagrad({{"a", a}}, {.initial_accumulator_value = -1}), "Adagrad", "initial_accumulator_value");
   EXPECT_ERROR(Adagrad(std::vector<optim::AdagradGroup>{{{}, {}}}), "without parameters");
   Adam adam({{"a", a}}, {});
   EXPECT_ERROR(adam.set_group_options(0, {{"momentum", 0.5}}), "Adam", "no option momentum");

@@ -18,16 +18,14 @@ namespace {
 using namespace optim;  // NOLINT: as a program would
 using Json = nlohmann::json;
 
-Json golden() {
-  return Json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/schedules.json"));
-}
+Json golden() { return Json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/schedules.json")); }
 
 // Two groups of one parameter.
 std::unique_ptr<Optimizer> make_optimizer(const std::vector<double>& lrs, const std::string& kind = "SGD") {
   const auto p = [] { return std::vector<NamedTensor>{{"p", Tensor(ops::zeros({1}), true)}}; };
   if (kind == "SGD")
-    return std::make_unique<SGD>(std::vector<SgdGroup>{{p(), {.lr = lrs[0], .momentum = 0.9}},
-                                                       {p(), {.lr = lrs[1], .momentum = 0.9}}});
+    return std::make_unique<SGD>(
+        std::vector<SgdGroup>{{p(), {.lr = lrs[0], .momentum = 0.9}}, {p(), {.lr = lrs[1], .momentum = 0.9}}});
   return std::make_unique<Adam>(std::vector<AdamGroup>{{p(), {.lr = lrs[0]}}, {p(), {.lr = lrs[1]}}});
 }
 
@@ -42,37 +40,31 @@ std::vector<Schedule> schedules_of(const Json& row) {
     return {CosineAnnealingWarmRestarts{o.at("T_0"), o.value("T_mult", 1), o.value("eta_min", 0.0)}};
   if (name == "PolynomialLR") return {PolynomialLR{o.value("total_iters", 5), o.value("power", 1.0)}};
   if (name == "LinearLR")
-    return {
-        LinearLR{o.value("start_factor", 1.0 / 3), o.value("end_factor", 1.0), o.value("total_iters", 5)}};
+    return {LinearLR{o.value("start_factor", 1.0 / 3), o.value("end_factor", 1.0), o.value("total_iters", 5)}};
   if (name == "ConstantLR") return {ConstantLR{o.value("factor", 1.0 / 3), o.value("total_iters", 5)}};
   if (name == "OneCycleLR")
-    return {OneCycleLR{
-        .max_lr = o.at("max_lr"),
-        .total_steps = o.contains("total_steps")
-                           ? o.at("total_steps").get<std::int64_t>()
-                           : o.at("epochs").get<std::int64_t>() * o.at("steps_per_epoch").get<int>(),
-        .pct_start = o.value("pct_start", 0.3),
-        .anneal_strategy = o.value("anneal_strategy", "cos") == "cos" ? Anneal::cos : Anneal::linear,
-        .cycle_momentum = o.value("cycle_momentum", true),
-        .base_momentum = o.value("base_momentum", 0.85),
-        .max_momentum = o.value("max_momentum", 0.95),
-        .div_factor = o.value("div_factor", 25.0),
-        .final_div_factor = o.value("final_div_factor", 1e4),
-        .three_phase = o.value("three_phase", false)}};
-  if (name == "LambdaLR")
-    return {LambdaLR{[](std::int64_t step) { return 1.0 / static_cast<double>(1 + step); }}};
+    return {OneCycleLR{.max_lr = o.at("max_lr"),
+                       .total_steps = o.contains("total_steps")
+                                          ? o.at("total_steps").get<std::int64_t>()
+                                          : o.at("epochs").get<std::int64_t>() * o.at("steps_per_epoch").get<int>(),
+                       .pct_start = o.value("pct_start", 0.3),
+                       .anneal_strategy = o.value("anneal_strategy", "cos") == "cos" ? Anneal::cos : Anneal::linear,
+                       .cycle_momentum = o.value("cycle_momentum", true),
+                       .base_momentum = o.value("base_momentum", 0.85),
+                       .max_momentum = o.value("max_momentum", 0.95),
+                       .div_factor = o.value("div_factor", 25.0),
+                       .final_div_factor = o.value("final_div_factor", 1e4),
+                       .three_phase = o.value("three_phase", false)}};
+  if (name == "LambdaLR") return {LambdaLR{[](std::int64_t step) { return 1.0 / static_cast<double>(1 + step); }}};
   if (name == "LambdaLR_groups")
     return {LambdaLR{[](std::int64_t step) { return std::pow(0.95, step); }},
             LambdaLR{[](std::int64_t step) { return 1 + static_cast<double>(step); }}};
   const std::string which = o.at("case");
-  if (which == "warm_up_cosine")
-    return {SequentialLR{{LinearLR{0.1, 1, 5}, CosineAnnealingLR{.T_max = 25}}, {5}}};
-  if (which == "three")
-    return {SequentialLR{{ConstantLR{0.1, 4}, ExponentialLR{0.9}, StepLR{3, 0.5}}, {4, 14}}};
+  if (which == "warm_up_cosine") return {SequentialLR{{LinearLR{0.1, 1, 5}, CosineAnnealingLR{.T_max = 25}}, {5}}};
+  if (which == "three") return {SequentialLR{{ConstantLR{0.1, 4}, ExponentialLR{0.9}, StepLR{3, 0.5}}, {4, 14}}};
   if (which == "constant_exponential") return {ChainedScheduler{{ConstantLR{0.1, 4}, ExponentialLR{0.9}}}};
   if (which == "linear_step_cosine")
-    return {
-        ChainedScheduler{{LinearLR{0.2, 1, 6}, MultiStepLR{{8, 20}, 0.3}, CosineAnnealingLR{.T_max = 40}}}};
+    return {ChainedScheduler{{LinearLR{0.2, 1, 6}, MultiStepLR{{8, 20}, 0.3}, CosineAnnealingLR{.T_max = 40}}}};
   detail::fail("no schedule ", name);
 }
 
@@ -86,8 +78,7 @@ TEST(Schedules, EqualPyTorchs) {
   const Json rows = golden().at("schedules");
   EXPECT_EQ(rows.size(), 34u);
   for (const Json& row : rows) {
-    SCOPED_TRACE(row.at("schedule").dump() + " " + row.at("options").dump() + " " +
-                 row.at("optimizer").dump());
+    SCOPED_TRACE(row.at("schedule").dump() + " " + row.at("options").dump() + " " + row.at("optimizer").dump());
     const auto optimizer = make_optimizer(row.at("base_lrs"), row.at("optimizer"));
     const auto schedule = attach(*optimizer, row);
     for (std::size_t step = 0; step < row.at("lrs").size(); ++step) {
@@ -95,12 +86,10 @@ TEST(Schedules, EqualPyTorchs) {
       for (int group = 0; group < 2; ++group) {
         const double expected = row.at("lrs")[step][group];
         // PyTorch goes from each learning rate to the next, and gathers rounding as it goes.
-        EXPECT_NEAR(optimizer->lr(group), expected, 1e-13 + 1e-12 * expected)
-            << "step " << step << ", group " << group;
+        EXPECT_NEAR(optimizer->lr(group), expected, 1e-13 + 1e-12 * expected) << "step " << step << ", group " << group;
         EXPECT_EQ(schedule->last_lr()[group], optimizer->lr(group));
         if (row.contains("momenta"))
-          EXPECT_NEAR(optimizer->momentum(group), row.at("momenta")[step][group].get<double>(), 1e-14)
-              << step;
+          EXPECT_NEAR(optimizer->momentum(group), row.at("momenta")[step][group].get<double>(), 1e-14) << step;
         else EXPECT_EQ(optimizer->momentum(group), 0.9);
       }
     }
@@ -178,12 +167,10 @@ TEST(Schedules, NonsenseIsRefused) {
   EXPECT_ERROR(LrScheduler(*optimizer, LinearLR{.start_factor = 0}), "start_factor");
   EXPECT_ERROR(LrScheduler(*optimizer, ConstantLR{.factor = 2}), "factor", "2");
   EXPECT_ERROR(LrScheduler(*optimizer, OneCycleLR{.max_lr = 1, .total_steps = 0}), "total_steps");
-  EXPECT_ERROR(LrScheduler(*optimizer, SequentialLR{{StepLR{1}, StepLR{2}}, {}}), "SequentialLR", "2",
-               "milestones");
+  EXPECT_ERROR(LrScheduler(*optimizer, SequentialLR{{StepLR{1}, StepLR{2}}, {}}), "SequentialLR", "2", "milestones");
   EXPECT_ERROR(LrScheduler(*optimizer, SequentialLR{{StepLR{1}, StepLR{2}, StepLR{3}}, {4, 2}}), "increase");
   EXPECT_ERROR(LrScheduler(*optimizer, ChainedScheduler{}), "no schedules");
-  EXPECT_ERROR(LrScheduler(*optimizer, std::vector<Schedule>{StepLR{1}}), "1 schedules",
-               "2 parameter groups");
+  EXPECT_ERROR(LrScheduler(*optimizer, std::vector<Schedule>{StepLR{1}}), "1 schedules", "2 parameter groups");
   EXPECT_ERROR(ReduceLROnPlateau(*optimizer, {.factor = 1}), "factor");
   EXPECT_ERROR(ReduceLROnPlateau(*optimizer, {.min_lr = {1, 2, 3}}), "min_lr", "3", "2");
   LrScheduler cycle(*optimizer, OneCycleLR{.max_lr = 1, .total_steps = 2});
@@ -193,8 +180,7 @@ TEST(Schedules, NonsenseIsRefused) {
 
 TEST(Schedules, AFunctionOfOnesOwn) {
   const auto optimizer = make_optimizer({1, 2});
-  LrScheduler schedule(*optimizer,
-                       [](double base, std::int64_t step) { return base + static_cast<double>(step); });
+  LrScheduler schedule(*optimizer, [](double base, std::int64_t step) { return base + static_cast<double>(step); });
   schedule.set_step(5);
   EXPECT_EQ(optimizer->lr(0), 6);
   EXPECT_EQ(optimizer->lr(1), 7);

@@ -34,8 +34,7 @@ SgdOptions options_of(const nlohmann::json& json) {
 
 // How many floats lie between two of the same sign.
 std::int64_t ulps(float a, float b) {
-  return std::abs(std::int64_t{std::bit_cast<std::int32_t>(a)} -
-                  std::int64_t{std::bit_cast<std::int32_t>(b)});
+  return std::abs(std::int64_t{std::bit_cast<std::int32_t>(a)} - std::int64_t{std::bit_cast<std::int32_t>(b)});
 }
 
 TEST(Sgd, EqualsPyTorch) {
@@ -47,8 +46,7 @@ TEST(Sgd, EqualsPyTorch) {
     for (int step = 0; step < 5; ++step) {
       weight.set_grad(golden[name + "/gradients"].select(0, step));
       sgd.step();
-      const auto expected = golden[name + "/weights"].select(0, step).to_vector<float>(),
-                 found = values_of(weight);
+      const auto expected = golden[name + "/weights"].select(0, step).to_vector<float>(), found = values_of(weight);
       // One step rounds once more or less where products are contracted; each of five may add one.
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_LE(std::abs(found[i] - expected[i]), (step + 1) * 0x1p-24f)
@@ -68,14 +66,12 @@ TEST(Sgd, OneStepIsWithinOneUlpOfPyTorch) {
     for (int step = 0; step < 5; ++step) {
       // From PyTorch's own weights; momentum would need its earlier values too.
       if (step > 0 && options.value("momentum", 0.0) != 0) break;
-      Tensor weight(
-          (step == 0 ? golden[name + "/initial"] : golden[name + "/weights"].select(0, step - 1)).clone(),
-          true);
+      Tensor weight((step == 0 ? golden[name + "/initial"] : golden[name + "/weights"].select(0, step - 1)).clone(),
+                    true);
       SGD sgd({{"weight", weight}}, options_of(options));
       weight.set_grad(golden[name + "/gradients"].select(0, step));
       sgd.step();
-      const auto expected = golden[name + "/weights"].select(0, step).to_vector<float>(),
-                 found = values_of(weight);
+      const auto expected = golden[name + "/weights"].select(0, step).to_vector<float>(), found = values_of(weight);
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_LE(ulps(found[i], expected[i]), 1) << name << ", step " << step;
     }
@@ -129,8 +125,7 @@ TEST(Sgd, GroupsHaveOptionsOfTheirOwn) {
 
 TEST(Sgd, ParametersWithoutGradientStay) {
   Tensor used = parameter({1}), unused = parameter({2}), frozen(array_of({3}));
-  SGD sgd({{"used", used}, {"unused", unused}, {"frozen", frozen}},
-          {.lr = 1, .momentum = 0.5, .weight_decay = 1});
+  SGD sgd({{"used", used}, {"unused", unused}, {"frozen", frozen}}, {.lr = 1, .momentum = 0.5, .weight_decay = 1});
   sum(used * frozen).backward();
   sgd.step();
   EXPECT_EQ(values_of(used), (Floats{-3}));
@@ -220,8 +215,7 @@ TEST(Sgd, StateOfAnotherModelIsAnErrorAndChangesNothing) {
   SGD sgd({{"a", a}}, {.lr = 1, .momentum = 0.5});
   a.set_grad(array_of({1, 1}));
   sgd.step();
-  EXPECT_ERROR(sgd.load_state_dict({{"a/momentum", array_of({9, 9})}, {"b/momentum", array_of({1})}}),
-               "b/momentum");
+  EXPECT_ERROR(sgd.load_state_dict({{"a/momentum", array_of({9, 9})}, {"b/momentum", array_of({1})}}), "b/momentum");
   EXPECT_ERROR(sgd.load_state_dict({{"a/momentum", array_of({1, 2, 3})}}), "a/momentum", "(3)", "(2)");
   EXPECT_ERROR(sgd.load_state_dict({{"a", array_of({1, 2})}}), "has a");
   EXPECT_EQ(sgd.state_dict()[0].array.to_vector<float>(), (Floats{1, 1}));
@@ -237,8 +231,7 @@ TEST(Sgd, NonsenseIsRefused) {
   EXPECT_ERROR(SGD({{"a", a}}, {.momentum = -0.1}), "momentum", "-0.1");
   EXPECT_ERROR(SGD({{"a", a}}, {.weight_decay = INFINITY}), "weight_decay", "inf");
   EXPECT_ERROR(SGD({{"a", a}}, {.nesterov = true}), "nesterov");
-  EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "nesterov",
-               "dampening");
+  EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "nesterov", "dampening");
   EXPECT_ERROR(SGD(std::vector<NamedTensor>{}, {}), "without parameters");
   EXPECT_ERROR(SGD({{"a", a}, {"again", a}}, {}), "again", "twice");
   EXPECT_ERROR(SGD({SgdGroup{{{"a", a}}, {}}, SgdGroup{{{"again", a}}, {}}}), "again", "twice");

@@ -84,9 +84,9 @@ TEST(StateFile, WhatDoesNotFitIsAnErrorAndChangesNothing) {
   EXPECT_ERROR(load_optimizer(path, *job.optimizer), "metadata");
   write_safetensors(path, {}, {{"optimizer", "Adam"}, {"param_groups", "[{]"}});
   EXPECT_ERROR(load_optimizer(path, *job.optimizer), "param_groups");
-  write_safetensors(path, {},
-                    {{"optimizer", "SGD"},
-                     {"param_groups", R"([{"lr": 1, "maximize": true, "params": ["layer.a", "layer.b"]}])"}});
+  write_safetensors(
+      path, {},
+      {{"optimizer", "SGD"}, {"param_groups", R"([{"lr": 1, "maximize": true, "params": ["layer.a", "layer.b"]}])"}});
   EXPECT_ERROR(load_optimizer(path, *sgd.optimizer), "maximize");
 }
 
@@ -121,7 +121,8 @@ for kind in sys.argv[2:]:
         parameters[1].grad = None if step % 2 == 0 else torch.full((2, 2), 0.3 - 0.1 * step)
         optimizer.step()
     write_optimizer(f"{folder}/{kind}_after.safetensors", optimizer, ["layer.a", "layer.b"])
-    save_file({"layer.a": parameters[0].data, "layer.b": parameters[1].data}, f"{folder}/{kind}_values_after.safetensors")
+    values = {"layer.a": parameters[0].data, "layer.b": parameters[1].data}
+    save_file(values, f"{folder}/{kind}_values_after.safetensors")
 )";
   std::vector<std::string> command = {"/usr/bin/env", testing::torch_python(), "-c", script, folder.path()};
   for (const auto& [kind, options] : all()) {
@@ -141,8 +142,7 @@ for kind in sys.argv[2:]:
     Job whole(kind, options), ours(kind, {{"lr", 7}});
     whole.steps(0, 12);
     const auto values = read_safetensors(folder.path() / (kind + "_values_after.safetensors")).arrays;
-    for (const auto& [name, array] : values)
-      Array((name == "layer.a" ? ours.a : ours.b).value()).copy_from(array);
+    for (const auto& [name, array] : values) Array((name == "layer.a" ? ours.a : ours.b).value()).copy_from(array);
     load_optimizer(folder.path() / (kind + "_after.safetensors"), *ours.optimizer);
     ours.steps(9, 12);
     testing::expect_close(whole.a.value(), ours.a.value(), 1e-6, "a");

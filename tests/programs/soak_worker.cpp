@@ -11,9 +11,7 @@ struct Net : nn::Module {
   nn::Linear& a = add("a", nn::Linear(8, 16));
   nn::BatchNorm2d& norm = add("norm", nn::BatchNorm2d(16));
   nn::Linear& b = add("b", nn::Linear(16, 4));
-  Tensor forward(const Tensor& x) override {
-    return b(flatten(norm(reshape(a(x), {x.dim(0), 16, 1, 1})), 1));
-  }
+  Tensor forward(const Tensor& x) override { return b(flatten(norm(reshape(a(x), {x.dim(0), 16, 1, 1})), 1)); }
 };
 
 // Pages of this process that are in memory, in KiB.

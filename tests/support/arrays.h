@@ -15,9 +15,7 @@
 
 namespace tandem::testing {
 
-inline Array array_of(const std::vector<float>& values, const Shape& shape) {
-  return Array::from(values, shape);
-}
+inline Array array_of(const std::vector<float>& values, const Shape& shape) { return Array::from(values, shape); }
 inline Array array_of(const std::vector<float>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
@@ -29,8 +27,8 @@ inline Array counting(const Shape& shape, DType dtype = DType::f32) {
   return Array::from(values, shape).to(dtype);
 }
 
-// The same numbers as a view without any two neighbours adjacent in memory: every dimension sliced out of a larger one, in
-// reverse order, and NaN (or 255) everywhere around.
+// The same numbers as a view without any two neighbours adjacent in memory: every dimension sliced out of a larger one,
+// in reverse order, and NaN (or 255) everywhere around.
 inline Array strided(const Array& array) {
   Shape larger;
   Dims reversed;
@@ -58,8 +56,7 @@ inline double machine_epsilon(DType dtype) {
 }
 
 // Same shape, and no element further from the expected one than `tolerance` times the largest expected magnitude.
-inline void expect_close(const Array& expected, const Array& found, double tolerance,
-                         const std::string& what) {
+inline void expect_close(const Array& expected, const Array& found, double tolerance, const std::string& what) {
   ASSERT_TRUE(found.defined()) << what << " is undefined";
   ASSERT_EQ(found.shape(), expected.shape()) << what;
   const auto want = expected.to_vector<double>(), have = found.to_vector<double>();
@@ -67,11 +64,10 @@ inline void expect_close(const Array& expected, const Array& found, double toler
   for (const double v : want)
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   for (std::size_t i = 0; i < want.size(); ++i) {
-    const bool close = std::isfinite(want[i])
-                           ? std::abs(have[i] - want[i]) <= tolerance * scale
-                           : have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]));
-    ASSERT_TRUE(close) << what << ", element " << i << ": " << have[i] << ", expected " << want[i]
-                       << " within " << tolerance * scale;
+    const bool close = std::isfinite(want[i]) ? std::abs(have[i] - want[i]) <= tolerance * scale
+                                              : have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i]));
+    ASSERT_TRUE(close) << what << ", element " << i << ": " << have[i] << ", expected " << want[i] << " within "
+                       << tolerance * scale;
   }
 }
 

@@ -14,8 +14,7 @@ class NetworkNamespaces {
  public:
   NetworkNamespaces() {
     for (int i = 0; i < 2 && problem_.empty(); ++i) run({"ip", "netns", "add", name(i)});
-    run({"ip", "link", "add", cable(0), "netns", name(0), "type", "veth", "peer", "name", cable(1), "netns",
-         name(1)});
+    run({"ip", "link", "add", cable(0), "netns", name(0), "type", "veth", "peer", "name", cable(1), "netns", name(1)});
     for (int i = 0; i < 2; ++i) {
       run({"ip", "-n", name(i), "address", "add", address(i) + "/24", "dev", cable(i)});
       run({"ip", "-n", name(i), "link", "set", cable(i), "up"});
@@ -40,9 +39,7 @@ class NetworkNamespaces {
   void cut() { run({"ip", "-n", name(0), "link", "set", cable(0), "down"}); }
 
  private:
-  std::string name(int host) const {
-    return "tandem-" + std::to_string(getpid()) + "-" + std::to_string(host);
-  }
+  std::string name(int host) const { return "tandem-" + std::to_string(getpid()) + "-" + std::to_string(host); }
   std::string cable(int host) const { return "cable" + std::to_string(host); }
   void run(const std::vector<std::string>& command) {
     if (!problem_.empty()) return;

@@ -28,8 +28,7 @@ struct Outcome {
 
 // Starts command[0] (looked for in PATH) with the rest as its arguments, no input, and `variables` on top of this
 // environment ("" unsets one). Its output goes to the files `out` and `err` of `folder`.
-inline pid_t start_process(std::vector<std::string> command,
-                           const std::map<std::string, std::string>& variables,
+inline pid_t start_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables,
                            const TemporaryFolder& folder) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -52,16 +51,16 @@ inline pid_t start_process(std::vector<std::string> command,
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   pid_t pid = 0;
-  const int error = posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(),
-                                 pointers(environment).data());
+  const int error =
+      posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(), pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   TANDEM_CHECK(error == 0, "can't start ", command[0]);
   return pid;
 }
 
-// Runs command[0] as start_process does, to its end, or until `is_stuck`, asked again and again, says that it will never end.
-inline Outcome run_process(std::vector<std::string> command,
-                           const std::map<std::string, std::string>& variables = {},
+// Runs command[0] as start_process does, to its end, or until `is_stuck`, asked again and again, says that it will
+// never end.
+inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
                            std::chrono::seconds timeout = std::chrono::seconds(120),
                            const std::function<bool(pid_t)>& is_stuck = {}) {
   const TemporaryFolder folder;

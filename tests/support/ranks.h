@@ -1,5 +1,5 @@
-// Ranks as threads: real sockets over loopback, one process. For the mpi backend, which knows processes only, mpi_test.cpp
-// starts this program with mpirun and serves the store.
+// Ranks as threads: real sockets over loopback, one process. For the mpi backend, which knows processes only,
+// mpi_test.cpp starts this program with mpirun and serves the store.
 #pragma once
 
 #include <tandem/distributed/groups/host/host_group.h>
@@ -25,8 +25,7 @@ inline int mpi_size() {
   return size ? std::atoi(size) : 0;
 }
 
-inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body,
-                                       std::chrono::milliseconds timeout) {
+inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, std::chrono::milliseconds timeout) {
   static int groups = 0;
   const distributed::TcpStore::Options options{.port = std::atoi(std::getenv("TANDEM_TEST_STORE_PORT")),
                                                .timeout = timeout};
@@ -44,9 +43,9 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body,
 }
 
 // What each rank ended with, by rank; null: nothing was thrown.
-inline std::vector<std::exception_ptr> run_ranks_catching(
-    int size, const std::function<void(Group)>& body,
-    std::chrono::milliseconds timeout = std::chrono::seconds(60), const std::string& backend = "auto") {
+inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
+                                                          std::chrono::milliseconds timeout = std::chrono::seconds(60),
+                                                          const std::string& backend = "auto") {
   if (backend == "mpi") return {run_mpi_rank(body, timeout)};
   distributed::TcpStoreServer server({});
   std::vector<std::exception_ptr> results(size);

@@ -19,8 +19,7 @@ namespace tandem::testing {
 // Whether `condition` holds within the time.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
-  for (const auto deadline = std::chrono::steady_clock::now() + timeout;
-       std::chrono::steady_clock::now() < deadline;
+  for (const auto deadline = std::chrono::steady_clock::now() + timeout; std::chrono::steady_clock::now() < deadline;
        std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     if (condition()) return true;
   }
@@ -31,8 +30,7 @@ class RunningProcess {
  public:
   // command[0] is looked for in PATH; `variables` come on top of this environment. What it leaves in the folder for
   // temporary files goes with this object.
-  explicit RunningProcess(std::vector<std::string> command,
-                          std::map<std::string, std::string> variables = {}) {
+  explicit RunningProcess(std::vector<std::string> command, std::map<std::string, std::string> variables = {}) {
     variables.emplace("TMPDIR", folder_.path());
     pid_ = start_process(std::move(command), variables, folder_);
   }

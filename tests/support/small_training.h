@@ -32,8 +32,8 @@ struct Samples {
 
 // Classifiers of those images.
 inline nn::Sequential plain_network() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2),
-                        nn::Flatten(), nn::Linear(4 * 4 * 4, 10)};
+  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
+                        nn::Linear(4 * 4 * 4, 10)};
 }
 
 inline nn::Sequential network_with_batch_norm() {

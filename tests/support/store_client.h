@@ -9,9 +9,9 @@
 
 namespace tandem::testing {
 
-inline distributed::TcpStore::Options options_for(
-    const distributed::TcpStoreServer& server, distributed::Store::Timeout timeout = std::chrono::seconds(10),
-    std::string token = "") {
+inline distributed::TcpStore::Options options_for(const distributed::TcpStoreServer& server,
+                                                  distributed::Store::Timeout timeout = std::chrono::seconds(10),
+                                                  std::string token = "") {
   return {"127.0.0.1", server.port(), timeout, std::move(token)};
 }
 

@@ -21,8 +21,7 @@ inline std::string torch_python() {
 
 }  // namespace tandem::testing
 
-#define TANDEM_NEEDS_TORCH()                                                                         \
-  if (::tandem::testing::torch_python().empty())                                                     \
-  GTEST_SKIP()                                                                                       \
-      << "NOT RUN: no Python with PyTorch here; name one in TANDEM_PYTHON to test against the real " \
-         "thing"
+#define TANDEM_NEEDS_TORCH()                                                                                  \
+  if (::tandem::testing::torch_python().empty())                                                              \
+  GTEST_SKIP() << "NOT RUN: no Python with PyTorch here; name one in TANDEM_PYTHON to test against the real " \
+                  "thing"

@@ -50,9 +50,7 @@ inline void expect_nested(const Trace& trace) {
   };
   std::map<int, std::vector<Span>> lanes;
   for (const auto& range : trace.ranges) {
-    const auto nanoseconds = [&](const char* key) {
-      return std::llround(range.at(key).get<double>() * 1000);
-    };
+    const auto nanoseconds = [&](const char* key) { return std::llround(range.at(key).get<double>() * 1000); };
     lanes[range.at("tid")].push_back({nanoseconds("ts"), nanoseconds("ts") + nanoseconds("dur")});
   }
   for (auto& [lane, spans] : lanes) {

@@ -34,8 +34,8 @@ struct LeakyRelu {
   }
 };
 
-// scale times x, or times alpha * (exp(x * rate) - 1) where x is negative. Clevert et al., arXiv:1511.07289; with a scale
-// Klambauer et al., arXiv:1706.02515; with a rate Barron, arXiv:1704.07483.
+// scale times x, or times alpha * (exp(x * rate) - 1) where x is negative. Clevert et al., arXiv:1511.07289; with a
+// scale Klambauer et al., arXiv:1706.02515; with a rate Barron, arXiv:1704.07483.
 struct Elu {
   double alpha = 1, scale = 1, rate = 1;
   static constexpr Saves saves = Saves::input;
@@ -106,8 +106,7 @@ struct GeluTanh {
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
     const T square = x * x, y = math::tanh(factor<T>() * (x + cubic<T>() * square * x));
-    return T(0.5) * (T(1) + y) +
-           T(0.5) * x * (T(1) - y * y) * factor<T>() * (T(1) + T(3) * cubic<T>() * square);
+    return T(0.5) * (T(1) + y) + T(0.5) * x * (T(1) - y * y) * factor<T>() * (T(1) + T(3) * cubic<T>() * square);
   }
 
  private:

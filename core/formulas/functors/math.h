@@ -1,7 +1,8 @@
 // The mathematics that element-wise operations are written in, for every device.
 //
-// On x86-64, glibc has versions of its functions that compute a whole vector at once (libmvec, within 4 units in the last
-// place). Saying that they exist lets the compiler use them in a loop. They are declared constant: nobody here reads errno.
+// On x86-64, glibc has versions of its functions that compute a whole vector at once (libmvec, within 4 units in the
+// last place). Saying that they exist lets the compiler use them in a loop. They are declared constant: nobody here
+// reads errno.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -9,8 +10,7 @@
 #include <cmath>
 #include <type_traits>
 
-#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__CUDACC__)
+#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #if __GLIBC_PREREQ(2, 35)
 #define TANDEM_VECTOR_MATH(function)                                                        \
   extern "C" __attribute__((simd("notinbranch"), const)) float function##f(float) noexcept; \
@@ -93,8 +93,8 @@ TANDEM_HOST_DEVICE T fmod(T x, T y) {
     return static_cast<float>(::copysign(rest, a));
   }
 }
-// Of float: x times a quotient of polynomials in x^2, fitted to a relative error of 2e-8 up to where it is 1; within 6 units
-// in the last place, at half the time of the library's.
+// Of float: x times a quotient of polynomials in x^2, fitted to a relative error of 2e-8 up to where it is 1; within 6
+// units in the last place, at half the time of the library's.
 template <class T>
 TANDEM_HOST_DEVICE inline T erf(T x) {
   if constexpr (!std::is_same_v<T, float>) return ::erf(x);

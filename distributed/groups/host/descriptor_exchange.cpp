@@ -61,9 +61,8 @@ void send_greeting(const FileDescriptor& socket, Greeting greeting, const FileDe
   header->cmsg_len = CMSG_LEN(sizeof(int));
   const int fd = file.get();
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  TANDEM_CHECK(
-      sendmsg(socket.get(), &envelope.message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof greeting),
-      "shared memory: could not pass a segment to a peer: ", std::strerror(errno));
+  TANDEM_CHECK(sendmsg(socket.get(), &envelope.message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof greeting),
+               "shared memory: could not pass a segment to a peer: ", std::strerror(errno));
 }
 
 // The greeting with the file; an empty descriptor when it is not one.
@@ -121,9 +120,9 @@ std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, con
     greet(link.socket, their_secret);
     Greeting answer{};
     link.file = receive_greeting(link.socket, answer, deadline);
-    TANDEM_CHECK(link.file.is_open() && answer.rank == r &&
-                     std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
-                 "shared memory: rank ", r, " did not give rank ", rank, " its segment", no_room);
+    TANDEM_CHECK(
+        link.file.is_open() && answer.rank == r && std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
+        "shared memory: rank ", r, " did not give rank ", rank, " its segment", no_room);
     links[r] = std::move(link);
   }
   for (int missing = size - 1 - rank; missing > 0;) {
@@ -139,8 +138,7 @@ std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, con
                        std::memcmp(greeting.secret, secret.data(), secret_bytes) == 0 &&
                        !links[greeting.rank].socket.is_open();
     if (!known) continue;
-    TANDEM_CHECK(link.file.is_open(), "shared memory: rank ", rank, " got no segment of rank ", greeting.rank,
-                 no_room);
+    TANDEM_CHECK(link.file.is_open(), "shared memory: rank ", rank, " got no segment of rank ", greeting.rank, no_room);
     greet(link.socket, secret_of(greeting.rank, nullptr));
     links[greeting.rank] = std::move(link);
     --missing;

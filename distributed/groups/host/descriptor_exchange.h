@@ -9,9 +9,8 @@
 namespace tandem::distributed {
 
 struct PeerLink {
-  FileDescriptor
-      socket;  // a stream to the peer that nobody writes to: it becomes readable when the peer is gone
-  FileDescriptor file;  // the peer's
+  FileDescriptor socket;  // a stream to the peer that nobody writes to: it becomes readable when the peer is gone
+  FileDescriptor file;    // the peer's
 };
 
 // Collective; links by rank, that of `rank` itself empty. `file` is passed over Unix sockets whose names the

@@ -165,8 +165,8 @@ class GlooBackend : public HostBackend {
     // Gloo can wait but not ask, so somebody must wait meanwhile.
     bool is_done() override {
       if (!waiter_.valid()) {
-        waiter_ = std::async(std::launch::async,
-                             [this, end = Clock::now() + backend_.timeout()] { wait_in_gloo(end); });
+        waiter_ =
+            std::async(std::launch::async, [this, end = Clock::now() + backend_.timeout()] { wait_in_gloo(end); });
       }
       return waiter_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }
@@ -307,8 +307,7 @@ class GlooBackend : public HostBackend {
   // In rank order on every rank: identical bits everywhere, whatever comes first.
   void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag, Clock::time_point deadline) {
     std::vector<Array> theirs(size_);
-    for (int r = 0; r < size_; ++r)
-      theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
+    for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
     exchange(std::vector<Array>(size_, array), theirs, tag, deadline);
     reduce_all(theirs, array, op);
   }
@@ -329,8 +328,7 @@ class GlooBackend : public HostBackend {
   void reduce_scatter(const std::vector<Array>& inputs, const Array& output, ReduceOp op, std::uint32_t tag,
                       Clock::time_point deadline) {
     std::vector<Array> theirs(size_);
-    for (int r = 0; r < size_; ++r)
-      theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
+    for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
     std::vector<Array> incoming = theirs;
     incoming[rank_] = Array();
     exchange(inputs, incoming, tag, deadline);
@@ -345,8 +343,7 @@ class GlooBackend : public HostBackend {
   }
 
   void scale_for_mean(const Array& array, ReduceOp op) const {
-    if (op == ReduceOp::mean)
-      scale(array.raw(), array.dtype(), static_cast<std::size_t>(array.numel()), 1.0 / size_);
+    if (op == ReduceOp::mean) scale(array.raw(), array.dtype(), static_cast<std::size_t>(array.numel()), 1.0 / size_);
   }
 
   // Gloo's own algorithms don't say whom they wait for.
@@ -390,11 +387,10 @@ class GlooBackend : public HostBackend {
     }
   }
 
-  static std::function<void(void*, const void*, const void*, std::size_t)> reduce_two(DType dtype,
-                                                                                      ReduceOp op) {
+  static std::function<void(void*, const void*, const void*, std::size_t)> reduce_two(DType dtype, ReduceOp op) {
     // What is left of a mean after scaling is a sum.
-    return [f = reduce_function(dtype, op == ReduceOp::mean ? ReduceOp::sum : op)](
-               void* out, const void* a, const void* b, std::size_t n) {
+    return [f = reduce_function(dtype, op == ReduceOp::mean ? ReduceOp::sum : op)](void* out, const void* a,
+                                                                                   const void* b, std::size_t n) {
       const void* sources[] = {a, b};
       f(out, sources, 2, n);
     };

@@ -76,8 +76,7 @@ std::unique_ptr<HostBackend> gloo_backend(std::shared_ptr<Store> store, const Me
                                           const GroupOptions& options);
 // Why this process can't have the segments of a group of `size` ranks, in one line; empty: it can.
 std::string shared_memory_problem(int size);
-std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members,
-                                                   const GroupOptions& options);
+std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members, const GroupOptions& options);
 // Error when the build has no MPI, or when no launcher of MPI's started this process.
 std::unique_ptr<HostBackend> mpi_backend(Store& store, const Members& members, const GroupOptions& options);
 

@@ -23,9 +23,7 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr std::size_t small_bytes = std::size_t{1} << 20;
 constexpr std::chrono::microseconds small_delay{200};
 
-std::string seconds_text(Milliseconds time) {
-  return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
-}
+std::string seconds_text(Milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000); }
 
 // The same operation on contiguous arrays in host memory: the given ones where they are that, else copies of the
 // inputs and room for the outputs. Reading an array on a GPU waits for the GPU.
@@ -174,8 +172,7 @@ class Engine::QueuedWork : public Work {
 
 class Engine::TransferWork : public Work {
  public:
-  TransferWork(std::shared_ptr<Engine> engine, Operation given, Operation flat,
-               std::unique_ptr<Transfer> transfer)
+  TransferWork(std::shared_ptr<Engine> engine, Operation given, Operation flat, std::unique_ptr<Transfer> transfer)
       : engine_(std::move(engine)),
         given_(std::move(given)),
         flat_(std::move(flat)),
@@ -220,8 +217,8 @@ class Engine::TransferWork : public Work {
   }
 
   void complete(Clock::time_point deadline) {
-    const std::string what = given_.what() + (given_.kind == Kind::send ? " to " : " from ") +
-                             engine_->members_[given_.root].name();
+    const std::string what =
+        given_.what() + (given_.kind == Kind::send ? " to " : " from ") + engine_->members_[given_.root].name();
     std::string failure;
     {
       const std::lock_guard lock(engine_->mutex_);
@@ -258,8 +255,7 @@ class Engine::TransferWork : public Work {
 };
 
 std::shared_ptr<Work> Engine::start(Operation operation) {
-  if (operation.kind == Kind::send || operation.kind == Kind::receive)
-    return start_transfer(std::move(operation));
+  if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
   auto task = std::make_shared<Task>();
   task->flat = flatten(operation);
   for (const auto& output : operation.outputs) output.storage()->written_by(operation.kind_name());
@@ -285,8 +281,7 @@ std::shared_ptr<Work> Engine::start_transfer(Operation operation) {
     operation.outputs[0].storage()->written_by(operation.kind_name());
     transfer = backend_->receive(flat.outputs[0].raw(), flat.outputs[0].bytes(), operation.root);
   }
-  return std::make_shared<TransferWork>(shared_from_this(), std::move(operation), std::move(flat),
-                                        std::move(transfer));
+  return std::make_shared<TransferWork>(shared_from_this(), std::move(operation), std::move(flat), std::move(transfer));
 }
 
 void Engine::run() {
@@ -359,18 +354,17 @@ std::string Engine::attempt(Task& task, bool may_spin) {
 }
 
 // What happened, in terms of ranks.
-std::string Engine::explain(const std::string& what, const std::string& signature,
-                            const std::exception& exception) {
+std::string Engine::explain(const std::string& what, const std::string& signature, const std::exception& exception) {
   if (const auto* gone = dynamic_cast<const PeerGone*>(&exception))
     return members_[gone->rank].name() + " closed the connection during " + what;
   if (const auto* late = dynamic_cast<const PeersLate*>(&exception)) {
     const std::string where = watchdog_->whereabouts(late->ranks);
-    return names_of(members_, late->ranks) + " did not come within " + seconds_text(options_.timeout) +
-           " to " + what + (where.empty() ? "" : ": " + where);
+    return names_of(members_, late->ranks) + " did not come within " + seconds_text(options_.timeout) + " to " + what +
+           (where.empty() ? "" : ": " + where);
   }
   if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {
-    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + what +
-           " (" + signature + "), " + members_[differs->rank].name() + " runs " + differs->theirs;
+    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + what + " (" +
+           signature + "), " + members_[differs->rank].name() + " runs " + differs->theirs;
   }
   return what + " failed: " + exception.what();
 }
@@ -454,8 +448,7 @@ class HostGroup : public ProcessGroup {
       no_sharing_ = true;
       if (rank() == 0) std::cerr << "note: the ranks communicate over TCP: " << problem << std::endl;
     }
-    return shares ? shared_memory_backend(*store_, members, options_)
-                  : gloo_backend(store_, members, options_);
+    return shares ? shared_memory_backend(*store_, members, options_) : gloo_backend(store_, members, options_);
   }
 
   // All ranks find the same problem. Rank 0, which may be serving the store, leaves last.
@@ -491,8 +484,8 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > Milliseconds::zero(), "a process group needs a timeout above 0");
   const auto& backend = options.backend;
-  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi", "backend '",
-               backend, "' is none of auto, gloo, shm and mpi");
+  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi", "backend '", backend,
+               "' is none of auto, gloo, shm and mpi");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
 

@@ -19,7 +19,8 @@ struct GroupOptions {
   // share a host, else the one from which this host reaches the store.
   std::string interface {};
   // "gloo": TCP. "shm": memory that the ranks share; Error unless all are on one host. "auto": shm where that
-  // is so and every rank has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun --mpi=...), where the build has it.
+  // is so and every rank has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
+  // --mpi=...), where the build has it.
   std::string backend = "auto";
 };
 

@@ -146,8 +146,8 @@ class MpiBackend : public HostBackend {
       message_.bytes = std::make_unique_for_overwrite<char[]>(bytes);
       const std::lock_guard lock(mpi_.mutex);
       index_ = backend_.received_[from]++;
-      check_mpi(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag,
-                          backend_.comm_, &message_.request),
+      check_mpi(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag, backend_.comm_,
+                          &message_.request),
                 "receive");
     }
     ~Receipt() override {
@@ -164,8 +164,7 @@ class MpiBackend : public HostBackend {
 
     void wait(Clock::time_point deadline) override {
       try {
-        backend_.await([this] { return test(); },
-                       [this](const Goodbye& last) { return last.messages <= index_; },
+        backend_.await([this] { return test(); }, [this](const Goodbye& last) { return last.messages <= index_; },
                        {0, "", deadline, true}, from_);
         int error = MPI_SUCCESS, sent = 0;
         MPI_Error_class(code_, &error);
@@ -244,8 +243,7 @@ class MpiBackend : public HostBackend {
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, goodbye_tag, comm_, &there, &status), "probe");
       if (there == 0) return;
       Goodbye goodbye{};
-      check_mpi(MPI_Recv(&goodbye, sizeof goodbye, MPI_BYTE, status.MPI_SOURCE, goodbye_tag, comm_,
-                         MPI_STATUS_IGNORE),
+      check_mpi(MPI_Recv(&goodbye, sizeof goodbye, MPI_BYTE, status.MPI_SOURCE, goodbye_tag, comm_, MPI_STATUS_IGNORE),
                 "receive");
       left_[static_cast<std::size_t>(status.MPI_SOURCE)] = goodbye;
     }
@@ -268,11 +266,9 @@ class MpiBackend : public HostBackend {
     Pending& p = *pending_;
     const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
     std::snprintf(p.mine.data(), p.mine.size(), "%s", signature.c_str());
-    check_mpi(MPI_Irecv(p.theirs.data(), p.theirs.size(), MPI_BYTE, previous, signature_tag, comm_,
-                        &p.from_previous),
+    check_mpi(MPI_Irecv(p.theirs.data(), p.theirs.size(), MPI_BYTE, previous, signature_tag, comm_, &p.from_previous),
               "receive");
-    check_mpi(MPI_Isend(p.mine.data(), p.mine.size(), MPI_BYTE, next, signature_tag, comm_, &p.to_next),
-              "send");
+    check_mpi(MPI_Isend(p.mine.data(), p.mine.size(), MPI_BYTE, next, signature_tag, comm_, &p.to_next), "send");
   }
 
   bool is_collective_done() {
@@ -351,8 +347,8 @@ class MpiBackend : public HostBackend {
 
   // Where MPI has put all ranks' arrays in a row, they go to the outputs.
   void finish(const Operation& operation) const {
-    const bool joins = operation.kind == Kind::all_gather || operation.kind == Kind::gather ||
-                       operation.kind == Kind::all_to_all;
+    const bool joins =
+        operation.kind == Kind::all_gather || operation.kind == Kind::gather || operation.kind == Kind::all_to_all;
     if (!joins) return;
     const auto* next = static_cast<const char*>(pending_->joined.raw());
     for (const auto& array : operation.outputs) {
@@ -372,8 +368,7 @@ class MpiBackend : public HostBackend {
   }
 
   void scale_for_mean(const Array& array, ReduceOp op) const {
-    if (op == ReduceOp::mean)
-      scale(array.raw(), array.dtype(), static_cast<std::size_t>(array.numel()), 1.0 / size_);
+    if (op == ReduceOp::mean) scale(array.raw(), array.dtype(), static_cast<std::size_t>(array.numel()), 1.0 / size_);
   }
 
   Mpi& mpi_;

@@ -43,8 +43,8 @@ Mpi::Mpi() {
   } else {
     MPI_Query_thread(&level);
   }
-  TANDEM_CHECK(level >= MPI_THREAD_SERIALIZED, "this MPI allows calls from its main thread only (level ",
-               level, "), a process group makes them from several, one at a time: ",
+  TANDEM_CHECK(level >= MPI_THREAD_SERIALIZED, "this MPI allows calls from its main thread only (level ", level,
+               "), a process group makes them from several, one at a time: ",
                is_initialized != 0 ? "start it with MPI_Init_thread(..., MPI_THREAD_SERIALIZED, ...)"
                                    : "install one with MPI_THREAD_SERIALIZED");
   // MPI has no types for 16-bit floats, and other bool. These are just as many bytes; reduce_into() knows them.
@@ -82,9 +82,7 @@ void Mpi::send(const void* data, std::size_t bytes, int to, int tag, MPI_Comm co
   Message& message = in_flight.emplace_back();
   message.bytes = std::make_unique_for_overwrite<char[]>(bytes);
   std::memcpy(message.bytes.get(), data, bytes);
-  check_mpi(
-      MPI_Isend(message.bytes.get(), static_cast<int>(bytes), MPI_BYTE, to, tag, comm, &message.request),
-      "send");
+  check_mpi(MPI_Isend(message.bytes.get(), static_cast<int>(bytes), MPI_BYTE, to, tag, comm, &message.request), "send");
 }
 
 // MPI_Finalize waits for all processes of the job, so one whose group has failed leaves without it, and mpirun ends the

@@ -44,8 +44,7 @@ void reduce(Prepare prepare, void* out, const void* const* sources, int count, s
     for (std::size_t i = 0; i < n; ++i) accumulator[i] = prepare(static_cast<C>(first[i]));
     for (int s = 1; s < count; ++s) {
       const T* source = static_cast<const T*>(sources[s]) + begin;
-      for (std::size_t i = 0; i < n; ++i)
-        accumulator[i] = Op{}(accumulator[i], prepare(static_cast<C>(source[i])));
+      for (std::size_t i = 0; i < n; ++i) accumulator[i] = Op{}(accumulator[i], prepare(static_cast<C>(source[i])));
     }
     T* result = static_cast<T*>(out) + begin;
     for (std::size_t i = 0; i < n; ++i) result[i] = static_cast<T>(accumulator[i]);

@@ -29,9 +29,10 @@ namespace {
 using Kind = Operation::Kind;
 using Clock = std::chrono::steady_clock;
 
-// Up to here the second wait costs more than what the slots make slower: every rank copies and reads the whole array, where
-// otherwise an array of the group's memory is not copied at all, and an all_reduce is shared out. Measured with two
-// processes: all_reduce of 8 KB 7.9 us with slots, 2.7 without; of 116 KB 66 against 9 (ordinary arrays: 66 against 16).
+// Up to here the second wait costs more than what the slots make slower: every rank copies and reads the whole array,
+// where otherwise an array of the group's memory is not copied at all, and an all_reduce is shared out. Measured with
+// two processes: all_reduce of 8 KB 7.9 us with slots, 2.7 without; of 116 KB 66 against 9 (ordinary arrays: 66 against
+// 16).
 constexpr std::size_t slot_bytes = 4096;
 constexpr std::size_t message_ring = 1024;  // messages from one rank to another that nobody has received yet
 // How long a thread without other work watches for a peer before it sleeps: some skew between the ranks of a
@@ -88,14 +89,10 @@ struct Segments {
 
   char* base(int rank) const { return by_rank[static_cast<std::size_t>(rank)]->base(); }
   Control& control(int rank) const { return *reinterpret_cast<Control*>(base(rank)); }
-  Mailbox& mailbox(int from, int to) const {
-    return reinterpret_cast<Mailbox*>(base(from) + sizeof(Control))[to];
-  }
+  Mailbox& mailbox(int from, int to) const { return reinterpret_cast<Mailbox*>(base(from) + sizeof(Control))[to]; }
 };
 
-std::size_t control_bytes(int size) {
-  return sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size);
-}
+std::size_t control_bytes(int size) { return sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size); }
 
 // Twice what the ranks could use all together.
 std::size_t segment_bytes(int size) {
@@ -114,14 +111,12 @@ class SharedMemoryBackend : public HostBackend {
  public:
   SharedMemoryBackend(Store& store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size) {
-    TANDEM_CHECK(share_a_host(members),
-                 "the ranks are on several hosts and can't share memory: use --backend gloo");
+    TANDEM_CHECK(share_a_host(members), "the ranks are on several hosts and can't share memory: use --backend gloo");
     own_ = std::make_shared<SharedSegment>(segment_bytes(size_));
     own_->allocate(control_bytes(size_));
     links_ = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
-      segments_.by_rank.push_back(r == rank_ ? own_
-                                             : std::make_shared<SharedSegment>(std::move(links_[r].file)));
+      segments_.by_rank.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(links_[r].file)));
     }
     outbox_.resize(size_);
     received_.resize(size_);
@@ -329,8 +324,8 @@ class SharedMemoryBackend : public HostBackend {
                                                       static_cast<std::size_t>(out.numel()));
   }
 
-  // Each rank reduces its part of the arrays, and puts the result in the place of all of them; a block at a time, so that
-  // it is read from memory once.
+  // Each rank reduces its part of the arrays, and puts the result in the place of all of them; a block at a time, so
+  // that it is read from memory once.
   void all_reduce_in_place(const Operation& operation, const Call& call) const {
     const Array& array = operation.outputs[0];
     const std::size_t element = size_of(array.dtype());
@@ -374,12 +369,7 @@ class SharedMemoryBackend : public HostBackend {
 class SharedMemoryBackend::Receipt : public Transfer {
  public:
   Receipt(SharedMemoryBackend& backend, int from, std::uint32_t index, void* data, std::size_t bytes)
-      : backend_(backend),
-        segments_(backend.segments_),
-        from_(from),
-        index_(index),
-        data_(data),
-        bytes_(bytes) {}
+      : backend_(backend), segments_(backend.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
 
   bool is_done() override { return mailbox().written.reached(index_ + 1); }
 
@@ -414,8 +404,8 @@ std::unique_ptr<Transfer> SharedMemoryBackend::send(const void* data, std::size_
   const std::lock_guard lock(outbox_mutex_);
   Outbox& outbox = outbox_[to];
   Mailbox& mailbox = segments_.mailbox(rank_, to);
-  while (!outbox.unread.empty() && mailbox.messages[outbox.unread.front().index % message_ring].received.load(
-                                       std::memory_order_acquire) != 0) {
+  while (!outbox.unread.empty() &&
+         mailbox.messages[outbox.unread.front().index % message_ring].received.load(std::memory_order_acquire) != 0) {
     own_->free(outbox.unread.front().offset);
     outbox.unread.pop_front();
   }
@@ -445,8 +435,7 @@ std::string shared_memory_problem(int size) try {
   return error.what();
 }
 
-std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members,
-                                                   const GroupOptions& options) {
+std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members, const GroupOptions& options) {
   return std::make_unique<SharedMemoryBackend>(store, members, options);
 }
 

@@ -27,16 +27,15 @@ SharedSegment::SharedSegment(std::size_t bytes) : file_(memfd_create("tandem", M
     bytes = std::min<std::size_t>(bytes, largest.rlim_cur);
   bytes_ = bytes / 4096 * 4096;
   TANDEM_CHECK(file_.is_open(), "shared memory: memfd_create failed: ", errno_text());
-  TANDEM_CHECK(ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0, "shared memory: a segment of ",
-               bytes_, " bytes was refused: ", std::strerror(errno));
+  TANDEM_CHECK(ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0, "shared memory: a segment of ", bytes_,
+               " bytes was refused: ", std::strerror(errno));
   map();
   free_.emplace(0, bytes_);
 }
 
 SharedSegment::SharedSegment(FileDescriptor file) : file_(std::move(file)) {
   struct stat status {};
-  TANDEM_CHECK(fstat(file_.get(), &status) == 0,
-               "shared memory: what a peer sent is no file: ", std::strerror(errno));
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "shared memory: what a peer sent is no file: ", std::strerror(errno));
   bytes_ = static_cast<std::size_t>(status.st_size);
   map();
 }
@@ -45,8 +44,7 @@ SharedSegment::~SharedSegment() { munmap(base_, bytes_); }
 
 void SharedSegment::map() {
   void* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.get(), 0);
-  TANDEM_CHECK(address != MAP_FAILED, "shared memory: could not map ", bytes_,
-               " bytes: ", std::strerror(errno),
+  TANDEM_CHECK(address != MAP_FAILED, "shared memory: could not map ", bytes_, " bytes: ", std::strerror(errno),
                ". A limit on address space (ulimit -v) may be in the way; --backend gloo needs none");
   base_ = static_cast<char*>(address);
 }

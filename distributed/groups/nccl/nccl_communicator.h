@@ -10,10 +10,10 @@
 
 namespace tandem::distributed {
 
-// Every call into NCCL is asynchronous (blocking = 0) and is looked after here until NCCL has done its part on the host:
-// connected the ranks, or put the operation into its stream. `keep_waiting` is called between two looks and throws to give
-// up. NCCL's own mistakes and those of peers are Errors with NCCL's words. Any thread may call any method; abort() takes
-// effect while another thread waits.
+// Every call into NCCL is asynchronous (blocking = 0) and is looked after here until NCCL has done its part on the
+// host: connected the ranks, or put the operation into its stream. `keep_waiting` is called between two looks and
+// throws to give up. NCCL's own mistakes and those of peers are Errors with NCCL's words. Any thread may call any
+// method; abort() takes effect while another thread waits.
 class NcclCommunicator {
  public:
   // Connects this thread's current GPU with those of the other ranks. `id` is ncclGetUniqueId's of one of them.

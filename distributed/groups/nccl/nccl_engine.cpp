@@ -72,8 +72,8 @@ class NcclEngine::NcclWork : public Work {
   std::shared_ptr<Task> task_;
 };
 
-NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members,
-                       Device device, const ncclUniqueId& id)
+NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
+                       const ncclUniqueId& id)
     : host_(std::move(host)),
       store_(std::move(store)),
       members_(std::move(members)),
@@ -84,8 +84,8 @@ NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store
   int least = 0, greatest = 0;
   TANDEM_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   TANDEM_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
-  watchdog_ = std::make_unique<Watchdog>(store_, rank_, members_,
-                                         [this](const std::string& failure) { fail(failure); });
+  watchdog_ =
+      std::make_unique<Watchdog>(store_, rank_, members_, [this](const std::string& failure) { fail(failure); });
   Task task;
   task.what = "connecting the GPUs with NCCL";
   task.sequence = ++started_;

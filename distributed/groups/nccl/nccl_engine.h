@@ -46,8 +46,8 @@ std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
 // Of the engine's store: there once the rank has left with everything done.
 std::string ended_key(int rank);
 
-// One thread at a time may call start(). A thread of the engine's own watches the operations that run: it lets go of their
-// arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
+// One thread at a time may call start(). A thread of the engine's own watches the operations that run: it lets go of
+// their arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
 // group's, on all ranks.
 class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
  public:

@@ -33,16 +33,14 @@ void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
 
 class NcclGroup : public ProcessGroup {
  public:
-  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank)
-      : host_(std::move(host)), device_(device) {
+  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) : host_(std::move(host)), device_(device) {
     tandem::backend(device_);  // makes it this thread's
     auto store = prefix_store("nccl", host_->store());
     auto members = meet(*store, rank(), size(), job_rank, "", timeout());
     check_own_gpu(*host_, members, device_);
     ncclUniqueId id;
     const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};
-    const auto agreed =
-        host_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
+    const auto agreed = host_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
     std::memcpy(id.internal, agreed.data(), sizeof id.internal);
     engine_ = std::make_shared<NcclEngine>(host_, std::move(store), std::move(members), device_, id);
     engine_->start_thread();

@@ -47,8 +47,7 @@ std::vector<Array> adjacent_like(const std::vector<Array>& arrays) {
   const auto n = one.numel(), count = static_cast<std::int64_t>(arrays.size());
   const Array joined = Array::empty({count * n}, one.dtype(), one.device());
   std::vector<Array> parts;
-  for (std::int64_t i = 0; i < count; ++i)
-    parts.push_back(joined.slice(0, i * n, (i + 1) * n).reshape(one.shape()));
+  for (std::int64_t i = 0; i < count; ++i) parts.push_back(joined.slice(0, i * n, (i + 1) * n).reshape(one.shape()));
   return parts;
 }
 
@@ -77,13 +76,11 @@ Operation contiguous_operation(const Operation& given) {
   const bool reads_outputs = flat.inputs.empty();
   for (auto& output : flat.outputs) {
     if (output.is_contiguous()) continue;
-    output =
-        reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype(), output.device());
+    output = reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype(), output.device());
   }
   // NCCL takes all ranks' parts as one array. Whether this rank's are one already is not for the others to know, so it
   // must not decide which call is made.
-  if (given.kind == Kind::all_gather && !are_adjacent(flat.outputs))
-    flat.outputs = adjacent_like(flat.outputs);
+  if (given.kind == Kind::all_gather && !are_adjacent(flat.outputs)) flat.outputs = adjacent_like(flat.outputs);
   if (given.kind == Kind::reduce_scatter && !are_adjacent(flat.inputs)) {
     auto parts = adjacent_like(flat.inputs);
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_from(flat.inputs[i]);
@@ -108,10 +105,8 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
   };
   switch (operation.kind) {
     case Kind::broadcast: return ncclBroadcast(one.raw(), one.raw(), n, type, root, communicator, stream);
-    case Kind::all_reduce:
-      return ncclAllReduce(one.raw(), one.raw(), n, type, reduction, communicator, stream);
-    case Kind::reduce:
-      return ncclReduce(one.raw(), one.raw(), n, type, reduction, root, communicator, stream);
+    case Kind::all_reduce: return ncclAllReduce(one.raw(), one.raw(), n, type, reduction, communicator, stream);
+    case Kind::reduce: return ncclReduce(one.raw(), one.raw(), n, type, reduction, root, communicator, stream);
     case Kind::all_gather: return ncclAllGather(in[0].raw(), one.raw(), n, type, communicator, stream);
     case Kind::reduce_scatter:
       return ncclReduceScatter(in[0].raw(), one.raw(), n, type, reduction, communicator, stream);

@@ -99,8 +99,8 @@ std::string NcclEngine::find_failure() {
 
   if (now - last_look_ < look_period) return "";
   last_look_ = now;
-  // Every rank keeps an eye on the next one. Of a recorded step nobody knows when it ends: there it counts only when the
-  // next rank has not left in order.
+  // Every rank keeps an eye on the next one. Of a recorded step nobody knows when it ends: there it counts only when
+  // the next rank has not left in order.
   const bool stuck = (front && now - since > look_period) || (!front && recorded_ && is_busy());
   if (!stuck || members_.size() == 1) {
     neighbour_left_ = false;

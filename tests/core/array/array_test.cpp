@@ -61,8 +61,7 @@ TEST(Array, CopiesBetweenAllDtypes) {
     for (const DType to : all_dtypes) {
       const Array source = Array::from(values, {2, 4}).to(from);
       Floats expected;
-      for (const float v : values)
-        expected.push_back(from == DType::boolean || to == DType::boolean ? v != 0 : v);
+      for (const float v : values) expected.push_back(from == DType::boolean || to == DType::boolean ? v != 0 : v);
       EXPECT_EQ(source.to(to).dtype(), to);
       EXPECT_EQ(source.to(to).to_vector<float>(), expected) << from << " to " << to;
       EXPECT_EQ(strided(source).to(to).to_vector<float>(), expected) << from << " to " << to;
@@ -84,8 +83,7 @@ TEST(Array, CopiesRoundAndTruncate) {
   const std::int64_t large = (1LL << 53) + 1;
   EXPECT_EQ(Array::from(std::vector<std::int64_t>{large}, {1}).clone().to_vector<std::int64_t>()[0], large);
   EXPECT_EQ(array_of({1e10f, -1e-10f}).to(DType::f16).to_vector<float>(), (Floats{INFINITY, 0}));
-  EXPECT_EQ(array_of({1.00390625f, 1.01171875f}).to(DType::bf16).to_vector<float>(),
-            (Floats{1.0f, 1.015625f}));
+  EXPECT_EQ(array_of({1.00390625f, 1.01171875f}).to(DType::bf16).to_vector<float>(), (Floats{1.0f, 1.015625f}));
 }
 
 TEST(Array, CopyFromBroadcasts) {
@@ -123,8 +121,7 @@ TEST(Array, ItemAndToString) {
   EXPECT_ERROR(Array::empty({0}).item(), "one element", "(0)");
   EXPECT_ERROR(Array().item(), "one element");
   EXPECT_EQ(array_of({1, 2.5}).to_string(), "Array(2) f32 cpu [1.0000, 2.5000]");
-  EXPECT_EQ(counting({2, 2}, DType::i64).transpose(0, 1).to_string(),
-            "Array(2, 2) i64 cpu\n[[0, 2],\n [1, 3]]");
+  EXPECT_EQ(counting({2, 2}, DType::i64).transpose(0, 1).to_string(), "Array(2, 2) i64 cpu\n[[0, 2],\n [1, 3]]");
   EXPECT_EQ(ops::scalar(3).to_string(), "Array() f32 cpu 3.");
   EXPECT_EQ(Array::empty({0, 2}).to_string(), "Array(0, 2) f32 cpu []");
   EXPECT_EQ(Array().to_string(), "Array(undefined)");

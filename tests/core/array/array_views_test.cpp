@@ -45,11 +45,8 @@ TEST(Array, Views) {
 
 TEST(Array, SlicesAsPythonDoes) {
   const Array a = counting({5});
-  constexpr auto most = std::numeric_limits<std::int64_t>::max(),
-                 least = std::numeric_limits<std::int64_t>::min();
-  const auto is = [&](const Array& view, const Floats& values) {
-    EXPECT_EQ(view.to_vector<float>(), values);
-  };
+  constexpr auto most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+  const auto is = [&](const Array& view, const Floats& values) { EXPECT_EQ(view.to_vector<float>(), values); };
   is(a.slice(0, 1), {1, 2, 3, 4});
   is(a.slice(0, -2), {3, 4});
   is(a.slice(0, -99, 2), {0, 1});

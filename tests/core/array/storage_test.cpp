@@ -64,8 +64,7 @@ TEST(Storage, ReleasesWhatSomebodyElseOwns) {
   Floats owner{1, 2, 3};
   int released = 0;
   {
-    const Array a(std::make_shared<Storage>(owner.data(), 12, Device{}, [&] { ++released; }), {3}, {1}, 0,
-                  DType::f32);
+    const Array a(std::make_shared<Storage>(owner.data(), 12, Device{}, [&] { ++released; }), {3}, {1}, 0, DType::f32);
     const Array view = a.slice(0, 1, 3);
     EXPECT_EQ(view.to_vector<float>(), (Floats{2, 3}));
     EXPECT_EQ(released, 0);

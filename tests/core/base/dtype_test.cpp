@@ -47,14 +47,11 @@ std::vector<float> interesting() {
     half.bits = static_cast<std::uint16_t>(bits);
     T next;
     next.bits = static_cast<std::uint16_t>(bits + 1);
-    const float value = half,
-                middle = static_cast<float>((static_cast<double>(value) + static_cast<double>(next)) / 2);
+    const float value = half, middle = static_cast<float>((static_cast<double>(value) + static_cast<double>(next)) / 2);
     for (const float v : {value, middle})
-      for (const float w : {v, std::nextafter(v, -INFINITY), std::nextafter(v, INFINITY)})
-        values.push_back(w);
+      for (const float w : {v, std::nextafter(v, -INFINITY), std::nextafter(v, INFINITY)}) values.push_back(w);
   }
-  for (const float v :
-       {65519.996f, 65520.0f, 3.4e38f, 3.3961775e38f, 1e-45f, 1e-40f, 2.9802322e-8f, 2.9802326e-8f}) {
+  for (const float v : {65519.996f, 65520.0f, 3.4e38f, 3.3961775e38f, 1e-45f, 1e-40f, 2.9802322e-8f, 2.9802326e-8f}) {
     values.push_back(v);
     values.push_back(-v);
   }

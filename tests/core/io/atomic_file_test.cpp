@@ -125,8 +125,8 @@ TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNoTemporary) {
   {
     const testing::FullDisk full(1000);
     AtomicFile file(folder / "a");
-    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes",
-                 "File too large", "is unchanged");
+    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes", "File too large",
+                 "is unchanged");
     EXPECT_ERROR(file.write(text.data(), 1), "failed already");
     EXPECT_ERROR(file.commit(), "failed already");
   }

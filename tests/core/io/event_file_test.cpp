@@ -27,8 +27,7 @@ void write_one_of_each(EventFile& file) {
   file.add_scalar("train/loss", 300, 0);
   file.add_image("a picture", std::int64_t{1} << 40, png, 1, 1);
   file.add_text("text", 0, "**words** \u00fc");
-  file.add_histogram("weights", -1,
-                     std::vector<float>{15, 2, std::numeric_limits<float>::quiet_NaN(), 31, 1});
+  file.add_histogram("weights", -1, std::vector<float>{15, 2, std::numeric_limits<float>::quiet_NaN(), 31, 1});
 }
 
 // The bytes that TensorBoard's own classes give (tests/golden/event_file.py).
@@ -64,8 +63,7 @@ TEST(EventFile, files_of_one_folder_have_different_names) {
 TEST(EventFile, says_what_it_cannot_write) {
   TemporaryFolder folder;
   testing::write_bytes(folder / "file", "");
-  expect_parts(testing::error_of([&] { EventFile((folder / "file").string()); }),
-               {(folder / "file").string()});
+  expect_parts(testing::error_of([&] { EventFile((folder / "file").string()); }), {(folder / "file").string()});
   expect_parts(testing::error_of([&] { EventFile((folder / "file/below").string()); }),
                {"file/below", "can't create", "for event files"});
 }

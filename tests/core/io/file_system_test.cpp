@@ -22,8 +22,8 @@ TEST(FileSystem, SaysWhatTheFolderIsForAndWhatIsInTheWay) {
   const TemporaryFolder folder;
   write_bytes(folder / "file", "x");
   for (const auto& path : {folder / "file", folder / "file/below"})
-    EXPECT_ERROR(create_folder(path, "for checkpoints"), "can't create the folder " + path.string(),
-                 "for checkpoints", "a part of the path is a file, not a folder");
+    EXPECT_ERROR(create_folder(path, "for checkpoints"), "can't create the folder " + path.string(), "for checkpoints",
+                 "a part of the path is a file, not a folder");
 }
 
 TEST(FileSystem, ExplainsAnErrorNumber) {

@@ -1,4 +1,5 @@
-// .pth files that are damaged or made to harm: an Error each time, and never more memory or time than the file is worth.
+// .pth files that are damaged or made to harm: an Error each time, and never more memory or time than the file is
+// worth.
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/zip_file.h>
 
@@ -23,20 +24,15 @@ std::string number(T value) {
 }
 
 // --- Pickles, by hand ---
-std::string text(const std::string& words) {
-  return "X" + number(static_cast<std::uint32_t>(words.size())) + words;
-}
+std::string text(const std::string& words) { return "X" + number(static_cast<std::uint32_t>(words.size())) + words; }
 std::string integer(std::int64_t value) { return "\x8a\x08" + number(value); }
 std::string integers(const std::vector<std::int64_t>& values) {
   std::string bytes = "(";
   for (const auto value : values) bytes += integer(value);
   return bytes + "t";
 }
-std::string global(const std::string& module, const std::string& name) {
-  return "c" + module + "\n" + name + "\n";
-}
-std::string storage(std::int64_t elements, const std::string& type = "FloatStorage",
-                    const std::string& key = "0") {
+std::string global(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
+std::string storage(std::int64_t elements, const std::string& type = "FloatStorage", const std::string& key = "0") {
   return "(" + text("storage") + global("torch", type) + text(key) + text("cpu") + integer(elements) + "tQ";
 }
 std::string tensor(const std::string& of, std::int64_t offset, const std::vector<std::int64_t>& shape,
@@ -96,14 +92,11 @@ TEST(HostilePth, refuses_every_global_but_a_few) {
              "refused global numpy.core.multiarray.scalar");
   // Allowed ones, used as they are not meant to be.
   EXPECT_BAD(archive("\x80\x02" + global("torch", "FloatStorage") + ")R."), "calls torch.FloatStorage");
-  EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_tensor_v2") + ")R."),
-             "_rebuild_tensor_v2");
-  EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_parameter") + "K\x01\x85R."),
-             "_rebuild_parameter");
+  EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_tensor_v2") + ")R."), "_rebuild_tensor_v2");
+  EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_parameter") + "K\x01\x85R."), "_rebuild_parameter");
   EXPECT_BAD(archive("\x80\x02" + text("os.system") + ")R."), "damaged");
   // The module loads whatever it names: INST, OBJ, EXT1, REDUCE of protocol 0's strings.
-  for (const char opcode :
-       {'i', 'o', '\x82', 'S', 'I', 'L', 'P', 'd', 'l', 'V', 'p', 'g', '2', '1', '\x92', '\x8e'})
+  for (const char opcode : {'i', 'o', '\x82', 'S', 'I', 'L', 'P', 'd', 'l', 'V', 'p', 'g', '2', '1', '\x92', '\x8e'})
     EXPECT_BAD(archive("\x80\x02("s + opcode + "aa\nbb\n."), "refused opcode", "at byte 3");
 }
 
@@ -158,8 +151,7 @@ TEST(HostilePth, storages_are_as_large_as_they_say) {
   EXPECT_BAD(archive(dict(text("x") + tensor(storage(4), 0, {1}, {1}) + text("y") +
                           tensor(storage(4, "IntStorage"), 0, {1}, {1}))),
              "described in two ways");
-  EXPECT_BAD(archive(dict(text("x") + tensor(storage(4), 0, {1}, {1}) + text("x") +
-                          tensor(storage(4), 0, {1}, {1}))),
+  EXPECT_BAD(archive(dict(text("x") + tensor(storage(4), 0, {1}, {1}) + text("x") + tensor(storage(4), 0, {1}, {1}))),
              "two tensors are named \"x\"");
 }
 
@@ -172,8 +164,7 @@ TEST(HostilePth, bombs) {
   for (int i = 0; i < 25; ++i) wide += "](h\1h\1h\1h\1eq\1";
   EXPECT_BAD(archive("\x80\x02" + wide + "."), "again and again");
   EXPECT_BAD(archive("\x80\x02]q\1(h\1e."), "again and again");  // a list of itself
-  EXPECT_BAD(archive("\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "."),
-             "nested deeper than 32");
+  EXPECT_BAD(archive("\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "."), "nested deeper than 32");
   EXPECT_BAD(archive("\x80\x02" + std::string(5 << 20, ']') + "."), "holds more than");
   // Copies of a large dict, again and again.
   std::string pairs = "](";
@@ -209,22 +200,20 @@ std::string hand_made(const std::vector<HandMadeEntry>& entries, bool end64 = fa
                                number(std::uint32_t{0}) + number(entry.crc) + number(narrow(size)) +
                                number(narrow(size)) + number(static_cast<std::uint16_t>(entry.name.size()));
     const std::string wide_sizes = number(size) + number(size);
-    const std::string local_extra =
-        entry.wide ? number(std::uint16_t{1}) + number(std::uint16_t{16}) + wide_sizes : "";
+    const std::string local_extra = entry.wide ? number(std::uint16_t{1}) + number(std::uint16_t{16}) + wide_sizes : "";
     const std::string extra =
         entry.wide ? number(std::uint16_t{1}) + number(std::uint16_t{24}) + wide_sizes + number(header) : "";
-    file += "PK\3\4" + common + number(static_cast<std::uint16_t>(local_extra.size())) + entry.name +
-            local_extra + entry.bytes;
-    directory += "PK\1\2" + number(std::uint16_t{45}) + common +
-                 number(static_cast<std::uint16_t>(extra.size())) + number(std::uint64_t{0}) +
-                 number(std::uint16_t{0}) + number(narrow(header)) + entry.name + extra;
+    file += "PK\3\4" + common + number(static_cast<std::uint16_t>(local_extra.size())) + entry.name + local_extra +
+            entry.bytes;
+    directory += "PK\1\2" + number(std::uint16_t{45}) + common + number(static_cast<std::uint16_t>(extra.size())) +
+                 number(std::uint64_t{0}) + number(std::uint16_t{0}) + number(narrow(header)) + entry.name + extra;
   }
   const std::uint64_t begin = file.size(), size = directory.size(), count = entries.size();
   file += directory;
   if (end64) {
     const std::uint64_t record = file.size();
-    file += "PK\6\6" + number(std::uint64_t{44}) + number(std::uint32_t{0x2d002d}) +
-            number(std::uint64_t{0}) + number(count) + number(count) + number(size) + number(begin);
+    file += "PK\6\6" + number(std::uint64_t{44}) + number(std::uint32_t{0x2d002d}) + number(std::uint64_t{0}) +
+            number(count) + number(count) + number(size) + number(begin);
     file += "PK\6\7" + number(std::uint32_t{0}) + number(record) + number(std::uint32_t{1});
     return file + "PK\5\6"s + number(std::uint32_t{0}) + std::string(12, '\xff') + number(std::uint16_t{0});
   }
@@ -240,10 +229,8 @@ TEST(HostilePth, zip64_fields_are_read) {
   TemporaryFolder folder;
   for (const bool wide : {false, true}) {
     for (const bool end64 : {false, true}) {
-      write_bytes(
-          folder / "a.pth",
-          hand_made({{.name = "a/data.pkl", .bytes = empty_dict, .crc = empty_dict_crc, .wide = wide}},
-                    end64));
+      write_bytes(folder / "a.pth",
+                  hand_made({{.name = "a/data.pkl", .bytes = empty_dict, .crc = empty_dict_crc, .wide = wide}}, end64));
       EXPECT_TRUE(read_pth(folder / "a.pth").empty());
     }
   }
@@ -262,8 +249,7 @@ TEST(HostilePth, archives_that_lie) {
   EXPECT_BAD(with([](auto& e) { e.size_change = 1; }), "announces 5 bytes", "only 4");
   EXPECT_BAD(with([](auto& e) { e.size_change = 4000000000; }), "announces 4000000004 bytes");
   EXPECT_BAD(with([](auto& e) { e.wide = true, e.size_change = std::int64_t{1} << 62; }), "announces");
-  EXPECT_BAD(with([](auto& e) { e.wide = true, e.size_change = -5; }),
-             "announces 18446744073709551615 bytes");
+  EXPECT_BAD(with([](auto& e) { e.wide = true, e.size_change = -5; }), "announces 18446744073709551615 bytes");
   EXPECT_BAD(with([](auto& e) { e.offset_change = 1; }), "another header at byte 1");
   EXPECT_BAD(with([](auto& e) { e.offset_change = 4000000000; }), "outside of the file");
   EXPECT_BAD(with([](auto& e) { e.wide = true, e.offset_change = -1; }), "outside of the file");

@@ -20,9 +20,7 @@ using testing::read_bytes;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-std::string golden(const std::string& name) {
-  return std::string(TANDEM_SOURCE_DIR) + "/tests/golden/pth/" + name;
-}
+std::string golden(const std::string& name) { return std::string(TANDEM_SOURCE_DIR) + "/tests/golden/pth/" + name; }
 
 std::map<std::string, Array> by_name(const std::vector<NamedArray>& arrays) {
   std::map<std::string, Array> result;
@@ -30,8 +28,7 @@ std::map<std::string, Array> by_name(const std::vector<NamedArray>& arrays) {
   return result;
 }
 
-void expect_all_same(const std::map<std::string, Array>& expected,
-                     const std::map<std::string, Array>& found) {
+void expect_all_same(const std::map<std::string, Array>& expected, const std::map<std::string, Array>& found) {
   EXPECT_EQ(found.size(), expected.size());
   for (const auto& [name, array] : expected) {
     ASSERT_TRUE(found.count(name)) << name;
@@ -116,8 +113,7 @@ TEST(Pth, aligns_the_bytes_of_every_storage) {
   TemporaryFolder folder;
   std::vector<NamedArray> arrays;
   for (int i = 0; i < 5; ++i) {
-    const std::vector<std::uint8_t> values(static_cast<std::size_t>(9 + i),
-                                           static_cast<std::uint8_t>(0xa0 + i));
+    const std::vector<std::uint8_t> values(static_cast<std::size_t>(9 + i), static_cast<std::uint8_t>(0xa0 + i));
     arrays.push_back({"layer" + std::to_string(i), Array::from(values, {9 + i})});
   }
   write_pth(folder / "a.pth", arrays);
@@ -132,8 +128,7 @@ TEST(Pth, aligns_the_bytes_of_every_storage) {
 TEST(Pth, more_entries_than_a_directory_without_zip64_counts) {
   TemporaryFolder folder;
   std::vector<NamedArray> arrays;
-  for (int i = 0; i < 66000; ++i)
-    arrays.push_back({std::to_string(i), Array::from(std::vector<std::int32_t>{i}, {})});
+  for (int i = 0; i < 66000; ++i) arrays.push_back({std::to_string(i), Array::from(std::vector<std::int32_t>{i}, {})});
   write_pth(folder / "a.pth", arrays);
   const auto read = read_pth(folder / "a.pth");
   ASSERT_EQ(read.size(), arrays.size());

@@ -79,8 +79,7 @@ void expect_equal(const std::vector<NamedArray>& expected, const std::vector<Nam
 TEST(Safetensors, GivesBackWhatWasWritten) {
   TemporaryFolder folder;
   const auto arrays = one_of_each();
-  const std::map<std::string, std::string> metadata = {
-      {"epoch", "3"}, {"text", "line\n\"quoted\" \u00fc"}, {"", ""}};
+  const std::map<std::string, std::string> metadata = {{"epoch", "3"}, {"text", "line\n\"quoted\" \u00fc"}, {"", ""}};
   write_safetensors(folder / "a", arrays, metadata);
   const Safetensors read = read_safetensors(folder / "a");
   expect_equal(arrays, read.arrays);
@@ -107,11 +106,12 @@ TEST(Safetensors, WritesTheReferenceWritersBytes) {
       {"g", Array::from(std::vector<bfloat16>{bfloat16(1.0f)}, {1})},
   };
   write_safetensors(folder / "f", arrays, {{"format", "pt"}});
-  const std::string header =
-      R"({"__metadata__":{"format":"pt"},"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
-      R"("a":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"b":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
-      R"("g":{"dtype":"BF16","shape":[1],"data_offsets":[20,22]},"h":{"dtype":"F16","shape":[1],"data_offsets":[22,24]},)"
-      R"("u":{"dtype":"U8","shape":[1],"data_offsets":[24,25]}})";
+  const std::string header = R"({"__metadata__":{"format":"pt"},"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+                             R"("a":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
+                             R"("g":{"dtype":"BF16","shape":[1],"data_offsets":[20,22]},)"
+                             R"("h":{"dtype":"F16","shape":[1],"data_offsets":[22,24]},)"
+                             R"("u":{"dtype":"U8","shape":[1],"data_offsets":[24,25]}})";
   const std::string padding((8 - header.size() % 8) % 8, ' ');
   const std::string data("\7\0\0\0\0\0\0\0\0\0\0\x40\0\0\x40\x40\0\0\x80\x3f\x80\x3f\0\x3c\x09", 25);
   EXPECT_EQ(read_bytes(folder / "f"), with_length(header + padding, data));
@@ -120,8 +120,7 @@ TEST(Safetensors, WritesTheReferenceWritersBytes) {
 TEST(Safetensors, WritesViewsRowMajor) {
   TemporaryFolder folder;
   const Array base = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
-  const std::vector<NamedArray> arrays = {{"transposed", base.transpose(0, 1)},
-                                          {"column", base.select(1, 1)}};
+  const std::vector<NamedArray> arrays = {{"transposed", base.transpose(0, 1)}, {"column", base.select(1, 1)}};
   write_safetensors(folder / "a", arrays);
   expect_equal({{"transposed", Array::from(std::vector<float>{1, 4, 2, 5, 3, 6}, {3, 2})},
                 {"column", Array::from(std::vector<float>{2, 5}, {2})}},
@@ -152,8 +151,7 @@ TEST(Safetensors, BadHeaders) {
   EXPECT_BAD("1234567", "holds 7 bytes");
   EXPECT_BAD(with_length(""), "must begin with '{'");
   EXPECT_BAD(with_length("{}").substr(0, 9), "announces a header of 2 bytes", "only 1");
-  EXPECT_BAD(std::string("\1\xe1\xf5\5\0\0\0\0", 8), "announces a header of 100000001 bytes",
-             "at most 100000000");
+  EXPECT_BAD(std::string("\1\xe1\xf5\5\0\0\0\0", 8), "announces a header of 100000001 bytes", "at most 100000000");
   EXPECT_BAD(std::string(8, '\xff') + "{}", "announces a header of 18446744073709551615 bytes");
   EXPECT_BAD(with_length(" {}"), "must begin with '{'");
   EXPECT_BAD(with_length("[]"), "must begin with '{'");
@@ -188,8 +186,7 @@ TEST(Safetensors, BadEntries) {
   EXPECT_BAD(file(entry("F32", "[1]", "[0]")), "data_offsets must be two whole numbers");
   EXPECT_BAD(file(entry("F32", "[1]", "[-4,0]")), "data_offsets must be two whole numbers");
   EXPECT_BAD(file(entry("F32", "[1]", "[4,0]")), "end before they begin");
-  EXPECT_BAD(file(entry("F32", "[1]", "[18446744073709551612,18446744073709551616]")),
-             "data_offsets must be two");
+  EXPECT_BAD(file(entry("F32", "[1]", "[18446744073709551612,18446744073709551616]")), "data_offsets must be two");
   EXPECT_BAD(file(entry("BOOL", "[4]", "[0,4]")), "element 0 of a BOOL tensor must be 0 or 1, is 120");
   EXPECT_BAD(with_length(R"({"__metadata__":{"a":1}})"), "metadata \"a\" must be a string");
   EXPECT_BAD(with_length(R"({"__metadata__":"a"})"), "\"__metadata__\" must be a JSON object");
@@ -221,8 +218,8 @@ TEST(Safetensors, ReadsWhatOthersMayWrite) {
   TemporaryFolder folder;
   // Order in the header is not order in the data; blanks; zero-size tensors anywhere between; no padding.
   write_bytes(folder / "a",
-              with_length(R"({ "b":)" + entry("U8", "[2]", "[1,3]") + R"(, "a":)" +
-                              entry("U8", "[]", "[0,1]") + R"(,"z":)" + entry("F32", "[0]", "[1,1]") + "} \n",
+              with_length(R"({ "b":)" + entry("U8", "[2]", "[1,3]") + R"(, "a":)" + entry("U8", "[]", "[0,1]") +
+                              R"(,"z":)" + entry("F32", "[0]", "[1,1]") + "} \n",
                           "xyz"));
   const auto arrays = read_safetensors(folder / "a").arrays;
   ASSERT_EQ(arrays.size(), 3u);

@@ -1,5 +1,5 @@
-// The ways to convolve on the CPU, by oneDNN, by products for each tap and by Winograd's tiles, against the plain method that f64
-// takes.
+// The ways to convolve on the CPU, by oneDNN, by products for each tap and by Winograd's tiles, against the plain
+// method that f64 takes.
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/ops.h>
@@ -41,8 +41,7 @@ void expect_like_f64(const Case& c) {
 
   const auto exact = [](const Array& a) { return a.to(DType::f64); };
   expect_near(y, ops::conv2d(exact(x), exact(weight), exact(bias), c.window), "result");
-  expect_near(ops::conv2d(x, weight, {}, c.window), ops::conv2d(exact(x), exact(weight), {}, c.window),
-              "without bias");
+  expect_near(ops::conv2d(x, weight, {}, c.window), ops::conv2d(exact(x), exact(weight), {}, c.window), "without bias");
   expect_near(ops::conv2d_grad_input(grad_y, weight, c.window, c.x),
               ops::conv2d_grad_input(exact(grad_y), exact(weight), c.window, c.x), "gradient of the input");
   const auto found = ops::conv2d_grad_weight(x, grad_y, c.window, c.out, true, DType::f32);
@@ -53,9 +52,7 @@ void expect_like_f64(const Case& c) {
 
 Shape output_of(const Case& c) {
   const auto along = [](std::int64_t x, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                        std::int64_t dilation) {
-    return (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
-  };
+                        std::int64_t dilation) { return (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; };
   const Window& w = c.window;
   return {c.x[0], c.out, along(c.x[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h),
           along(c.x[3], w.kernel.w, w.stride.w, w.padding.w, w.dilation.w)};

@@ -15,8 +15,8 @@ using testing::Sha256;
 using Floats = std::vector<float>;
 using Integers = std::vector<std::int64_t>;
 
-// torch.randn(n) and torch.rand(n) for n = 1 ... 40 and 1000: each way in which blocks can end, and the second number of a
-// pair that waits for the next call.
+// torch.randn(n) and torch.rand(n) for n = 1 ... 40 and 1000: each way in which blocks can end, and the second number
+// of a pair that waits for the next call.
 template <class T, class F>
 std::string digest_of_sizes(F make) {
   manual_seed(7);
@@ -33,18 +33,14 @@ std::string digest_of_sizes(F make) {
 
 TEST(Create, RandomNumbersArePyTorchs) {
   const auto uniform = [](const Shape& shape, DType dtype) { return rand(shape, dtype); };
-  EXPECT_EQ(digest_of_sizes<float>(uniform),
-            "711b68d3efb92749286e6f3a4c5b2b1bf2c0b4755e650105433df3f9cfa698b8");
-  EXPECT_EQ(digest_of_sizes<double>(uniform),
-            "1be30b203f7326fd92d1a48297bbc41799c4869399940f25eff36490ab558fd1");
+  EXPECT_EQ(digest_of_sizes<float>(uniform), "711b68d3efb92749286e6f3a4c5b2b1bf2c0b4755e650105433df3f9cfa698b8");
+  EXPECT_EQ(digest_of_sizes<double>(uniform), "1be30b203f7326fd92d1a48297bbc41799c4869399940f25eff36490ab558fd1");
 }
 
 TEST(Create, NormalNumbersArePyTorchs) {
   const auto normal = [](const Shape& shape, DType dtype) { return randn(shape, dtype); };
-  EXPECT_EQ(digest_of_sizes<float>(normal),
-            "d179d60a7d7c4ec3107a4232ab3e4dd1b3584f3501a7889900798362b63eba82");
-  EXPECT_EQ(digest_of_sizes<double>(normal),
-            "7211c1951beb7cacf6a74d8ba744dcc727a9fd781a26e7779f49709a33324d57");
+  EXPECT_EQ(digest_of_sizes<float>(normal), "d179d60a7d7c4ec3107a4232ab3e4dd1b3584f3501a7889900798362b63eba82");
+  EXPECT_EQ(digest_of_sizes<double>(normal), "7211c1951beb7cacf6a74d8ba744dcc727a9fd781a26e7779f49709a33324d57");
 }
 
 TEST(Create, RandomIntegersArePyTorchs) {
@@ -52,12 +48,9 @@ TEST(Create, RandomIntegersArePyTorchs) {
   constexpr std::int64_t one = 1;
   EXPECT_EQ(randint(0, 10, {3}).to_vector<std::int64_t>(), (Integers{5, 2, 1}));
   EXPECT_EQ(randint(0, one << 25, {3}).to_vector<std::int64_t>(), (Integers{27798006, 3905091, 7131347}));
-  EXPECT_EQ(randint(0, one << 31, {3}).to_vector<std::int64_t>(),
-            (Integers{1956722279, 1322904761, 1133316631}));
-  EXPECT_EQ(randint(0, (one << 32) - 1, {3}).to_vector<std::int64_t>(),
-            (Integers{2524856225, 2110647192, 1221271138}));
-  EXPECT_EQ(randint(0, one << 32, {3}).to_vector<std::int64_t>(),
-            (Integers{2266732518, 3731473840, 1420943751}));
+  EXPECT_EQ(randint(0, one << 31, {3}).to_vector<std::int64_t>(), (Integers{1956722279, 1322904761, 1133316631}));
+  EXPECT_EQ(randint(0, (one << 32) - 1, {3}).to_vector<std::int64_t>(), (Integers{2524856225, 2110647192, 1221271138}));
+  EXPECT_EQ(randint(0, one << 32, {3}).to_vector<std::int64_t>(), (Integers{2266732518, 3731473840, 1420943751}));
   manual_seed(7);
   Sha256 digest;
   for (const std::int64_t n : {1, 2, 10, 100}) {

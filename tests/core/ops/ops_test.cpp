@@ -1,4 +1,5 @@
-// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/autograd) leaves out.
+// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/autograd) leaves
+// out.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -41,37 +42,29 @@ TEST(Ops, ElementwisePromotes) {
   EXPECT_EQ(ops::zip(functors::Add{}, integers({1}), array_of({1.5f})).dtype(), DType::f32);
   EXPECT_EQ(ops::zip(functors::Add{}, integers({1}), array_of({1.5f})).item(), 2.5);
   EXPECT_EQ(ops::zip(functors::Mul{}, integers({300}, DType::i32), integers({2}, DType::u8)).item(), 600);
-  EXPECT_EQ(ops::zip(functors::Mul{}, array_of({2}).to(DType::bf16), array_of({3}).to(DType::f16)).dtype(),
-            DType::f32);
+  EXPECT_EQ(ops::zip(functors::Mul{}, array_of({2}).to(DType::bf16), array_of({3}).to(DType::f16)).dtype(), DType::f32);
 }
 
 TEST(Ops, IntegerArithmetic) {
   EXPECT_EQ(ops::map(functors::Exp{}, integers({0})).dtype(), DType::f32);
   // As numbers of f32: as integers, a division by zero would end the process.
   EXPECT_TRUE(std::isinf(ops::zip(functors::Div{}, integers({1}), integers({0})).item()));
-  EXPECT_EQ(ops::zip(functors::Sub{}, integers({5, 1}), integers({7, 1})).to_vector<std::int64_t>(),
-            (Integers{-2, 0}));
+  EXPECT_EQ(ops::zip(functors::Sub{}, integers({5, 1}), integers({7, 1})).to_vector<std::int64_t>(), (Integers{-2, 0}));
   const std::int64_t large = (1LL << 60) + 1;
-  EXPECT_EQ(ops::zip(functors::Add{}, integers({large}), integers({1})).to_vector<std::int64_t>()[0],
-            large + 1);
+  EXPECT_EQ(ops::zip(functors::Add{}, integers({large}), integers({1})).to_vector<std::int64_t>()[0], large + 1);
   EXPECT_EQ(ops::map(functors::Affine{3, -1}, integers({1, 2})).to_vector<std::int64_t>(), (Integers{2, 5}));
   EXPECT_EQ(ops::zip(functors::Add{}, integers({250}, DType::u8), integers({10}, DType::u8)).item(), 4);
   EXPECT_EQ(ops::compare(functors::Equal{}, integers({1, 2, 3}), integers({3, 2, 3})).to_vector<float>(),
             (Floats{0, 1, 1}));
-  EXPECT_EQ(ops::compare(functors::Equal{}, array_of({NAN, 1}), array_of({NAN, 1})).to_vector<float>(),
-            (Floats{0, 1}));
-  EXPECT_EQ(ops::compare(functors::Equal{}, ops::ones({2}, DType::boolean), integers({0, 1})).dtype(),
-            DType::boolean);
-  EXPECT_EQ(
-      ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, integers({1, 1}), integers({1, 1}))).item(),
-      2);
+  EXPECT_EQ(ops::compare(functors::Equal{}, array_of({NAN, 1}), array_of({NAN, 1})).to_vector<float>(), (Floats{0, 1}));
+  EXPECT_EQ(ops::compare(functors::Equal{}, ops::ones({2}, DType::boolean), integers({0, 1})).dtype(), DType::boolean);
+  EXPECT_EQ(ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, integers({1, 1}), integers({1, 1}))).item(), 2);
 }
 
 TEST(Ops, ElementwiseErrors) {
   EXPECT_ERROR(ops::zip(functors::Add{}, counting({2, 3}), counting({2})), "(2, 3)", "(2)", "broadcast");
   EXPECT_ERROR(ops::compare(functors::Equal{}, counting({3}), counting({2})), "(3)", "(2)", "broadcast");
-  EXPECT_ERROR(ops::zip(functors::Sub{}, ops::ones({1}, DType::boolean), ops::ones({1}, DType::boolean)),
-               "bool");
+  EXPECT_ERROR(ops::zip(functors::Sub{}, ops::ones({1}, DType::boolean), ops::ones({1}, DType::boolean)), "bool");
   EXPECT_ERROR(ops::map(functors::Affine{2, 0}, ops::ones({1}, DType::boolean)), "bool");
   // Integers would silently lose the fraction.
   EXPECT_ERROR(ops::map(functors::Affine{0.5, 0}, integers({1})), "0.5", "i64");
@@ -109,8 +102,7 @@ TEST(Ops, Nothing) {
   EXPECT_EQ(ops::softmax(none, -1, true).shape(), (Shape{0, 3}));
   EXPECT_EQ(ops::matmul(none, ops::ones({3, 2})).shape(), (Shape{0, 2}));
   EXPECT_EQ(ops::matmul(ops::ones({2, 0}), none).to_vector<float>(), (Floats(6, 0)));
-  EXPECT_EQ(ops::matmul(ops::ones({2, 0}), none, array_of({1, 2, 3})).to_vector<float>(),
-            (Floats{1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(ops::matmul(ops::ones({2, 0}), none, array_of({1, 2, 3})).to_vector<float>(), (Floats{1, 2, 3, 1, 2, 3}));
 }
 
 TEST(Ops, Reductions) {
@@ -125,8 +117,7 @@ TEST(Ops, Reductions) {
   EXPECT_EQ(ops::reduce(Reduction::sum, ops::ones({(1 << 24) + 2})).item(), (1 << 24) + 2);
   EXPECT_EQ(ops::reduce(Reduction::sum, ops::ones({5000}).to(DType::bf16)).item(),
             4992);  // rounded once, at the end
-  EXPECT_EQ(ops::reduce(Reduction::sum, counting({2, 3}).transpose(0, 1), {0}).to_vector<float>(),
-            (Floats{3, 12}));
+  EXPECT_EQ(ops::reduce(Reduction::sum, counting({2, 3}).transpose(0, 1), {0}).to_vector<float>(), (Floats{3, 12}));
   EXPECT_EQ(ops::reduce(Reduction::sum, ops::scalar(3)).item(), 3);
   EXPECT_ERROR(ops::reduce(Reduction::mean, integers({1})), "mean", "i64");
   EXPECT_ERROR(ops::reduce(Reduction::sum, counting({2}), {1}), "dimension 1", "1 dimensions");
@@ -198,8 +189,7 @@ TEST(Ops, RowsMeetRepeatedNumbers) {
         return Array::from(values, of).to(dtype);
       };
       const Array a = small(shape), column = small({n, 1}), row = small({m});
-      const Array to_column = ops::zip(functors::Add{}, a, column),
-                  to_row = ops::zip(functors::Add{}, a, row);
+      const Array to_column = ops::zip(functors::Add{}, a, column), to_row = ops::zip(functors::Add{}, a, row);
       const Array both = ops::zip(functors::Add{}, column, row);
       const Array one = ops::zip(functors::Add{}, a, row.narrow(0, 5, 1));
       const Array some = ops::where(ops::compare(functors::Less{}, column, 2), a, row.narrow(0, 5, 1));
@@ -277,8 +267,7 @@ TEST(Ops, Conv2dErrors) {
   EXPECT_ERROR(ops::conv2d(x, w, {}, {3, 1, 0, 3}), "smaller than the kernel", "(2, 3, 5, 5)");
   EXPECT_ERROR(ops::conv2d(x, w, {}, {3, 0, 0, 1}), "stride 0x0");
   EXPECT_ERROR(ops::conv2d(x, w, {}, {3, 1, -1, 1}), "padding -1x-1");
-  EXPECT_ERROR(ops::conv2d(counting({2, 0, 5, 5}), counting({4, 0, 3, 3}), {}, three), "channels",
-               "(2, 0, 5, 5)");
+  EXPECT_ERROR(ops::conv2d(counting({2, 0, 5, 5}), counting({4, 0, 3, 3}), {}, three), "channels", "(2, 0, 5, 5)");
 }
 
 TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
@@ -291,9 +280,8 @@ TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
   EXPECT_EQ(grad.bias.to_vector<float>(), Floats(5, 0));
   const auto pooled = ops::max_pool2d(none, Window{2, 2, 0, 1});
   EXPECT_EQ(pooled.y.shape(), (Shape{0, 3, 2, 2}));
-  EXPECT_EQ(
-      ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
-      none.shape());
+  EXPECT_EQ(ops::max_pool2d_grad(pooled.y, pooled.index, ops::pooling_of(none, {2, 2, 0, 1}, false, "")).shape(),
+            none.shape());
   const BatchNormAffine affine{ops::zeros({3}), ops::ones({3}), ops::ones({3}), ops::zeros({3})};
   for (const bool pool : {false, true}) {
     const auto out = ops::batch_norm_apply(none, affine, {.relu = true, .max_pool_2x2 = pool});
@@ -304,8 +292,7 @@ TEST(Ops, SpatialOperationsTakeAnEmptyBatch) {
 TEST(Ops, MaxPoolErrors) {
   EXPECT_ERROR(ops::max_pool2d(counting({3, 4}), Window{2, 2, 0, 1}), "max_pool2d", "(3, 4)");
   EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}), Window{2, 2, 2, 1}), "padding 2x2", "2x2");
-  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 1, 4}), Window{2, 2, 0, 1}), "smaller than the kernel",
-               "(1, 1, 1, 4)");
+  EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 1, 4}), Window{2, 2, 0, 1}), "smaller than the kernel", "(1, 1, 1, 4)");
   EXPECT_ERROR(ops::max_pool2d(counting({1, 1, 4, 4}, DType::i64), Window{2, 2, 0, 1}), "floating", "i64");
 }
 
@@ -338,8 +325,7 @@ TEST(Ops, BatchNormErrors) {
   EXPECT_ERROR(ops::batch_norm_apply(x, bad, {}), "f32", "f64");
   EXPECT_ERROR(ops::batch_norm_stats(counting({2, 3})), "(N, C, H, W)", "(2, 3)");
   EXPECT_ERROR(ops::batch_norm_stats(counting({2, 0, 3, 3})), "channels", "(2, 0, 3, 3)");
-  EXPECT_ERROR(ops::batch_norm_apply(counting({2, 3, 1, 2}), good, {.max_pool_2x2 = true}), "(2, 3, 1, 2)",
-               "2 x 2");
+  EXPECT_ERROR(ops::batch_norm_apply(counting({2, 3, 1, 2}), good, {.max_pool_2x2 = true}), "(2, 3, 1, 2)", "2 x 2");
 }
 
 TEST(Ops, BatchNormStatisticsAreStable) {
@@ -374,8 +360,7 @@ TEST(Ops, CrossEntropyErrors) {
 TEST(Ops, CrossEntropyOfWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(ops::cross_entropy(Array::from(Floats{1, NAN}, {1, 2}), integers({0})).loss.item()));
   EXPECT_EQ(ops::cross_entropy(Array::from(Floats{1, -INFINITY}, {1, 2}), integers({0})).loss.item(), 0);
-  EXPECT_EQ(ops::cross_entropy(Array::from(Floats{1, -INFINITY}, {1, 2}), integers({1})).loss.item(),
-            INFINITY);
+  EXPECT_EQ(ops::cross_entropy(Array::from(Floats{1, -INFINITY}, {1, 2}), integers({1})).loss.item(), INFINITY);
   EXPECT_TRUE(std::isnan(ops::cross_entropy(Array::empty({0, 2}), integers({})).loss.item()));
 }
 

@@ -132,8 +132,7 @@ TEST(Profile, OtherSourcesHaveLanesToo) {
 
 TEST(Profile, AFileThatCannotBeMadeIsAnError) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(Profile::start((folder / "no" / "trace.json").string()), "no/trace.json", "No such file",
-               "folder");
+  EXPECT_ERROR(Profile::start((folder / "no" / "trace.json").string()), "no/trace.json", "No such file", "folder");
   EXPECT_ERROR(Profile::start("/dev/full"), "/dev/full", "No space left");
   Profile::start((folder / "trace.json").string());
   EXPECT_ERROR(Profile::start((folder / "other.json").string()), "stop() it first");

@@ -69,8 +69,7 @@ std::string initial_weights(std::uint64_t seed, int fan_in, int outputs) {
   Generator generator(seed);
   std::vector<float> values;
   const double gain = std::sqrt(2.0 / (1.0 + 5.0));
-  const auto weight_bound =
-      static_cast<float>(std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in))));
+  const auto weight_bound = static_cast<float>(std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in))));
   for (int i = 0; i < outputs * fan_in; ++i) values.push_back(generator.uniform(-weight_bound, weight_bound));
   const auto bias_bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)));
   for (int i = 0; i < outputs; ++i) values.push_back(generator.uniform(-bias_bound, bias_bound));
@@ -118,13 +117,11 @@ TEST(Random, StateThatIsNoneIsAnErrorAndChangesNothing) {
   const std::string state = generator.state();
   EXPECT_ERROR(generator.set_state(""), "expected \"mt19937\"", "0 numbers");
   EXPECT_ERROR(generator.set_state("philox 1 2 3"), "expected \"mt19937\"", "3 numbers");
-  EXPECT_ERROR(generator.set_state(state.substr(0, state.size() / 2)),
-               "expected \"mt19937\" and 625 numbers");
+  EXPECT_ERROR(generator.set_state(state.substr(0, state.size() / 2)), "expected \"mt19937\" and 625 numbers");
   EXPECT_ERROR(generator.set_state(state + " 1"), "expected \"mt19937\"");
   EXPECT_ERROR(generator.set_state(state + "x"), "expected \"mt19937\"");
   EXPECT_ERROR(generator.set_state(state + "9"), "number 624 is 6249", "at most 624");
-  EXPECT_ERROR(generator.set_state("mt19937 4294967296" + state.substr(state.find(' ', 8))),
-               "number 0 is 4294967296");
+  EXPECT_ERROR(generator.set_state("mt19937 4294967296" + state.substr(state.find(' ', 8))), "number 0 is 4294967296");
   EXPECT_EQ(generator.state(), state);
 }
 

@@ -49,9 +49,7 @@ Array mean_noise(const Shape& shape, int ranks, std::uint64_t seed) {
   return sum;
 }
 
-std::string bits_of(const Array& array) {
-  return {static_cast<const char*>(array.contiguous().raw()), array.bytes()};
-}
+std::string bits_of(const Array& array) { return {static_cast<const char*>(array.contiguous().raw()), array.bytes()}; }
 
 double norm(const Array& array) {
   double sum = 0;
@@ -154,8 +152,7 @@ TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
       const Array found = parameters[0].tensor.grad();
       testing::expect_close(mean, found, 1e-5, "p0 at step " + std::to_string(step));
       EXPECT_EQ(parameters[1].tensor.grad().data<float>()[0], 1);  // a bias travels as it is
-      for (const auto& other : group->all_gather_strings(bits_of(found), "bits"))
-        EXPECT_TRUE(other == bits_of(found));
+      for (const auto& other : group->all_gather_strings(bits_of(found), "bits")) EXPECT_TRUE(other == bits_of(found));
     }
   });
 }

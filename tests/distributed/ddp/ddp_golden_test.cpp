@@ -93,18 +93,17 @@ TEST_F(DdpAgainstPyTorch, unused_and_shared_parameters) {
 }
 
 TEST_F(DdpAgainstPyTorch, accumulation_of_4) {
-  compare("accumulate",
-          [](DistributedDataParallel& ddp, optim::SGD& optimizer, int, const StepLoss& step_loss) {
-            for (int step = 0; step < 12; ++step) {
-              const bool is_last = step % 4 == 3;
-              if (step % 4 == 0) optimizer.zero_grad();
-              {
-                const auto local = ddp.no_sync(!is_last);
-                (step_loss(step) / 4).backward();
-              }
-              if (is_last) optimizer.step();
-            }
-          });
+  compare("accumulate", [](DistributedDataParallel& ddp, optim::SGD& optimizer, int, const StepLoss& step_loss) {
+    for (int step = 0; step < 12; ++step) {
+      const bool is_last = step % 4 == 3;
+      if (step % 4 == 0) optimizer.zero_grad();
+      {
+        const auto local = ddp.no_sync(!is_last);
+        (step_loss(step) / 4).backward();
+      }
+      if (is_last) optimizer.step();
+    }
+  });
 }
 
 TEST_F(DdpAgainstPyTorch, uneven_inputs) {

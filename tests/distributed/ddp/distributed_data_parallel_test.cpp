@@ -57,8 +57,7 @@ std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t
     loss.backward();
     optimizer.step();
     const auto mine = bits_of_parameters(model);
-    for (const auto& other : group->all_gather_strings(mine, "bits"))
-      EXPECT_TRUE(other == mine) << "step " << step;
+    for (const auto& other : group->all_gather_strings(mine, "bits")) EXPECT_TRUE(other == mine) << "step " << step;
   }
   std::vector<float> values;
   for (const auto& [name, tensor] : model.parameters()) {
@@ -78,8 +77,7 @@ TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_togethe
       auto model = plain_network();
       const auto found = train(model, group, 8, 24);
       ASSERT_EQ(found.size(), expected.size());
-      for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], expected[i], 2e-6) << "parameter " << i;
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6) << "parameter " << i;
     });
   }
 }
@@ -163,18 +161,18 @@ TEST(DistributedDataParallel, names_the_first_difference_of_two_models) {
     DistributedDataParallel ddp(model, group);
   });
   for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find(
-                  "the models of rank 0 and rank 2 differ: rank 0 has parameter 0.weight f32 (5, 4), "
-                  "rank 2 has parameter 0.weight f32 (6, 4)"),
-              std::string::npos)
+    EXPECT_NE(
+        message_of(result).find("the models of rank 0 and rank 2 differ: rank 0 has parameter 0.weight f32 (5, 4), "
+                                "rank 2 has parameter 0.weight f32 (6, 4)"),
+        std::string::npos)
         << message_of(result);
   }
 }
 
 TEST(DistributedDataParallel, names_what_one_model_lacks) {
   const auto results = run_ranks_catching(2, [](Group group) {
-    auto model = group->rank() == 0 ? nn::Sequential{nn::Linear(4, 5)}
-                                    : nn::Sequential{nn::Linear(4, 5), nn::Linear(5, 5)};
+    auto model =
+        group->rank() == 0 ? nn::Sequential{nn::Linear(4, 5)} : nn::Sequential{nn::Linear(4, 5), nn::Linear(5, 5)};
     DistributedDataParallel ddp(model, group);
   });
   EXPECT_NE(message_of(results[0]).find("rank 0 has nothing more, rank 1 has parameter 1.weight f32 (5, 5)"),

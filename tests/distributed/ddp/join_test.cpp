@@ -44,8 +44,7 @@ TEST(Join, divides_by_all_ranks_or_by_those_that_have_data) {
       optim::SGD optimizer(model.parameters(), {.lr = 1});
       // Rank 1 has no data at all, rank 0 has one step, rank 2 two.
       const int steps[] = {1, 0, 2};
-      ddp.join([&] { take_steps(ddp, optimizer, rank, steps[rank]); },
-               {.divide_by_initial_world_size = by_initial});
+      ddp.join([&] { take_steps(ddp, optimizer, rank, steps[rank]); }, {.divide_by_initial_world_size = by_initial});
       const double expected = by_initial ? 4.0 / 3 + 3.0 / 3 : 4.0 / 2 + 3.0;
       EXPECT_NEAR(model.weight.value().data<float>()[0], -expected, 1e-6);
       // And then as before.
@@ -63,8 +62,7 @@ TEST(Join, is_nothing_special_where_all_have_the_same_or_there_is_one) {
       optim::SGD optimizer(model.parameters(), {.lr = 1});
       double expected = 0;
       for (const bool throws : {false, true}) {
-        ddp.join([&] { take_steps(ddp, optimizer, group->rank(), 3); },
-                 {.throw_on_early_termination = throws});
+        ddp.join([&] { take_steps(ddp, optimizer, group->rank(), 3); }, {.throw_on_early_termination = throws});
         expected -= 3 * (group->size() + 1) / 2.0;
         EXPECT_NEAR(model.weight.value().data<float>()[0], expected, 1e-6);
       }
@@ -81,8 +79,7 @@ TEST(Join, throws_on_all_ranks_when_asked_to) {
              {.throw_on_early_termination = true});
   });
   for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find("rank 1 has run out of data while 2 of 3 ranks have more"),
-              std::string::npos)
+    EXPECT_NE(message_of(result).find("rank 1 has run out of data while 2 of 3 ranks have more"), std::string::npos)
         << message_of(result);
   }
 }
@@ -118,8 +115,7 @@ TEST(Join, a_rank_that_does_something_else_is_named) {
     rounds.meet(group->rank() == 0 ? JoinRounds::Step::buffers : JoinRounds::Step::backward);
   });
   for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find("rank 0 is at sharing the buffers, rank 1 at backward"),
-              std::string::npos)
+    EXPECT_NE(message_of(result).find("rank 0 is at sharing the buffers, rank 1 at backward"), std::string::npos)
         << message_of(result);
   }
 }

@@ -28,9 +28,7 @@ class RecordingGroup : public ProcessGroup {
   int size() const override { return 2; }
   const char* backend() const override { return "recording"; }
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>&) override { return nullptr; }
-  Array allocate(const Shape& shape, DType dtype, Device device) override {
-    return ops::zeros(shape, dtype, device);
-  }
+  Array allocate(const Shape& shape, DType dtype, Device device) override { return ops::zeros(shape, dtype, device); }
   std::shared_ptr<Store> store() const override { return nullptr; }
   std::chrono::milliseconds timeout() const override { return std::chrono::seconds(1); }
 
@@ -78,14 +76,14 @@ TEST(Reducer, starts_buckets_in_order_while_backward_runs) {
   // From then on they are c, a, b.
   events.clear();
   sum(a.tensor * b.tensor * c.tensor).backward();
-  EXPECT_EQ(events, and_waits({"gradient c", "start gradient bucket 0", "gradient a",
-                               "start gradient bucket 1", "gradient b", "start gradient bucket 2"}));
+  EXPECT_EQ(events, and_waits({"gradient c", "start gradient bucket 0", "gradient a", "start gradient bucket 1",
+                               "gradient b", "start gradient bucket 2"}));
 
   // When the graph changes, a bucket that is ready early waits for its turn.
   events.clear();
   sum(c.tensor * b.tensor * a.tensor).backward();
-  EXPECT_EQ(events, and_waits({"gradient a", "gradient c", "start gradient bucket 0",
-                               "start gradient bucket 1", "gradient b", "start gradient bucket 2"}));
+  EXPECT_EQ(events, and_waits({"gradient a", "gradient c", "start gradient bucket 0", "start gradient bucket 1",
+                               "gradient b", "start gradient bucket 2"}));
 }
 
 TEST(Reducer, knows_what_is_unused_before_the_first_gradient) {
@@ -94,27 +92,23 @@ TEST(Reducer, knows_what_is_unused_before_the_first_gradient) {
   for (auto& [name, tensor] : parameters) {
     tensor.on_grad_ready([&events, name = name] { events.push_back("gradient " + name); });
   }
-  Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1},
-                  Unused::zero);
+  Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1}, Unused::zero);
   sum(parameters[1].tensor * parameters[0].tensor).backward();
   // The bucket of "unused" comes first, and does not hold the others up until the end.
   events.resize(5);
-  EXPECT_EQ(events,
-            (std::vector<std::string>{"gradient b", "start gradient bucket 0", "start gradient bucket 1",
-                                      "gradient a", "start gradient bucket 2"}));
+  EXPECT_EQ(events, (std::vector<std::string>{"gradient b", "start gradient bucket 0", "start gradient bucket 1",
+                                              "gradient a", "start gradient bucket 2"}));
 }
 
 TEST(Reducer, averages_over_ranks_into_views_of_the_buckets) {
   for (const int size : {1, 2, 3}) {
     run_ranks(size, [](Group group) {
-      std::vector<NamedTensor> parameters{parameter("a", 3), parameter("b", 5),
-                                          parameter("c", 7, DType::f64)};
+      std::vector<NamedTensor> parameters{parameter("a", 3), parameter("b", 5), parameter("c", 7, DType::f64)};
       Reducer reducer(parameters, group, {});
       const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
       const auto pass = [&] {
         const double x = group->rank() + 1;
-        (sum(a.tensor * x) + sum(b.tensor * (10 * x)) + cast(sum(c.tensor * (100 * x)), DType::f32))
-            .backward();
+        (sum(a.tensor * x) + sum(b.tensor * (10 * x)) + cast(sum(c.tensor * (100 * x)), DType::f32)).backward();
       };
       const double mean = (group->size() + 1) / 2.0;
       pass();
@@ -135,8 +129,7 @@ TEST(Reducer, averages_over_ranks_into_views_of_the_buckets) {
 }
 
 TEST(Reducer, names_unused_parameters_at_the_end_of_the_same_backward) {
-  std::vector<NamedTensor> parameters{parameter("used", 4), parameter("layer.unused", 4),
-                                      parameter("other", 4)};
+  std::vector<NamedTensor> parameters{parameter("used", 4), parameter("layer.unused", 4), parameter("other", 4)};
   Reducer reducer(parameters, local_group(), {});
   try {
     sum(parameters[0].tensor).backward();
@@ -166,10 +159,9 @@ TEST(Reducer, all_ranks_name_what_some_did_not_use_and_go_on) {
           sum(loss).backward();
           ADD_FAILURE() << "no error";
         } catch (const Error& error) {
-          testing::expect_parts(error.what(),
-                                {"rank 1: 2 of 3 parameters got no gradient in this backward pass: b, c",
-                                 "rank 2: 1 of 3 parameters got no gradient in this backward pass: c",
-                                 "Unused::skip (--unused skip)", "Unused::zero (--unused zero)"});
+          testing::expect_parts(error.what(), {"rank 1: 2 of 3 parameters got no gradient in this backward pass: b, c",
+                                               "rank 2: 1 of 3 parameters got no gradient in this backward pass: c",
+                                               "Unused::skip (--unused skip)", "Unused::zero (--unused zero)"});
           EXPECT_EQ(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();
         }
         for (auto& [name, tensor] : parameters) tensor.zero_grad();
@@ -257,8 +249,7 @@ TEST(Reducer, moves_gradients_with_their_values_when_it_rebuilds_the_buckets) {
     const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
     // Ready in another order on each rank: rank 0's wins.
     const auto pass = [&, &a = a, &b = b, &c = c] {
-      const Tensor product =
-          group->rank() == 0 ? a.tensor * b.tensor * c.tensor : c.tensor * b.tensor * a.tensor;
+      const Tensor product = group->rank() == 0 ? a.tensor * b.tensor * c.tensor : c.tensor * b.tensor * a.tensor;
       sum(product * (group->rank() + 1)).backward();
     };
     pass();
@@ -326,8 +317,8 @@ TEST(Reducer, costs_less_than_20_microseconds_a_parameter) {
   std::vector<std::string> events;
   for (const Unused unused : {Unused::error, Unused::zero}) {
     // 10 parameters to a bucket.
-    const Reducer reducer(parameters, std::make_shared<SilentGroup>(events),
-                          {.first_bytes = 160, .bytes = 160}, unused);
+    const Reducer reducer(parameters, std::make_shared<SilentGroup>(events), {.first_bytes = 160, .bytes = 160},
+                          unused);
     const double microseconds = 1e6 * (best_of_passes(parameters) - alone) / count;
     RecordProperty(unused == Unused::error ? "microseconds" : "microseconds_where_some_may_be_unused",
                    std::to_string(microseconds));

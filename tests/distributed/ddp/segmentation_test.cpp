@@ -20,8 +20,8 @@ struct Result {
   std::vector<NamedArray> state;
 };
 
-// A few steps on a batch of four, of which each of `world` ranks holds a part. Masks have no void pixels: with them each rank's
-// mean would be over another number of pixels.
+// A few steps on a batch of four, of which each of `world` ranks holds a part. Masks have no void pixels: with them
+// each rank's mean would be over another number of pixels.
 Result train(int world) {
   constexpr std::int64_t batch = 4, size = 33;
   constexpr int steps = 3;
@@ -63,8 +63,7 @@ TEST(Segmentation, RanksWithPartsOfTheBatchTrainAsOneWithAllOfIt) {
   for (const int world : {2, 4}) {
     const Result parts = train(world);
     for (std::size_t step = 0; step < whole.losses.size(); ++step)
-      EXPECT_NEAR(parts.losses[step], whole.losses[step], 1e-4 * whole.losses[step])
-          << world << ", step " << step;
+      EXPECT_NEAR(parts.losses[step], whole.losses[step], 1e-4 * whole.losses[step]) << world << ", step " << step;
     ASSERT_EQ(parts.state.size(), whole.state.size());
     for (std::size_t i = 0; i < whole.state.size(); ++i) {
       const auto expected = whole.state[i].array.to(DType::f64).to_vector<double>();

@@ -98,8 +98,7 @@ void expect_layer_of_pytorch(Group group, const Golden& golden, const std::strin
     y.backward({.gradient = mine("grad_y")});
     expect_close(mine("y"), y.value(), 2e-5, at + "y");
     expect_close(mine("grad_x"), x.grad(), 2e-5, at + "grad_x");
-    expect_close(golden[at + "grad_weight"], sum_over_ranks(group, norm.weight.grad()), 1e-5,
-                 at + "grad_weight");
+    expect_close(golden[at + "grad_weight"], sum_over_ranks(group, norm.weight.grad()), 1e-5, at + "grad_weight");
     expect_close(golden[at + "grad_bias"], sum_over_ranks(group, norm.bias.grad()), 1e-5, at + "grad_bias");
     expect_close(golden[at + "running_mean"], norm.running_mean.value(), 1e-6, at + "running_mean");
     expect_close(golden[at + "running_var"], norm.running_var.value(), 1e-5, at + "running_var");
@@ -139,8 +138,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes) {
     const Array label = part_of(labels.select(0, step), sizes, group->rank());
     const Tensor logits = ddp(ops::zip(functors::Div{}, image.to(DType::f32), ops::scalar(255)));
     // DDP averages over ranks; weighted like this it averages over samples. No sample has no mean.
-    const double share =
-        static_cast<double>(image.dim(0) * group->size()) / static_cast<double>(images.dim(1));
+    const double share = static_cast<double>(image.dim(0) * group->size()) / static_cast<double>(images.dim(1));
     const Tensor loss = share > 0 ? cross_entropy(logits, label) * share : sum(logits);
     optimizer.zero_grad();
     loss.backward();
@@ -182,8 +180,8 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
   }
 }
 
-// Do the ranks' gradients agree with central differences of one objective, a weighted sum of the outputs of all ranks, by
-// each rank's x, weight and bias?
+// Do the ranks' gradients agree with central differences of one objective, a weighted sum of the outputs of all ranks,
+// by each rank's x, weight and bias?
 void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
   const Sizes sizes{2, 0, 1};
   const auto rank = static_cast<std::uint64_t>(group->rank());
@@ -218,8 +216,8 @@ void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
         if (group->rank() != owner) continue;
         // Not ASSERT: the other ranks go on.
         EXPECT_NEAR(inputs[i].grad().to_vector<double>()[j], numerical, 1e-7 + 1e-6 * std::abs(numerical))
-            << "relu " << fusion.relu << ", pooling " << fusion.max_pool_2x2 << ", rank " << owner
-            << ", input " << i << ", element " << j;
+            << "relu " << fusion.relu << ", pooling " << fusion.max_pool_2x2 << ", rank " << owner << ", input " << i
+            << ", element " << j;
       }
     }
   }
@@ -304,8 +302,7 @@ TEST(SyncBatchNorm, works_over_a_group_of_its_own_beside_the_buckets) {
     train_two_layers(ddp, model, group->rank(), 5);
     train_two_layers(shared_ddp, shared, group->rank(), 5);
     const auto found = model.state_dict(), expected = shared.state_dict();
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      expect_same(expected[i].array, found[i].array, expected[i].name);
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_same(expected[i].array, found[i].array, expected[i].name);
   });
 }
 
@@ -359,8 +356,8 @@ TEST(SyncBatchNorm, conversion_keeps_modules_parameters_buffers_and_names) {
     }
     // The member that was a reference before is the module that was converted.
     net(uniform({2, 1, 8, 8}, 1));
-    EXPECT_EQ(recording->started, (std::vector<std::string>{"statistics of norm", "statistics of features.1",
-                                                            "statistics of features.4"}));
+    EXPECT_EQ(recording->started,
+              (std::vector<std::string>{"statistics of norm", "statistics of features.1", "statistics of features.4"}));
     // The optimizer from before moves what the layer uses.
     net.norm.weight.set_grad(ops::ones({1}));
     optimizer.step();
@@ -401,8 +398,8 @@ TEST(SyncBatchNorm, a_batch_without_images_on_any_rank_leaves_the_statistics_alo
   });
 }
 
-// A variance far below eps, and one far below the square of the mean: lost by those who send 1 / sqrt(variance + eps) or
-// sums of squares in f32.
+// A variance far below eps, and one far below the square of the mean: lost by those who send 1 / sqrt(variance + eps)
+// or sums of squares in f32.
 TEST(SyncBatchNorm, small_variances_survive_the_journey) {
   const Sizes sizes{40, 8, 16};
   for (const auto& [offset, spread] : {std::pair{0.0, 1e-5}, std::pair{1000.0, 0.25}}) {

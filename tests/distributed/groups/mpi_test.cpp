@@ -31,8 +31,8 @@ std::string mpi_is_missing() {
   return version.find("open-mpi.org") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
 }
 
-// Open MPI's launcher itself may wait for ever when a process has left without MPI_Finalize: PMIx 4.2 locks a mutex that it has
-// freed. Its processes have all ended then.
+// Open MPI's launcher itself may wait for ever when a process has left without MPI_Finalize: PMIx 4.2 locks a mutex
+// that it has freed. Its processes have all ended then.
 class HasNoProcessesLeft {
  public:
   bool operator()(pid_t launcher) {
@@ -67,10 +67,9 @@ class HasNoProcessesLeft {
   }
 };
 
-Outcome run_mpi(int processes, std::vector<std::string> program,
-                std::map<std::string, std::string> variables) {
-  std::vector<std::string> command = {
-      mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(processes)};
+Outcome run_mpi(int processes, std::vector<std::string> program, std::map<std::string, std::string> variables) {
+  std::vector<std::string> command = {mpirun, "--allow-run-as-root",    "--oversubscribe", "--bind-to", "none",
+                                      "-n",   std::to_string(processes)};
   command.insert(command.end(), program.begin(), program.end());
   variables.emplace("OMP_NUM_THREADS", "1");
   variables.emplace("LSAN_OPTIONS", "detect_leaks=0");  // Open MPI does not give everything back
@@ -79,10 +78,10 @@ Outcome run_mpi(int processes, std::vector<std::string> program,
 
 Outcome run_tests(int processes, const std::string& filter) {
   TcpStoreServer server({});
-  return run_mpi(processes,
-                 {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no",
-                  "--gtest_filter=UnderMpirun/" + filter},
-                 {{"TANDEM_TEST_STORE_PORT", std::to_string(server.port())}});
+  return run_mpi(
+      processes,
+      {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no", "--gtest_filter=UnderMpirun/" + filter},
+      {{"TANDEM_TEST_STORE_PORT", std::to_string(server.port())}});
 }
 
 class Mpi : public ::testing::Test {
@@ -98,8 +97,7 @@ TEST_F(Mpi, does_all_that_a_process_group_does) {
     const auto outcome = run_tests(processes, "ProcessGroupOfSize.*");
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
     const std::regex passed("\\[  PASSED  \\] [1-9][0-9]* tests");
-    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.out.begin(), outcome.out.end(), passed), {}),
-              processes)
+    EXPECT_EQ(std::distance(std::sregex_iterator(outcome.out.begin(), outcome.out.end(), passed), {}), processes)
         << outcome.out;
   }
 }
@@ -140,8 +138,7 @@ TEST_F(Mpi, names_the_rank_that_went_away) {
   const auto outcome = run_tests(3, "MpiRank.leaves/*");
   EXPECT_NE(outcome.code, 0);
   EXPECT_LT(outcome.seconds, 20 * testing::sanitizer_factor);
-  const std::regex named(
-      "ended: rank [02]: .*rank 1 \\(.*closed the connection during all_reduce 'gradient bucket 0'");
+  const std::regex named("ended: rank [02]: .*rank 1 \\(.*closed the connection during all_reduce 'gradient bucket 0'");
   EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
 }
 
@@ -160,8 +157,7 @@ TEST_F(Mpi, operations_that_differ_are_named) {
   const auto outcome = run_tests(2, "MpiRank.differs/*");
   EXPECT_NE(outcome.code, 0);
   EXPECT_LT(outcome.seconds, 20 * testing::sanitizer_factor);
-  const std::regex named(
-      "ended: rank [01]: the ranks do not run the same operations: .*rank [01] \\(.*rank [01] \\(");
+  const std::regex named("ended: rank [01]: the ranks do not run the same operations: .*rank [01] \\(.*rank [01] \\(");
   EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
   for (const auto* signature : {"all_reduce(sum) of f32 (1100000)", "all_reduce(max) of f64 (10)"})
     EXPECT_NE(outcome.out.find(signature), std::string::npos) << outcome.out << outcome.err;
@@ -195,8 +191,8 @@ TEST_F(Mpi, names_the_rank_that_does_not_come_in_time) {
 TEST_F(Mpi, a_process_that_mpirun_did_not_start_is_told_so) {
   TcpStoreServer server({});
   const auto outcome = testing::run_process(
-      {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "2", TANDEM_PROGRAM_DIR "/mnist_ddp", "--backend",
-       "mpi", "--device", "cpu", "--data", TANDEM_SOURCE_DIR "/data/sample", "--epochs", "0"},
+      {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "2", TANDEM_PROGRAM_DIR "/mnist_ddp", "--backend", "mpi",
+       "--device", "cpu", "--data", TANDEM_SOURCE_DIR "/data/sample", "--epochs", "0"},
       {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.err.find("start the program with mpirun"), std::string::npos) << outcome.err;

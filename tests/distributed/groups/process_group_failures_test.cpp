@@ -112,8 +112,7 @@ TEST_P(FailingGroup, fails_fast_with_the_first_cause_after_a_failure) {
           second->wait();
           ADD_FAILURE() << "an operation of a broken group succeeded";
         } catch (const Error& error) {
-          EXPECT_NE(std::string(error.what()).find("during all_reduce 'first'"), std::string::npos)
-              << error.what();
+          EXPECT_NE(std::string(error.what()).find("during all_reduce 'first'"), std::string::npos) << error.what();
         }
         EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(1));
       },
@@ -143,16 +142,15 @@ TEST_P(FailingGroup, operations_that_differ_are_named_on_all_ranks) {
 
 TEST_P(FailingGroup, a_late_rank_is_found_where_it_is) {
   const std::string message =
-      error_while_rank_1_stays_away([](Group group) { group->all_reduce(ops::ones({10}))->wait(); },
-                                    milliseconds(2500), [](Group group) { group->barrier()->wait(); });
+      error_while_rank_1_stays_away([](Group group) { group->all_reduce(ops::ones({10}))->wait(); }, milliseconds(2500),
+                                    [](Group group) { group->barrier()->wait(); });
   EXPECT_NE(message.find("is in no operation of the group, 1 done, and alive"), std::string::npos) << message;
 }
 
 TEST_P(FailingGroup, receive_says_whom_it_waits_for) {
   const std::string message = error_while_rank_1_stays_away(
       [](Group group) { group->receive(ops::ones({10}), 1, "weights")->wait(); }, milliseconds(500));
-  EXPECT_NE(message.find("did not come within 0.5 s to receive 'weights' from rank 1 ("), std::string::npos)
-      << message;
+  EXPECT_NE(message.find("did not come within 0.5 s to receive 'weights' from rank 1 ("), std::string::npos) << message;
 }
 
 TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
@@ -174,8 +172,7 @@ TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
       seconds(60));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
   EXPECT_EQ(message_of(results[0]), "");
-  EXPECT_ERROR(abandoned->wait(), "all_reduce",
-               "the process group was destroyed while the operation was running");
+  EXPECT_ERROR(abandoned->wait(), "all_reduce", "the process group was destroyed while the operation was running");
 }
 
 // A message that nobody will send: somebody still holds its work, and asks, when the group is gone.
@@ -231,8 +228,7 @@ TEST(HostGroup, says_which_rank_never_joined) {
     host_group(store, {.rank = 0, .size = 2, .timeout = milliseconds(300)});
     ADD_FAILURE() << "a group of two was made by one";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("waited 0.3 s for rank 1 to join"), std::string::npos)
-        << error.what();
+    EXPECT_NE(std::string(error.what()).find("waited 0.3 s for rank 1 to join"), std::string::npos) << error.what();
   }
 }
 
@@ -247,8 +243,7 @@ TEST(HostGroup, names_the_interfaces_there_are) {
       EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
     }
   }
-  EXPECT_EQ(host_group(store, {.rank = 0, .size = 1, .interface = "127.0.0.0/8", .backend = "gloo"})->size(),
-            1);
+  EXPECT_EQ(host_group(store, {.rank = 0, .size = 1, .interface = "127.0.0.0/8", .backend = "gloo"})->size(), 1);
 }
 
 }  // namespace

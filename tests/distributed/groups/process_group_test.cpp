@@ -287,15 +287,12 @@ TEST_P(ProcessGroupOfSize, runs_many_operations_in_the_order_of_their_start) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ProcessGroupOfSize,
                          ::testing::Values(Setting{"gloo", 1}, Setting{"gloo", 2}, Setting{"gloo", 3},
-                                           Setting{"gloo", 4}, Setting{"shm", 1}, Setting{"shm", 2},
-                                           Setting{"shm", 3}, Setting{"shm", 4}),
-                         [](const auto& info) {
-                           return info.param.backend + std::to_string(info.param.size);
-                         });
+                                           Setting{"gloo", 4}, Setting{"shm", 1}, Setting{"shm", 2}, Setting{"shm", 3},
+                                           Setting{"shm", 4}),
+                         [](const auto& info) { return info.param.backend + std::to_string(info.param.size); });
 
 std::vector<Setting> mpi_settings() {
-  return testing::mpi_size() > 0 ? std::vector<Setting>{{"mpi", testing::mpi_size()}}
-                                 : std::vector<Setting>{};
+  return testing::mpi_size() > 0 ? std::vector<Setting>{{"mpi", testing::mpi_size()}} : std::vector<Setting>{};
 }
 INSTANTIATE_TEST_SUITE_P(UnderMpirun, ProcessGroupOfSize, ::testing::ValuesIn(mpi_settings()));
 

@@ -148,8 +148,7 @@ TEST(Environment, ReadsOpenMpisVariables) {
 
 TEST(Environment, MpiOnOneHostNeedsNoAddress) {
   const Variables one_host =
-      with(open_mpi,
-           {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"MASTER_ADDR", ""}});
+      with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"MASTER_ADDR", ""}});
   const auto environment = read(one_host);
   EXPECT_TRUE(environment.knows_host);
   EXPECT_EQ(environment.master_addr, "127.0.0.1");
@@ -173,8 +172,7 @@ TEST(Environment, MpiOnSeveralHostsSaysWhatToSet) {
 }
 
 TEST(Environment, ReadsPmisVariables) {
-  const Variables hydra = {
-      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const Variables hydra = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   const auto environment = read(hydra);
   EXPECT_EQ(environment.launcher, "MPICH");
   EXPECT_EQ(environment.rank, 1);
@@ -254,8 +252,7 @@ TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
 }
 
 TEST(Environment, WithoutLocalVariablesTheHostIsNotKnown) {
-  const Variables by_hand = {
-      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1234"}};
+  const Variables by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1234"}};
   EXPECT_FALSE(read(by_hand).knows_host);
   EXPECT_FALSE(read(with(by_hand, {{"LOCAL_RANK", "1"}})).knows_host);
   EXPECT_TRUE(read(with(by_hand, {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}})).knows_host);
@@ -274,8 +271,7 @@ TEST(Environment, OneVisibleGpuIsThisProcesss) {
 TEST(Slurm, NodeLists) {
   using List = std::vector<std::string>;
   EXPECT_EQ(expand_nodelist("node1"), List{"node1"});
-  EXPECT_EQ(expand_nodelist("a[01-03,07],b5,c[1-2]-ib"),
-            (List{"a01", "a02", "a03", "a07", "b5", "c1-ib", "c2-ib"}));
+  EXPECT_EQ(expand_nodelist("a[01-03,07],b5,c[1-2]-ib"), (List{"a01", "a02", "a03", "a07", "b5", "c1-ib", "c2-ib"}));
   EXPECT_EQ(expand_nodelist("n[8-11]"), (List{"n8", "n9", "n10", "n11"}));
   EXPECT_EQ(expand_nodelist("n[098-101]"), (List{"n098", "n099", "n100", "n101"}));
   EXPECT_EQ(expand_nodelist("r[1-2]n[1-2]"), (List{"r1n1", "r1n2", "r2n1", "r2n2"}));
@@ -304,8 +300,7 @@ TEST(Slurm, PortsAreAboveTheKernelsOwn) {
 }
 
 TEST(ReportFailure, WritesWhatTorchrunReads) {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("tandem_error_" + std::to_string(getpid()) + ".json");
+  const auto path = std::filesystem::temp_directory_path() / ("tandem_error_" + std::to_string(getpid()) + ".json");
   setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
   report_failure("Error: \"quoted\"\nsecond line \xff");
   unsetenv("TORCHELASTIC_ERROR_FILE");
@@ -314,8 +309,7 @@ TEST(ReportFailure, WritesWhatTorchrunReads) {
   const auto report = nlohmann::json::parse(file);
   EXPECT_EQ(report["message"]["message"].get<std::string>().substr(0, 27), "Error: \"quoted\"\nsecond line");
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  EXPECT_NEAR(std::stod(report["message"]["extraInfo"]["timestamp"].get<std::string>()),
-              static_cast<double>(now), 5);
+  EXPECT_NEAR(std::stod(report["message"]["extraInfo"]["timestamp"].get<std::string>()), static_cast<double>(now), 5);
   EXPECT_TRUE(report["message"]["extraInfo"]["py_callstack"].is_string());
   std::filesystem::remove(path);
 }

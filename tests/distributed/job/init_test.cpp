@@ -47,11 +47,11 @@ const Variables no_launcher = {{"RANK", ""},
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 std::vector<std::string> as_rank(const std::string& role = "sums_with_the_others") {
-  return {this_program(), "--gtest_also_run_disabled_tests",
-          "--gtest_filter=RankOfInitTest.DISABLED_" + role};
+  return {this_program(), "--gtest_also_run_disabled_tests", "--gtest_filter=RankOfInitTest.DISABLED_" + role};
 }
 
-// Not a test by itself: a rank, whose sum with the others is right or it fails. In its first attempt it fails, if told to.
+// Not a test by itself: a rank, whose sum with the others is right or it fails. In its first attempt it fails, if told
+// to.
 TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   const char* method = std::getenv("TEST_INIT_METHOD");
   InitOptions options;
@@ -224,8 +224,7 @@ TEST(Init, UnderMpirun) {
   if (run_process({"/usr/bin/env", "mpirun", "--version"}).code != 0) {
     GTEST_SKIP() << "NOT RUN: there is no mpirun here";
   }
-  std::vector<std::string> command = {"/usr/bin/env",    "mpirun", "--allow-run-as-root",
-                                      "--oversubscribe", "-n",     "2"};
+  std::vector<std::string> command = {"/usr/bin/env", "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"};
   const auto rank = as_rank();
   command.insert(command.end(), rank.begin(), rank.end());
   expect_both_done(run_process(command, no_launcher));
@@ -239,9 +238,8 @@ TEST(Init, UnderPyTorchsLauncherStatic) {
 // The launcher's store goes on from one attempt to the next.
 TEST(Init, UnderPyTorchsLauncherWithRendezvousAndARestart) {
   TANDEM_NEEDS_TORCH();
-  const auto outcome =
-      run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},
-                   {{"TEST_FAIL_FIRST", "1"}});
+  const auto outcome = run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},
+                                    {{"TEST_FAIL_FIRST", "1"}});
   expect_both_done(outcome);
 }
 

@@ -71,15 +71,14 @@ TEST(ConnectStore, RankZeroServesWhenNoLauncherDoes) {
 
 TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
   const int port = free_port();
-  const auto errors =
-      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 2, 3)}, 10s,
-           [](const Environment& environment, Store&) {
-             EXPECT_TRUE(environment.knows_host);
-             EXPECT_EQ(environment.local_rank, environment.rank);
-             EXPECT_EQ(environment.local_world_size, 3);
-             EXPECT_EQ(environment.group_rank, 0);
-             EXPECT_EQ(environment.group_world_size, 1);
-           });
+  const auto errors = meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 2, 3)}, 10s,
+                           [](const Environment& environment, Store&) {
+                             EXPECT_TRUE(environment.knows_host);
+                             EXPECT_EQ(environment.local_rank, environment.rank);
+                             EXPECT_EQ(environment.local_world_size, 3);
+                             EXPECT_EQ(environment.group_rank, 0);
+                             EXPECT_EQ(environment.group_world_size, 1);
+                           });
   EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
 }
 
@@ -136,9 +135,8 @@ TEST(ConnectStore, MissingRanksAreNamed) {
 
 TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
   const int port = free_port();
-  const auto errors =
-      meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
-           [](const Environment&, Store&) {});
+  const auto errors = meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
+                           [](const Environment&, Store&) {});
   const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
   expect_parts(said, {"two processes say that they are rank 1"});
   expect_parts(errors[0], {"rank 2 of 3 has not come"});
@@ -195,8 +193,7 @@ TEST(ConnectStore, AFileThatACrashedJobLeftIsNoHindrance) {
   }
   std::vector<Environment> ranks = {environment_at(0, 0, 2), environment_at(0, 1, 2)};
   for (auto& rank : ranks) rank.store_path = path;
-  const auto errors =
-      meet(ranks, 10s, [](const Environment&, Store& store) { EXPECT_FALSE(store.check({"key"})); });
+  const auto errors = meet(ranks, 10s, [](const Environment&, Store& store) { EXPECT_FALSE(store.check({"key"})); });
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
 }
 

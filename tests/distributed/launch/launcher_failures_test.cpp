@@ -30,9 +30,8 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
 
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
-  expect_parts(
-      err(), {"rank 0 failed first: exit code 7",
-              "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  expect_parts(err(), {"rank 0 failed first: exit code 7",
+                       "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
   EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
 }
 
@@ -42,16 +41,13 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
   };
   // The others outlast the launcher's SIGTERM, and fail once rank 0 has.
   const std::string at = "cd " + folder_.string() + "; ";
-  const std::string first =
-      "until [ $(ls ready.* 2>/dev/null | wc -l) = 5 ]; do sleep 0.02; done; touch failed; ";
-  const std::string later =
-      "trap '' TERM; touch ready.$RANK; until [ -e failed ]; do sleep 0.02; done; sleep 0.3; ";
-  EXPECT_EQ(run_shell(6, at + "case $RANK in 0) " + first + report("no data") + ";; 4) " + later +
-                             report("other") + ";; *) " + later + report("no data") + ";; esac"),
+  const std::string first = "until [ $(ls ready.* 2>/dev/null | wc -l) = 5 ]; do sleep 0.02; done; touch failed; ";
+  const std::string later = "trap '' TERM; touch ready.$RANK; until [ -e failed ]; do sleep 0.02; done; sleep 0.3; ";
+  EXPECT_EQ(run_shell(6, at + "case $RANK in 0) " + first + report("no data") + ";; 4) " + later + report("other") +
+                             ";; *) " + later + report("no data") + ";; esac"),
             1);
-  expect_parts(err(),
-               {"rank 0 failed first: exit code 1", "    no data\n",
-                "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
+  expect_parts(err(), {"rank 0 failed first: exit code 1", "    no data\n",
+                       "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
@@ -67,15 +63,13 @@ TEST_F(LauncherTest, TheEarliestReportIsTheCause) {
     return "echo '{\"message\":{\"message\":\"" + message + "\",\"extraInfo\":{" + time +
            "}}}' > $TORCHELASTIC_ERROR_FILE";
   };
-  const auto script =
-      "case $RANK in 0) " + report("lost a peer", "\"timestamp_ns\":\"1700000000000000002\"") +
-      "; exit 3;; 1) " + report("out of luck", "\"timestamp_ns\":\"1700000000000000001\"") +
-      "; sleep 0.1; exit 4;; 2) " + report("later", "\"timestamp\":\"1700000005\"") + "; exit 5;; esac";
+  const auto script = "case $RANK in 0) " + report("lost a peer", "\"timestamp_ns\":\"1700000000000000002\"") +
+                      "; exit 3;; 1) " + report("out of luck", "\"timestamp_ns\":\"1700000000000000001\"") +
+                      "; sleep 0.1; exit 4;; 2) " + report("later", "\"timestamp\":\"1700000005\"") + "; exit 5;; esac";
   EXPECT_EQ(run_shell(3, script), 4);
   expect_parts(err(), {"rank 1 failed first: exit code 4"});
-  expect_parts(err(),
-               {"it reported:\n    out of luck\n  then rank 0: exit code 3: lost a peer\n  then rank 2: "
-                "exit code 5: later\n"});
+  expect_parts(err(), {"it reported:\n    out of luck\n  then rank 0: exit code 3: lost a peer\n  then rank 2: "
+                       "exit code 5: later\n"});
 }
 
 TEST_F(LauncherTest, ADamagedReportIsNone) {
@@ -88,8 +82,7 @@ TEST_F(LauncherTest, ADamagedReportIsNone) {
 
 TEST_F(LauncherTest, TakesTheWholeGroupDownAfterAFailure) {
   const auto script = "if [ $RANK = 1 ]; then sleep 60 & echo $! > " + folder_.string() +
-                      "/pid_grandchild; echo $$ > " + folder_.string() +
-                      "/pid_child; wait; else sleep 0.3; exit 2; fi";
+                      "/pid_grandchild; echo $$ > " + folder_.string() + "/pid_child; wait; else sleep 0.3; exit 2; fi";
   start({"--nproc-per-node=2", "sh", "-c", script});
   const auto processes = pids(2);
   EXPECT_EQ(finish(), 2);
@@ -102,8 +95,8 @@ TEST_F(LauncherTest, LeavesNothingInTheBackground) {
 }
 
 TEST_F(LauncherTest, KillsWhoIgnoresSigtermAfterTheGrace) {
-  const auto script = "trap '' TERM; if [ $RANK = 0 ]; then sleep 0.2; exit 9; fi; echo $$ > " +
-                      folder_.string() + "/pid; while :; do sleep 1; done";
+  const auto script = "trap '' TERM; if [ $RANK = 0 ]; then sleep 0.2; exit 9; fi; echo $$ > " + folder_.string() +
+                      "/pid; while :; do sleep 1; done";
   const auto start = steady_clock::now();
   EXPECT_EQ(run_shell(2, script, {"--grace", "0.5"}), 9);
   const auto took = steady_clock::now() - start;
@@ -130,8 +123,8 @@ TEST_F(LauncherTest, ForwardsSignals) {
 }
 
 TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
-  start({"--grace=60", "sh", "-c",
-         "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
+  start(
+      {"--grace=60", "sh", "-c", "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
   const auto processes = pids(1);
   send(SIGTERM);
   std::this_thread::sleep_for(200ms);
@@ -177,8 +170,7 @@ TEST_F(LauncherTest, StartsAllRanksAgainAfterAFailure) {
                       "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) exec sleep 60;; 10) echo bad luck >&2; "
                       "exit 3;; 01) exit 4;; esac";
   EXPECT_EQ(
-      run_shell(2, script,
-                {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3", "--rdzv-id=r"}),
+      run_shell(2, script, {"--max-restarts", "2", "--log-dir", (folder_ / "logs").string(), "--tee=3", "--rdzv-id=r"}),
       0);
   EXPECT_EQ(sorted_lines(out()),
             (std::vector<std::string>{"0 in 0 of 2", "0 in 1 of 2", "0 in 2 of 2", "[rank1] 1 in 0 of 2",

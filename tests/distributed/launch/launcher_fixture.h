@@ -64,10 +64,10 @@ class LauncherTest : public ::testing::Test {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, (folder_ / "out").c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    posix_spawn_file_actions_addopen(&actions, 1, (folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
+                                     0600);
+    posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
+                                     0600);
     const int failure = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     if (failure) {
@@ -128,9 +128,8 @@ class LauncherTest : public ::testing::Test {
   }
 
   bool has_temporary_folder() const {
-    return std::any_of(std::filesystem::directory_iterator(folder_), {}, [](const auto& entry) {
-      return entry.path().filename().string().starts_with("tandemrun-");
-    });
+    return std::any_of(std::filesystem::directory_iterator(folder_), {},
+                       [](const auto& entry) { return entry.path().filename().string().starts_with("tandemrun-"); });
   }
 
   std::filesystem::path folder_;

@@ -38,8 +38,7 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
       {{"--nnodes=0", "true"}, "--nnodes 0"},
       {{"--nnodes=3:2", "true"}, "--nnodes 3:2"},
       {{"--nnodes=2:", "true"}, "--nnodes 2:"},
-      {{"--nnodes=1:2", "--master-addr=a", "true"},
-       "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
+      {{"--nnodes=1:2", "--master-addr=a", "true"}, "--nnodes 1:2: a range of hosts needs --rdzv-backend c10d"},
       {{"--nnodes=2", "--standalone", "--master-addr=a", "true"}, "--standalone --nnodes 2"},
       {{"--nnodes=2", "--node-rank=2", "--master-addr=a", "true"}, "--node-rank 2"},
       {{"--rdzv-conf=timeout=soon", "true"}, "--rdzv-conf timeout=soon"},
@@ -76,11 +75,10 @@ TEST_F(LauncherTest, HelpIsNoError) {
 }
 
 TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
-  EXPECT_EQ(
-      run_shell(1, "true",
-                {"--nnodes=1:1", "--node_rank=0", "--rdzv-conf", "timeout=900,is_host=1",
-                 "--monitor-interval=1", "--start-method=fork", "--use-env", "--master-addr=localhost"}),
-      0);
+  EXPECT_EQ(run_shell(1, "true",
+                      {"--nnodes=1:1", "--node_rank=0", "--rdzv-conf", "timeout=900,is_host=1", "--monitor-interval=1",
+                       "--start-method=fork", "--use-env", "--master-addr=localhost"}),
+            0);
   EXPECT_EQ(err(), "");
 }
 

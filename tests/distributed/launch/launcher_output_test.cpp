@@ -20,8 +20,7 @@ using testing::sorted_lines;
 using testing::tandemrun;
 
 TEST_F(LauncherTest, PassesOnWholeLinesOfBothStreams) {
-  EXPECT_EQ(run_shell(2, "printf half; sleep 0.1; echo ' and half'; echo to stderr >&2; printf 'no newline'"),
-            0);
+  EXPECT_EQ(run_shell(2, "printf half; sleep 0.1; echo ' and half'; echo to stderr >&2; printf 'no newline'"), 0);
   expect_parts(out(), {"[rank1] half and half\n"});
   expect_parts(out(), {"[rank1] no newline\n"});
   expect_parts(err(), {"[rank1] to stderr\n"});

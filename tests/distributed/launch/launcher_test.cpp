@@ -65,8 +65,7 @@ TEST_F(LauncherTest, OpenStoreHasNoToken) {
 
 // Bash can speak to the store: the greeting, then the token's proof where asked, then a ping.
 std::string store_script(bool with_proof) {
-  const std::string greeting =
-      "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; ";
+  const std::string greeting = "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; ";
   const std::string proof =
       "n='\\40\\0\\0\\0\\0\\0\\0\\000'; t=$TANDEM_STORE_TOKEN; "
       "printf '\\2\\14\\0\\0\\0\\0\\0\\0\\0tandem/token'$n$t$n$t >&3; head -c 40 <&3 | tail -c 32; echo; ";
@@ -101,9 +100,9 @@ TEST_F(LauncherTest, GivesThePortAsked) {
   const auto number = std::to_string(port);
   EXPECT_EQ(run_shell(1, "echo $MASTER_PORT", {"--master-port", number}), 0);
   EXPECT_EQ(out(), number + "\n");
-  EXPECT_EQ(run_shell(1, "echo $MASTER_ADDR:$MASTER_PORT",
-                      {"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:" + number}),
-            0);
+  EXPECT_EQ(
+      run_shell(1, "echo $MASTER_ADDR:$MASTER_PORT", {"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:" + number}),
+      0);
   EXPECT_EQ(out(), "localhost:" + number + "\n");
   const auto free_again = listen_on("127.0.0.1", port);  // the launcher has given it back
   EXPECT_EQ(run_shell(1, "echo $MASTER_PORT", {"--master-port", number}), 1);

@@ -29,17 +29,15 @@ class SeveralNodes : public ::testing::Test {
     options.insert(options.end(), {"sh", "-c", script});
     return std::make_unique<RunningProcess>(options);
   }
-  Node start_static(int node_rank, const std::string& script, std::vector<std::string> more = {},
-                    int nodes = 2) const {
+  Node start_static(int node_rank, const std::string& script, std::vector<std::string> more = {}, int nodes = 2) const {
     more.insert(more.begin(), {"--nnodes", std::to_string(nodes), "--node-rank", std::to_string(node_rank),
                                "--master-addr", "127.0.0.1", "--master-port", port_});
     return start(more, script);
   }
-  Node start_dynamic(const std::string& nodes, const std::string& script,
-                     std::vector<std::string> more = {}) const {
-    more.insert(more.begin(), {"--nnodes", nodes, "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                               "localhost:" + port_, "--rdzv-id", "run", "--rdzv-conf",
-                               "last_call_timeout=0.3,keep_alive_interval=0.5,keep_alive_max_attempt=2"});
+  Node start_dynamic(const std::string& nodes, const std::string& script, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(),
+                {"--nnodes", nodes, "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:" + port_, "--rdzv-id",
+                 "run", "--rdzv-conf", "last_call_timeout=0.3,keep_alive_interval=0.5,keep_alive_max_attempt=2"});
     return start(more, script);
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
@@ -56,13 +54,12 @@ const std::string show = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $
 TEST_F(SeveralNodes, StaticNodesGetTheRanksOfTheirNumbers) {
   // Node 1 comes first, and has another number of processes.
   const auto second = start_static(1, show, {"--nproc-per-node=1"});
-  const auto first = start_static(0, show + " $MASTER_ADDR:$MASTER_PORT $ROLE_RANK/$ROLE_WORLD_SIZE",
-                                  {"--nproc-per-node=2"});
+  const auto first =
+      start_static(0, show + " $MASTER_ADDR:$MASTER_PORT $ROLE_RANK/$ROLE_WORLD_SIZE", {"--nproc-per-node=2"});
   EXPECT_EQ(first->finish(), 0) << first->err();
   EXPECT_EQ(second->finish(), 0) << second->err();
   const auto address = " 127.0.0.1:" + port_;
-  expect_parts(first->out(),
-               {"0/3 0/2 0/2" + address + " 0/3\n", "[rank1] 1/3 1/2 0/2" + address + " 1/3\n"});
+  expect_parts(first->out(), {"0/3 0/2 0/2" + address + " 0/3\n", "[rank1] 1/3 1/2 0/2" + address + " 1/3\n"});
   EXPECT_EQ(second->out(), "[rank2] 2/3 0/1 1/2\n");
   expect_parts(first->err(), {"tandemrun: node 0 of 2 starts ranks 0 to 1 of 3\n"});
 }

@@ -74,9 +74,8 @@ TEST_F(SpawnTest, RanksMeetAndSum) {
     spawn(3, [&](int rank) {
       mine = rank + 1;
       const auto environment = read_environment();
-      TANDEM_CHECK(
-          environment.rank == rank && environment.local_rank == rank && environment.local_world_size == 3,
-          "a wrong environment");
+      TANDEM_CHECK(environment.rank == rank && environment.local_rank == rank && environment.local_world_size == 3,
+                   "a wrong environment");
       const auto group = init();
       Array sum = Array::from(std::vector<float>{static_cast<float>(rank + 1)}, {1});
       group->all_reduce(sum)->wait();

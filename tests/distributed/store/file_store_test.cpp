@@ -92,8 +92,7 @@ TEST_F(FileStoreTest, TheLayoutIsPyTorchs) {
   store.set("k", "v");
   store.add("n", 3);
   store.delete_key("k");
-  EXPECT_EQ(read_bytes(path_),
-            "\x02\0\0\0/k\x01\0\0\0v"s + "\x02\0\0\0/n\x01\0\0\0"s + "3" + "\x03\0\0\0-/k\0\0\0\0"s);
+  EXPECT_EQ(read_bytes(path_), "\x02\0\0\0/k\x01\0\0\0v"s + "\x02\0\0\0/n\x01\0\0\0"s + "3" + "\x03\0\0\0-/k\0\0\0\0"s);
 }
 
 // Every place at which a process can die while it writes.
@@ -117,8 +116,8 @@ TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
 }
 
 TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
-  for (const auto& bytes : {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'),
-                            "\x7f"s + "ELF\x02\x01\x01"s}) {
+  for (const auto& bytes :
+       {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'), "\x7f"s + "ELF\x02\x01\x01"s}) {
     write_bytes(path_, bytes);
     expect_parts(error_of([&] { FileStore store(options()); }), {"something else than a store"});
     EXPECT_EQ(read_bytes(path_), bytes);

@@ -39,8 +39,8 @@ std::int64_t resident_bytes() {
 std::int64_t open_files() { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); }
 
 bool eventually(const std::function<bool()>& condition) {
-  for (const auto deadline = std::chrono::steady_clock::now() + 10s;
-       std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(5ms)) {
+  for (const auto deadline = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < deadline;
+       std::this_thread::sleep_for(5ms)) {
     if (condition()) return true;
   }
   return false;
@@ -162,8 +162,7 @@ TEST(TcpStoreAbuse, ManyUnfinishedQueries) {
 #endif
   EXPECT_LT(most, before + factor * (std::int64_t{640} << 20));
   // The allocator keeps some of it for a while.
-  EXPECT_TRUE(eventually([&] { return resident_bytes() < before + (200 << 20); }))
-      << resident_bytes() - before;
+  EXPECT_TRUE(eventually([&] { return resident_bytes() < before + (200 << 20); })) << resident_bytes() - before;
 }
 
 TEST(TcpStoreAbuse, WaitingForTooMuch) {

@@ -56,8 +56,7 @@ TEST(TcpStoreBytes, ServerAnswersEachQuery) {
   EXPECT_EQ(client.receive(8), u64(1));
   client.send("\x08"s + text("init/"));
   EXPECT_EQ(client.receive(8), u64(0));
-  client.send("\x09"s + text("/a") + text("!") + "\x0a"s + u64(2) + text("/a") +
-              text("/a"));  // append, multi_get
+  client.send("\x09"s + text("/a") + text("!") + "\x0a"s + u64(2) + text("/a") + text("/a"));  // append, multi_get
   EXPECT_EQ(client.receive(20), text("q!") + text("q!"));
   client.send("\x0b"s + u64(2) + text("/m") + text("1") + text("/n") + text("2"));  // multi_set
   client.send("\x0a"s + u64(2) + text("/n") + text("/m"));
@@ -192,10 +191,10 @@ TEST(TcpStoreBytes, AStrangerLearnsNothing) {
   TcpStoreServer server({"127.0.0.1", 0, "secret"});
   TcpStore member(options_for(server, 10s, "secret"));
   member.set("k", "v");
-  for (const auto& query : {"\x0d"s + "1234"s, "\x03"s + text("/k"), "\x07"s, "\x11"s,
-                            "\x02"s + text("tandem/token") + text("") + text(""),
-                            "\x02"s + text("tandem/token") + text("secret") + text("other"),
-                            "\x02"s + text("/k") + text("v") + text("w"), std::string(5000, '\x02')}) {
+  for (const auto& query :
+       {"\x0d"s + "1234"s, "\x03"s + text("/k"), "\x07"s, "\x11"s, "\x02"s + text("tandem/token") + text("") + text(""),
+        "\x02"s + text("tandem/token") + text("secret") + text("other"), "\x02"s + text("/k") + text("v") + text("w"),
+        std::string(5000, '\x02')}) {
     RawClient client(server.port());
     client.send(hello + query);
     EXPECT_TRUE(client.is_closed());

@@ -196,10 +196,7 @@ TEST(TcpStore, TakenPortIsAnError) {
 }
 
 TEST(TcpStore, AnotherMachinesAddressIsAnError) {
-  expect_parts(error_of([&] {
-                 TcpStoreServer server({"192.0.2.1", 0, ""});
-               }),
-               {"not an address of this machine"});
+  expect_parts(error_of([&] { TcpStoreServer server({"192.0.2.1", 0, ""}); }), {"not an address of this machine"});
 }
 
 TEST(TcpStore, ListensWhereItIsToldOnly) {
@@ -306,8 +303,7 @@ TEST(TcpStoreToken, IsAskedFor) {
   EXPECT_EQ(friendly.get("k"), "v");
   EXPECT_EQ(server.refused_clients(), 0);
   expect_parts(error_of([&] { TcpStore store(options_for(server, 300ms)); }), {"--open-store"});
-  expect_parts(error_of([&] { TcpStore store(options_for(server, 300ms, "secreT")); }),
-               {"another job's token"});
+  expect_parts(error_of([&] { TcpStore store(options_for(server, 300ms, "secreT")); }), {"another job's token"});
   EXPECT_GE(server.refused_clients(), 2);
 }
 

@@ -93,8 +93,8 @@ TEST(TcpStoreAndPyTorch, EachIsTheOthersClient) {
   ours.set("from us", std::string("\0\xff", 2) + "bytes");
   testing::Outcome outcome;
   std::thread python([&] {
-    outcome = testing::run_process(
-        {"/usr/bin/env", testing::torch_python(), "-c", script, std::to_string(server.port())});
+    outcome =
+        testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", script, std::to_string(server.port())});
   });
   try {
     TcpStore theirs({"127.0.0.1", std::stoi(ours.get("port")), 30s, ""});

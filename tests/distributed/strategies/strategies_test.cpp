@@ -61,8 +61,7 @@ TEST(RingAllReduce, sums_any_length_over_any_number_of_ranks) {
       run_ranks(
           size,
           [](Group group) {
-            for (const std::int64_t count : {0, 1, 2, 3, 4, 7, 1000, 100003})
-              expect_ring_sum(group, count, DType::f32);
+            for (const std::int64_t count : {0, 1, 2, 3, 4, 7, 1000, 100003}) expect_ring_sum(group, count, DType::f32);
             expect_ring_sum(group, 11, DType::f64);
             expect_ring_sum(group, 11, DType::i64);
           },
@@ -110,7 +109,8 @@ struct Training {
   std::vector<float> parameters;  // at the end, row after row
 };
 
-// Trains `model` on this rank's part of each batch. `forward` is the model or what stands for it; `update` follows backward.
+// Trains `model` on this rank's part of each batch. `forward` is the model or what stands for it; `update` follows
+// backward.
 template <class Forward, class Update>
 Training train(nn::Module& model, Group group, Forward forward, Update update) {
   const nn::CrossEntropyLoss criterion;
@@ -325,8 +325,7 @@ TEST(ParameterServer, refuses_more_servers_than_ranks) {
     auto model = plain_network();
     ParameterServer server(model, group, 3, make_sgd);
   });
-  EXPECT_NE(message_of(results[0]).find("3 servers in a group of 2"), std::string::npos)
-      << message_of(results[0]);
+  EXPECT_NE(message_of(results[0]).find("3 servers in a group of 2"), std::string::npos) << message_of(results[0]);
 }
 
 // ---- DataParallel
@@ -397,8 +396,7 @@ struct Witness : nn::Module {
     std::vector<cpu_set_t> cores;
     bool gradients = false;
   };
-  explicit Witness(Notes& notes, std::int64_t bad_row_count = -1)
-      : notes(notes), bad_row_count(bad_row_count) {}
+  explicit Witness(Notes& notes, std::int64_t bad_row_count = -1) : notes(notes), bad_row_count(bad_row_count) {}
   Notes& notes;
   std::int64_t bad_row_count;
   nn::Linear& linear = add("linear", nn::Linear(2, 2));

@@ -92,8 +92,7 @@ class LimitedGroup {
   }
   bool is_usable() const { return is_usable_; }
   testing::Outcome run(const std::string& command) const {
-    return testing::run_process(
-        {"sh", "-c", "echo $$ > " + (path_ / "cgroup.procs").string() + " && " + command});
+    return testing::run_process({"sh", "-c", "echo $$ > " + (path_ / "cgroup.procs").string() + " && " + command});
   }
 
  private:
@@ -110,15 +109,13 @@ TEST(LauncherInAGroup, SaysWhenTheKernelKilledARankForLackOfMemory) {
   const auto limit = std::to_string(mebibytes << 20);
   const LimitedGroup group("memory", {{"memory.limit_in_bytes", limit}},
                            {{"memory.max", limit}, {"memory.swap.max", "0"}});
-  if (!group.is_usable())
-    GTEST_SKIP() << "NOT RUN: this needs the right to make a control group with a memory limit";
+  if (!group.is_usable()) GTEST_SKIP() << "NOT RUN: this needs the right to make a control group with a memory limit";
   const auto outcome = group.run("exec " + tandemrun +
                                  " --nproc-per-node 2 sh -c 'test $RANK = 0 && exec sleep 60; "
                                  "x=$(head -c 300000000 /dev/zero | tr \"\\0\" x)'");
   EXPECT_EQ(outcome.code, 128 + SIGKILL);
-  expect_parts(outcome.err,
-               {"rank 1 failed first: killed by SIGKILL: probably out of memory (the kernel killed ",
-                "the limit here is " + std::to_string(mebibytes) + " MiB"});
+  expect_parts(outcome.err, {"rank 1 failed first: killed by SIGKILL: probably out of memory (the kernel killed ",
+                             "the limit here is " + std::to_string(mebibytes) + " MiB"});
 }
 
 TEST(LauncherInAGroup, CountsTheProcessorTimeItMayUse) {

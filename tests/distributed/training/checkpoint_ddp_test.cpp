@@ -56,8 +56,7 @@ TEST(CheckpointDdp, gives_the_same_gradients_to_the_bit) {
     run_ranks(2, [unused](const std::shared_ptr<ProcessGroup>& group) {
       const auto plain = gradients(false, unused, group), checked = gradients(true, unused, group);
       ASSERT_EQ(plain.size(), 18u);
-      for (std::size_t i = 0; i < plain.size(); ++i)
-        expect_same(plain[i], checked[i], "gradient " + std::to_string(i));
+      for (std::size_t i = 0; i < plain.size(); ++i) expect_same(plain[i], checked[i], "gradient " + std::to_string(i));
     });
   }
 }

@@ -38,8 +38,7 @@ std::vector<std::string> no_warnings;
 
 std::optional<std::filesystem::path> find(const TemporaryFolder& folder, std::vector<std::string>& warnings,
                                           const std::string& program = "trainer") {
-  return find_checkpoint(folder.path(), program,
-                         [&](const std::string& warning) { warnings.push_back(warning); });
+  return find_checkpoint(folder.path(), program, [&](const std::string& warning) { warnings.push_back(warning); });
 }
 
 TEST(Checkpoint, brings_back_every_bit) {
@@ -87,9 +86,8 @@ TEST(Checkpoint, keeps_the_newest_and_touches_nothing_else) {
   const TemporaryFolder folder;
   write_bytes(folder / "checkpoint-notes.txt", "mine");
   for (int epoch = 1; epoch <= 12; ++epoch) save_checkpoint(folder.path(), example(epoch, epoch * 10), 2);
-  EXPECT_EQ(folder.names(),
-            (std::vector<std::string>{"checkpoint-0011-00000110.safetensors",
-                                      "checkpoint-0012-00000120.safetensors", "checkpoint-notes.txt"}));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"checkpoint-0011-00000110.safetensors",
+                                                      "checkpoint-0012-00000120.safetensors", "checkpoint-notes.txt"}));
 }
 
 TEST(Checkpoint, the_newest_is_the_one_with_the_largest_numbers) {
@@ -108,13 +106,11 @@ TEST(Checkpoint, leaves_out_damaged_ones_and_says_so) {
   const auto bytes = read_bytes(folder / "checkpoint-0005-00000005.safetensors");
   write_bytes(folder / "checkpoint-0005-00000005.safetensors", bytes.substr(0, bytes.size() / 2));
   write_bytes(folder / "checkpoint-0004-00000004.safetensors", "");
-  write_safetensors(folder / "checkpoint-0003-00000003.safetensors",
-                    std::vector<NamedArray>{{"x", counting({1})}});
+  write_safetensors(folder / "checkpoint-0003-00000003.safetensors", std::vector<NamedArray>{{"x", counting({1})}});
   std::vector<std::string> warnings;
   EXPECT_EQ(find(folder, warnings)->filename(), "checkpoint-0002-00000002.safetensors");
   ASSERT_EQ(warnings.size(), 3u);
-  EXPECT_NE(warnings[0].find("checkpoint-0005-00000005.safetensors is damaged"), std::string::npos)
-      << warnings[0];
+  EXPECT_NE(warnings[0].find("checkpoint-0005-00000005.safetensors is damaged"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[2].find("no \"format\""), std::string::npos) << warnings[2];
 }
 
@@ -139,8 +135,8 @@ TEST(Checkpoint, that_cannot_be_written_leaves_the_older_ones) {
   // A folder of that name is in the way.
   std::filesystem::create_directory(folder / "checkpoint-0002-00000002.safetensors");
   EXPECT_ERROR(save_checkpoint(folder.path(), example(2, 2), 1), "checkpoint-0002-00000002.safetensors");
-  EXPECT_EQ(folder.names(), (std::vector<std::string>{"checkpoint-0001-00000001.safetensors",
-                                                      "checkpoint-0002-00000002.safetensors"}));
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0001-00000001.safetensors", "checkpoint-0002-00000002.safetensors"}));
 }
 
 }  // namespace

@@ -169,8 +169,7 @@ TEST(TrainingOptions, deterministic_reaches_the_gpu_libraries) {
 
 TEST(TrainingOptions, underscores_are_dashes_and_the_last_of_two_counts) {
   Program program;
-  EXPECT_EQ(program.run({"--batch_size=7", "--local_rank=3", "--max_steps", "4", "--max-steps", "5"}).code,
-            0);
+  EXPECT_EQ(program.run({"--batch_size=7", "--local_rank=3", "--max_steps", "4", "--max-steps", "5"}).code, 0);
   EXPECT_EQ(program.options.batch_size, 7);
   EXPECT_EQ(program.options.local_rank, 3);
   EXPECT_EQ(program.options.max_steps, 5);
