@@ -15,7 +15,7 @@ namespace tandem {
 
 using autograd::Edge;
 using autograd::Gradients;
-using autograd::Node;
+using autograd::GraphNode;
 using autograd::TensorState;
 
 namespace {
@@ -61,7 +61,7 @@ class BackwardPass {
     bool is_ours = false;  // gradient may be added to in place
   };
   struct LaterMade {
-    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+    bool operator()(const std::shared_ptr<GraphNode>& a, const std::shared_ptr<GraphNode>& b) const {
       return a->sequence < b->sequence;
     }
   };
@@ -108,7 +108,7 @@ class BackwardPass {
     }
   }
 
-  void run_node(Node& node) {
+  void run_node(GraphNode& node) {
     // The entry goes: a node of a graph that the pass grew by dies when it has run, and another may get its address.
     const Array gradient = std::move(pending_.extract(&node).mapped().gradient);
     Gradients gradients(node.edges.size());
@@ -139,9 +139,9 @@ class BackwardPass {
 
   const bool retain_graph_;
   BackwardPass* const outer_;
-  std::unordered_map<const Node*, Pending> pending_;
+  std::unordered_map<const GraphNode*, Pending> pending_;
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, LaterMade> ready_;
+  std::priority_queue<std::shared_ptr<GraphNode>, std::vector<std::shared_ptr<GraphNode>>, LaterMade> ready_;
   std::vector<std::function<void()>> callbacks_;
 };
 

@@ -141,14 +141,14 @@ void TensorState::accumulate(Array gradient) {
 }
 
 // A long chain must not be released by recursion: nodes that lose their last owner wait here for their turn.
-Node::~Node() {
-  thread_local std::vector<std::shared_ptr<Node>>* waiting = nullptr;
+GraphNode::~GraphNode() {
+  thread_local std::vector<std::shared_ptr<GraphNode>>* waiting = nullptr;
   if (waiting) {
     for (auto& edge : edges)
       if (edge.node) waiting->push_back(std::move(edge.node));
     return;
   }
-  std::vector<std::shared_ptr<Node>> mine;
+  std::vector<std::shared_ptr<GraphNode>> mine;
   waiting = &mine;
   for (auto& edge : edges)
     if (edge.node) mine.push_back(std::move(edge.node));
@@ -196,9 +196,9 @@ Edge edge_to(const Tensor& tensor) {
 
 std::uint64_t next_sequence() { return sequence_counter; }
 
-std::shared_ptr<Node> make_node(const char* operation, std::vector<Edge> edges, Needs needs, const Array& value,
-                                Backward backward) {
-  auto node = std::make_shared<Node>();
+std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> edges, Needs needs, const Array& value,
+                                     Backward backward) {
+  auto node = std::make_shared<GraphNode>();
   node->operation = operation;
   node->sequence = sequence_counter++;
   node->edges = std::move(edges);

@@ -12,7 +12,7 @@
 namespace tandem {
 
 namespace autograd {
-struct Node;
+struct GraphNode;
 struct TensorState;
 }  // namespace autograd
 

@@ -7,9 +7,9 @@
 namespace tandem::data {
 
 ArrayDataset::ArrayDataset(Array inputs, Array targets) : inputs_(std::move(inputs)), targets_(std::move(targets)) {
-  TANDEM_CHECK(inputs_.defined() && inputs_.rank() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
+  TANDEM_CHECK(inputs_.defined() && inputs_.ndim() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
   if (!targets_.defined()) return;
-  TANDEM_CHECK(targets_.rank() >= 1 && targets_.dim(0) == inputs_.dim(0), "ArrayDataset: inputs ", inputs_.shape(),
+  TANDEM_CHECK(targets_.ndim() >= 1 && targets_.dim(0) == inputs_.dim(0), "ArrayDataset: inputs ", inputs_.shape(),
                " and targets ", targets_.shape(), " must have one row for each sample");
   TANDEM_CHECK(targets_.device() == inputs_.device(), "ArrayDataset: inputs are on ", inputs_.device(), ", targets on ",
                targets_.device());

@@ -138,12 +138,12 @@ Array read_idx(const std::filesystem::path& path) {
                ", expected 0 0; it is not an IDX file: give the folder of the MNIST files");
   source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ", unsigned_byte,
                " (unsigned bytes); it is not a file of MNIST");
-  const int rank = magic[3];
-  source.check(rank >= 1 && rank <= Dims::max_rank, "has ", rank, " dimensions, expected 1 to ", Dims::max_rank);
+  const int ndim = magic[3];
+  source.check(ndim >= 1 && ndim <= Dims::max_ndim, "has ", ndim, " dimensions, expected 1 to ", Dims::max_ndim);
 
   Shape shape;
   std::uint64_t expected = 1;
-  for (int i = 0; i < rank; ++i) {
+  for (int i = 0; i < ndim; ++i) {
     unsigned char size[4];
     const auto size_bytes = source.read(size, sizeof size);
     source.check(size_bytes == sizeof size, "ends within its header; it is truncated: download or copy it again");
@@ -169,7 +169,7 @@ void write_idx(const std::filesystem::path& path, const Array& array) {
   TANDEM_CHECK(array.is_contiguous() && array.dtype() == DType::u8, "IDX file ", path.string(),
                ": the array must be row-major u8, got ", array.shape(), ' ', array.dtype());
   const auto* numbers = array.data<std::uint8_t>();
-  std::vector<unsigned char> header = {0, 0, unsigned_byte, static_cast<unsigned char>(array.rank())};
+  std::vector<unsigned char> header = {0, 0, unsigned_byte, static_cast<unsigned char>(array.ndim())};
   for (const auto size : array.shape()) {
     TANDEM_CHECK(size <= std::int64_t{0xffffffff}, "IDX file ", path.string(), ": a dimension of ", size,
                  " does not fit in 32 bits");

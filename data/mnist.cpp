@@ -43,10 +43,10 @@ Mnist::Mnist(const fs::path& folder, Split split) {
   const auto labels_path = find_file(folder, prefix + "-labels-idx1-ubyte");
 
   const Array images = read_idx(images_path);
-  TANDEM_CHECK(images.rank() == 3 && images.dim(1) == height && images.dim(2) == width, "MNIST images ",
+  TANDEM_CHECK(images.ndim() == 3 && images.dim(1) == height && images.dim(2) == width, "MNIST images ",
                images_path.string(), " have the shape ", images.shape(), ", expected (N, 28, 28)");
   labels_ = read_idx(labels_path);
-  TANDEM_CHECK(labels_.rank() == 1, "MNIST labels ", labels_path.string(), " have the shape ", labels_.shape(),
+  TANDEM_CHECK(labels_.ndim() == 1, "MNIST labels ", labels_path.string(), " have the shape ", labels_.shape(),
                ", expected (N)");
   const std::int64_t count = images.dim(0);
   TANDEM_CHECK(count == labels_.dim(0), "MNIST: ", images_path.string(), " holds ", count, " images, but ",

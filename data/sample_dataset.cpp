@@ -12,7 +12,7 @@ Array stack_samples(std::span<const Array> arrays) {
   Shape shape{static_cast<std::int64_t>(arrays.size())};
   for (const auto size : first.shape()) shape.push_back(size);
   Array batch =
-      shape.rank() == 4 ? Array::empty_channels_last(shape, first.dtype()) : Array::empty(shape, first.dtype());
+      shape.ndim() == 4 ? Array::empty_channels_last(shape, first.dtype()) : Array::empty(shape, first.dtype());
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     TANDEM_CHECK(arrays[i].shape() == first.shape() && arrays[i].dtype() == first.dtype(),
                  "the samples of a batch differ: the first is ", first.shape(), ' ', first.dtype(), ", the one at ", i,

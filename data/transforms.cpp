@@ -12,11 +12,11 @@ namespace tandem::data {
 namespace {
 
 bool is_mask(const Array& target, const Array& image) {
-  return target.defined() && target.rank() == 2 && target.dim(0) == image.dim(1) && target.dim(1) == image.dim(2);
+  return target.defined() && target.ndim() == 2 && target.dim(0) == image.dim(1) && target.dim(1) == image.dim(2);
 }
 
 void check_image(const char* transform, const Array& image) {
-  TANDEM_CHECK(image.defined() && image.rank() == 3, transform, ": the input must be an image (C, H, W), got ",
+  TANDEM_CHECK(image.defined() && image.ndim() == 3, transform, ": the input must be an image (C, H, W), got ",
                image.defined() ? image.shape() : Shape{});
 }
 
@@ -31,7 +31,7 @@ Array flipped(const Array& a) {
 Array padded(const Array& a, std::int64_t padding, double value) {
   if (padding == 0) return a;
   Shape shape = a.shape();
-  const int h = shape.rank() - 2, w = h + 1;
+  const int h = shape.ndim() - 2, w = h + 1;
   shape[h] += 2 * padding;
   shape[w] += 2 * padding;
   Array result = Array::empty(shape, a.dtype());

@@ -45,7 +45,6 @@
 #include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>
-#include <tandem/nn/checkpoint.h>
 #include <tandem/nn/containers.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/dropout.h>
@@ -58,6 +57,7 @@
 #include <tandem/nn/models/weights.h>
 #include <tandem/nn/normalization.h>
 #include <tandem/nn/pooling.h>
+#include <tandem/nn/recompute.h>
 #include <tandem/nn/sequential.h>
 #include <tandem/nn/softmax.h>
 #include <tandem/nn/summary.h>

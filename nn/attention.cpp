@@ -50,14 +50,14 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
 
 MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, const Tensor& key_in,
                                                        const Tensor& value_in, const MultiheadAttentionInputs& inputs) {
-  const int rank = query_in.shape().rank();
+  const int ndim = query_in.shape().ndim();
   for (const auto& [x, size] :
        {std::pair(query_in, embed_dim_), std::pair(key_in, key_dim_), std::pair(value_in, value_dim_)})
-    TANDEM_CHECK((rank == 2 || rank == 3) && x.shape().rank() == rank && x.dim(-1) == size,
+    TANDEM_CHECK((ndim == 2 || ndim == 3) && x.shape().ndim() == ndim && x.dim(-1) == size,
                  "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
                  value_in.shape(), " must be (", options_.batch_first ? "N, L, " : "L, N, ",
                  "size) or (L, size) with the sizes ", embed_dim_, ", ", key_dim_, " and ", value_dim_);
-  const bool is_single = rank == 2, batch_first = options_.batch_first || is_single;
+  const bool is_single = ndim == 2, batch_first = options_.batch_first || is_single;
   const auto batched = [&](const Tensor& x) { return is_single ? unsqueeze(x, 0) : x; };
   const bool is_self = query_in.same_as(key_in) && key_in.same_as(value_in);
   const Tensor query = batched(query_in), key = is_self ? query : batched(key_in),
@@ -105,7 +105,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
                  "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{length, keys}, " or ",
                  Shape{batch * num_heads_, length, keys});
     const Tensor numbers = added(mask);
-    options.attn_mask = mask.shape().rank() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
+    options.attn_mask = mask.shape().ndim() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
   }
   if (inputs.key_padding_mask.defined()) {
     const Tensor& mask = inputs.key_padding_mask;

@@ -1,6 +1,6 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
-#include <tandem/nn/checkpoint.h>
+#include <tandem/nn/recompute.h>
 
 namespace tandem::nn {
 

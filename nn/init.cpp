@@ -94,7 +94,7 @@ void ones_(const Tensor& tensor) { constant_(tensor, 1); }
 void zeros_(const Tensor& tensor) { constant_(tensor, 0); }
 
 void eye_(const Tensor& tensor) {
-  TANDEM_CHECK(tensor.shape().rank() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
+  TANDEM_CHECK(tensor.shape().ndim() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
   for (std::int64_t i = 0; i < std::min(rows, columns); ++i) values[static_cast<std::size_t>(i * columns + i)] = 1;
@@ -103,13 +103,13 @@ void eye_(const Tensor& tensor) {
 
 void dirac_(const Tensor& tensor, std::int64_t groups) {
   const Shape& shape = tensor.shape();
-  TANDEM_CHECK(3 <= shape.rank() && shape.rank() <= 5, "dirac_: needs shape (out, in, ...) of rank 3 to 5, got ",
+  TANDEM_CHECK(3 <= shape.ndim() && shape.ndim() <= 5, "dirac_: needs shape (out, in, ...) of 3 to 5 dimensions, got ",
                shape);
   TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ", groups,
                " groups");
   const Strides strides = contiguous_strides(shape);
   std::int64_t centre = 0;
-  for (int i = 2; i < shape.rank(); ++i) centre += shape[i] / 2 * strides[i];
+  for (int i = 2; i < shape.ndim(); ++i) centre += shape[i] / 2 * strides[i];
   const std::int64_t outs = shape[0] / groups;
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
   if (values.empty()) return;
@@ -133,12 +133,12 @@ double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_
 }
 
 std::int64_t fan_in(const Shape& weight) {
-  TANDEM_CHECK(weight.rank() >= 2, "fan_in: a weight has at least 2 dimensions, got ", weight);
+  TANDEM_CHECK(weight.ndim() >= 2, "fan_in: a weight has at least 2 dimensions, got ", weight);
   return weight[0] == 0 ? 0 : weight.product() / weight[0];
 }
 
 std::int64_t fan_out(const Shape& weight) {
-  TANDEM_CHECK(weight.rank() >= 2, "fan_out: a weight has at least 2 dimensions, got ", weight);
+  TANDEM_CHECK(weight.ndim() >= 2, "fan_out: a weight has at least 2 dimensions, got ", weight);
   return weight[1] == 0 ? 0 : weight.product() / weight[1];
 }
 
@@ -163,7 +163,7 @@ void kaiming_normal_(const Tensor& tensor, const KaimingOptions& options, Genera
 }
 
 void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
-  TANDEM_CHECK(tensor.shape().rank() >= 2, "orthogonal_: needs at least 2 dimensions, got ", tensor.shape());
+  TANDEM_CHECK(tensor.shape().ndim() >= 2, "orthogonal_: needs at least 2 dimensions, got ", tensor.shape());
   if (tensor.numel() == 0) return;
   const auto rows = static_cast<std::size_t>(tensor.dim(0));
   const std::size_t columns = static_cast<std::size_t>(tensor.numel()) / rows;
@@ -195,7 +195,7 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
 }
 
 void sparse_(const Tensor& tensor, double sparsity, double std, Generator& generator) {
-  TANDEM_CHECK(tensor.shape().rank() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
+  TANDEM_CHECK(tensor.shape().ndim() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
   TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ", sparsity);
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));

@@ -2,7 +2,7 @@
 // of the uniform functions to the bit, those of the normal ones but for the rounding of log, sin and cos.
 //
 //   for (auto& [name, tensor] : net.parameters())
-//     if (tensor.shape().rank() > 1) nn::init::xavier_uniform_(tensor);
+//     if (tensor.shape().ndim() > 1) nn::init::xavier_uniform_(tensor);
 //
 // Functions whose names end in _ write over a Tensor of any floating dtype on any device and record no history. Numbers
 // are drawn on the host, in row-major order.
@@ -35,7 +35,7 @@ enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_slope = std::nullopt);
 
 // The numbers of inputs that one output sums over and of outputs that one input feeds, from a weight (out, in, ...).
-// Error below rank 2.
+// Error below 2 dimensions.
 std::int64_t fan_in(const Shape& weight);
 std::int64_t fan_out(const Shape& weight);
 

@@ -4,14 +4,14 @@
 namespace tandem::nn {
 
 LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options) : shape_(shape), eps_(options.eps) {
-  TANDEM_CHECK(shape.rank() > 0, "LayerNorm: needs the shape of at least one dimension");
+  TANDEM_CHECK(shape.ndim() > 0, "LayerNorm: needs the shape of at least one dimension");
   if (!options.elementwise_affine) return;
   weight = add_parameter("weight", ops::ones(shape));
   if (options.bias) bias = add_parameter("bias", ops::zeros(shape));
 }
 
 RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options) : shape_(shape), eps_(options.eps) {
-  TANDEM_CHECK(shape.rank() > 0, "RMSNorm: needs the shape of at least one dimension");
+  TANDEM_CHECK(shape.ndim() > 0, "RMSNorm: needs the shape of at least one dimension");
   if (options.elementwise_affine) weight = add_parameter("weight", ops::ones(shape));
 }
 
@@ -33,7 +33,7 @@ InstanceNorm2d::InstanceNorm2d(std::int64_t channels, const InstanceNormOptions&
 }
 
 Tensor InstanceNorm2d::forward(const Tensor& x) {
-  TANDEM_CHECK(x.shape().rank() == 4 && x.dim(1) == channels_, "InstanceNorm2d: input must be (N, ", channels_,
+  TANDEM_CHECK(x.shape().ndim() == 4 && x.dim(1) == channels_, "InstanceNorm2d: input must be (N, ", channels_,
                ", H, W), got ", x.shape());
   return instance_norm(x, weight, bias, eps_);
 }

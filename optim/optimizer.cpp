@@ -14,14 +14,14 @@
 namespace tandem::optim {
 
 struct Optimizer::Needs {
-  std::span<const char* const> slots;
+  std::span<const char* const> state_names;
   bool counts;
 
   explicit Needs(const UpdateRule& rule) {
     std::visit(
         [&](const auto& r) {
           using Rule = std::decay_t<decltype(r)>;
-          slots = {Rule::slots.data(), Rule::slots.size()};
+          state_names = {Rule::state_names.data(), Rule::state_names.size()};
           counts = Rule::counts;
         },
         rule);
@@ -62,7 +62,7 @@ std::string Optimizer::name() const {
 }
 
 // The arrays that a rule needs, made where they are not there yet: an option may have begun to need one.
-std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) {
+std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const Needs& needs) {
   Group& group = groups_[index];
   std::vector<Array> values;
   const auto like = [&]() -> const std::vector<Array>& {
@@ -70,10 +70,11 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
       for (const Entry& e : group.entries) values.push_back(e.parameter.tensor.value());
     return values;
   };
-  for (const char* name : needs.slots) {
-    if (std::any_of(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; })) continue;
-    group.slots.push_back({name, arena_like(like())});
-    for (Array& array : group.slots.back().arrays) array.fill(initial_state(index));
+  for (const char* name : needs.state_names) {
+    if (std::any_of(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }))
+      continue;
+    group.states.push_back({name, arena_like(like())});
+    for (Array& array : group.states.back().arrays) array.fill(initial_state(index));
     for (Entry& e : group.entries) e.is_started = false;
   }
   if (needs.counts && !group.entries[0].count.defined()) {
@@ -82,17 +83,17 @@ std::vector<Optimizer::Slot*> Optimizer::prepare(int index, const Needs& needs) 
     for (std::size_t i = 0; i < group.entries.size(); ++i)
       group.entries[i].count = counts.select(0, static_cast<std::int64_t>(i));
   }
-  std::vector<Slot*> slots;
-  for (const char* name : needs.slots)
-    slots.push_back(
-        &*std::find_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) { return s.name == name; }));
-  return slots;
+  std::vector<StateArrays*> states;
+  for (const char* name : needs.state_names)
+    states.push_back(
+        &*std::find_if(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }));
+  return states;
 }
 
 void Optimizer::reset(int index) {
   Group& group = groups_[index];
-  for (Slot& slot : group.slots)
-    for (Array& array : slot.arrays) array.fill(initial_state(index));
+  for (StateArrays& part : group.states)
+    for (Array& array : part.arrays) array.fill(initial_state(index));
   for (Entry& e : group.entries) {
     if (e.count.defined()) e.count.fill(0);
     e.is_started = false;
@@ -104,7 +105,7 @@ void Optimizer::step() {
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const UpdateRule update = rule(g);
-    const auto slots = prepare(g, Needs(update));
+    const auto states = prepare(g, Needs(update));
     std::vector<UpdateSegment> segments;
     segments.reserve(group.entries.size());
     std::vector<Array> gradients;  // keeps dense copies of odd layouts alive
@@ -126,7 +127,8 @@ void Optimizer::step() {
                             e.count.defined() ? static_cast<float*>(e.count.raw()) : nullptr,
                             value.numel(),
                             !e.is_started};
-      for (std::size_t s = 0; s < slots.size(); ++s) segment.state[s] = static_cast<float*>(slots[s]->arrays[i].raw());
+      for (std::size_t s = 0; s < states.size(); ++s)
+        segment.state[s] = static_cast<float*>(states[s]->arrays[i].raw());
       segments.push_back(segment);
       e.is_started = true;
       value.storage()->written_by(step_name_);
@@ -183,7 +185,8 @@ std::vector<NamedArray> Optimizer::state_dict() const {
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       const Entry& e = group.entries[i];
       if (!e.is_started) continue;
-      for (const Slot& slot : group.slots) state.push_back({e.parameter.name + '/' + slot.name, slot.arrays[i]});
+      for (const StateArrays& part : group.states)
+        state.push_back({e.parameter.name + '/' + part.name, part.arrays[i]});
       if (e.count.defined()) state.push_back({e.parameter.name + "/step", e.count});
     }
   }
@@ -201,10 +204,10 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const Needs needs(rule(g));
-    const auto slots = prepare(g, needs);
+    const auto states = prepare(g, needs);
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       Entry& e = group.entries[i];
-      for (const Slot* slot : slots) homes[e.parameter.name + '/' + slot->name] = {slot->arrays[i], &e};
+      for (const StateArrays* part : states) homes[e.parameter.name + '/' + part->name] = {part->arrays[i], &e};
       if (needs.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
     }
   }

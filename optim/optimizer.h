@@ -82,19 +82,19 @@ class Optimizer {
     Array count;  // () f32; undefined where the rule doesn't count
     bool is_started = false;
   };
-  struct Slot {
+  struct StateArrays {
     std::string name;
     std::vector<Array> arrays;  // one for each entry
   };
   struct Group {
     Device device;
     std::vector<Entry> entries;
-    std::vector<Slot> slots;  // made when they are first needed
-    Array rule;               // where a GPU reads it; made by the first step that is not recorded
+    std::vector<StateArrays> states;  // made when they are first needed
+    Array rule;                       // where a GPU reads it; made by the first step that is not recorded
   };
   struct Needs;  // what a rule keeps
 
-  std::vector<Slot*> prepare(int group, const Needs& needs);
+  std::vector<StateArrays*> prepare(int group, const Needs& needs);
   void reset(int group);
 
   const char* const step_name_;

@@ -71,7 +71,7 @@ std::string model_of(const std::vector<NamedArray>& weights) {
 nn::models::SegmentationModel make_model(std::vector<NamedArray> weights) {
   nn::models::SegmentationOptions options{.aux_classifier = false};
   for (const auto& [name, array] : weights)
-    if (name == "classifier.4.weight" && array.rank() == 4) options.classes = array.dim(0);
+    if (name == "classifier.4.weight" && array.ndim() == 4) options.classes = array.dim(0);
   auto model = nn::models::make_segmentation_model(model_of(weights), options);
   nn::models::load_weights(model, std::move(weights));
   model.eval();

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* name = "scaled_dot_product_attention";
 
 void check(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
-  TANDEM_CHECK(query.shape().rank() >= 2 && key.shape().rank() >= 2 && query.dim(-1) == key.dim(-1), name, ": query ",
+  TANDEM_CHECK(query.shape().ndim() >= 2 && key.shape().ndim() >= 2 && query.dim(-1) == key.dim(-1), name, ": query ",
                query.shape(), " and key ", key.shape(), " do not fit: needs (..., L, E) and (..., S, E)");
   TANDEM_CHECK(query.dtype() == key.dtype() && is_floating(query.dtype()), name,
                ": query and key need one floating dtype, got ", query.dtype(), " and ", key.dtype());
@@ -52,7 +52,7 @@ Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
 }
 
 Shape batch_of(const Shape& shape) {
-  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
+  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.ndim() - 2)));
 }
 
 // Without ever holding all weights; undefined where that isn't possible.
@@ -103,7 +103,7 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
   const ProfileRange range(name);
   const Tensor query = autocast_low(query_in), key = autocast_low(key_in), value = autocast_low(value_in);
   check(query, key, options);
-  TANDEM_CHECK(value.shape().rank() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(), " and value ",
+  TANDEM_CHECK(value.shape().ndim() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(), " and value ",
                value.shape(), " do not fit: needs (..., S, E) and (..., S, F)");
   TANDEM_CHECK(value.dtype() == key.dtype() && value.device() == key.device(), name, ": key is ", key.dtype(), " on ",
                key.device(), ", value ", value.dtype(), " on ", value.device());

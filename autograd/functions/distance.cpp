@@ -28,7 +28,7 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
 Tensor cdist(const Tensor& left, const Tensor& right, double p) {
   const ProfileRange range("cdist");
   const Tensor a = autocast_f32(left), b = autocast_f32(right);
-  TANDEM_CHECK(a.shape().rank() >= 2 && b.shape().rank() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ", a.shape(),
+  TANDEM_CHECK(a.shape().ndim() >= 2 && b.shape().ndim() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ", a.shape(),
                " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");
   TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(), "cdist: operands must be of one floating dtype, got ",
                a.dtype(), " and ", b.dtype());

@@ -42,9 +42,9 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
   const ProfileRange range("dropout2d");
-  TANDEM_CHECK(x.shape().rank() >= 2, "dropout2d: input must be (N, C, ...), got ", x.shape());
+  TANDEM_CHECK(x.shape().ndim() >= 2, "dropout2d: input must be (N, C, ...), got ", x.shape());
   if (!drops("dropout2d", x, p, training)) return x;
-  Shape channels = Shape::filled(x.shape().rank(), 1);
+  Shape channels = Shape::filled(x.shape().ndim(), 1);
   channels[0] = x.dim(0);
   channels[1] = x.dim(1);
   const Array ones = ops::ones(channels, x.dtype(), x.device());

@@ -41,7 +41,7 @@ struct Equation {
   }
 };
 
-// The labels that `subscripts` gives a tensor of `rank` dimensions; `ellipsis` of them for "...".
+// The labels that `subscripts` gives a tensor of `ndim` dimensions; `ellipsis` of them for "...".
 Labels labels_of(const Equation& equation, std::string_view subscripts, int ellipsis) {
   Labels labels;
   for (std::size_t i = 0; i < subscripts.size(); ++i) {
@@ -75,15 +75,15 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
   if (parts.size() != operands.size()) equation.fail(parts.size(), " subscripts for ", operands.size(), " operands");
   int most_ellipsis = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const int rank = operands[i].shape().rank();
+    const int ndim = operands[i].shape().ndim();
     const int letters = static_cast<int>(
         std::ranges::count_if(parts[i], [](char c) { return std::isalpha(static_cast<unsigned char>(c)); }));
     const bool has_ellipsis = parts[i].find("...") != std::string::npos;
-    equation.inputs.push_back(labels_of(equation, parts[i], rank - letters));
-    if (letters > rank || (letters < rank && !has_ellipsis))
+    equation.inputs.push_back(labels_of(equation, parts[i], ndim - letters));
+    if (letters > ndim || (letters < ndim && !has_ellipsis))
       equation.fail("\"", parts[i], "\" names ", letters, " dimensions, operand ", i, " has shape ",
                     operands[i].shape());
-    if (has_ellipsis) most_ellipsis = std::max(most_ellipsis, rank - letters);
+    if (has_ellipsis) most_ellipsis = std::max(most_ellipsis, ndim - letters);
   }
   if (arrow != std::string::npos) {
     equation.output = labels_of(equation, std::string_view(dense).substr(arrow + 2), most_ellipsis);
@@ -158,7 +158,7 @@ Term sum_over(const Term& term, Goes goes) {
     if (goes(term.labels[d])) dims.push_back(static_cast<std::int64_t>(d));
     else kept += term.labels[d];
   }
-  return dims.rank() == 0 ? term : Term{sum(term.tensor, dims), kept};
+  return dims.ndim() == 0 ? term : Term{sum(term.tensor, dims), kept};
 }
 
 Tensor in_order(const Term& term, const Labels& wanted) {
@@ -195,8 +195,8 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
   for (const char l : b.labels)
     if (!contains(a.labels, l)) right += l;
   Term result{{}, batch + left + right};
-  if (result.labels.size() > Dims::max_rank || batch.size() + 2 > Dims::max_rank)
-    equation.fail("an intermediate product has more than ", Dims::max_rank, " dimensions");
+  if (result.labels.size() > Dims::max_ndim || batch.size() + 2 > Dims::max_ndim)
+    equation.fail("an intermediate product has more than ", Dims::max_ndim, " dimensions");
   Shape batch_a, batch_b, shape;
   for (const char l : batch) {
     batch_a.push_back(a.size(l));

@@ -196,15 +196,15 @@ Tensor glu(const Tensor& x, std::int64_t dim) {
 }
 Tensor prelu(const Tensor& input, const Tensor& of_negative) {
   const Tensor x = autocast_low(input), weight = autocast_low(of_negative);
-  const int rank = x.shape().rank();
-  const std::int64_t channels = rank < 2 ? 1 : x.dim(1);
+  const int ndim = x.shape().ndim();
+  const std::int64_t channels = ndim < 2 ? 1 : x.dim(1);
   TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(), " and weight ",
                weight.dtype(), " must be of one floating dtype");
-  TANDEM_CHECK(weight.shape().rank() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
+  TANDEM_CHECK(weight.shape().ndim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
                "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(), ", got ",
                weight.shape());
   Shape along;
-  for (int i = 0; i < rank; ++i) along.push_back(i == 1 ? weight.numel() : 1);
+  for (int i = 0; i < ndim; ++i) along.push_back(i == 1 ? weight.numel() : 1);
   return binary("prelu", functors::Prelu{}, x, reshape(weight, along));
 }
 

@@ -26,7 +26,7 @@ Array gathered(const Array& grad, const Shape& shape, std::int64_t dim, const Ar
   if (used.shape() == shape) return used;
   Array result = ops::zeros(shape, grad.dtype(), grad.device());
   Array part = result;
-  for (int d = 0; d < shape.rank(); ++d) part = part.narrow(d, 0, used.shape()[d]);
+  for (int d = 0; d < shape.ndim(); ++d) part = part.narrow(d, 0, used.shape()[d]);
   part.copy_from(used);
   return result;
 }
@@ -59,10 +59,10 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Array& index) {
 }
 
 Tensor take_along_dim(const Tensor& x, const Array& index, std::int64_t dim) {
-  const int rank = x.shape().rank();
-  TANDEM_CHECK(rank == index.rank() && rank > 0, "take_along_dim: x ", x.shape(), " and index ", index.shape(),
+  const int ndim = x.shape().ndim();
+  TANDEM_CHECK(ndim == index.ndim() && ndim > 0, "take_along_dim: x ", x.shape(), " and index ", index.shape(),
                " must have the same number of dimensions");
-  const int d = normalize_dim(dim, rank);
+  const int d = normalize_dim(dim, ndim);
   Shape x_slice = x.shape(), index_slice = index.shape();
   x_slice[d] = index_slice[d] = 1;
   Shape shape = broadcast_shape(x_slice, index_slice, "take_along_dim");
@@ -153,7 +153,7 @@ Array one_hot(const Array& index, std::int64_t num_classes) { return ops::one_ho
 
 Tensor embedding(const Array& index, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
   const ProfileRange range("embedding");
-  TANDEM_CHECK(weight.shape().rank() == 2, "embedding: weight must be (V, D), got ", weight.shape());
+  TANDEM_CHECK(weight.shape().ndim() == 2, "embedding: weight must be (V, D), got ", weight.shape());
   const std::int64_t rows = weight.dim(0);
   if (padding_idx) {
     TANDEM_CHECK(-rows <= *padding_idx && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,

@@ -32,7 +32,7 @@ Tensor masked_fill(const Tensor& x, const Array& mask, double value);
 // The elements of x where `mask` (bool) is true, as one row; they broadcast. Waits for a GPU, as do nonzero and
 // one_hot(-1).
 Tensor masked_select(const Tensor& x, const Array& mask);
-// Where x is not zero: (count, rank) i64, row-major.
+// Where x is not zero: (count, ndim) i64, row-major.
 Array nonzero(const Array& x);
 // (...) -> (..., num_classes) i64, 1 at each index and 0 elsewhere. num_classes -1: the largest index + 1.
 Array one_hot(const Array& index, std::int64_t num_classes = -1);

@@ -15,8 +15,8 @@ using autograd::Saved;
 
 namespace {
 
-void check_ranks(const char* operation, const Tensor& a, int rank_a, const Tensor& b, int rank_b, const char* rule) {
-  TANDEM_CHECK(a.shape().rank() == rank_a && b.shape().rank() == rank_b, operation, ": shapes ", a.shape(), " and ",
+void check_ranks(const char* operation, const Tensor& a, int ndim_a, const Tensor& b, int ndim_b, const char* rule) {
+  TANDEM_CHECK(a.shape().ndim() == ndim_a && b.shape().ndim() == ndim_b, operation, ": shapes ", a.shape(), " and ",
                b.shape(), " do not fit: needs ", rule);
 }
 
@@ -77,7 +77,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const ProfileRange range("linear");
   const Tensor x = autocast_low(input);
-  TANDEM_CHECK(x.shape().rank() > 0 && weight.shape().rank() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
+  TANDEM_CHECK(x.shape().ndim() > 0 && weight.shape().ndim() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
                x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)");
   TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias has shape ",
                bias.defined() ? bias.shape() : Shape{}, ", expected (", weight.dim(0), ")");
@@ -88,7 +88,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   // All rows of one product.
   std::int64_t rows = 1;
   Shape shape;
-  for (int d = 0; d + 1 < x.shape().rank(); ++d) {
+  for (int d = 0; d + 1 < x.shape().ndim(); ++d) {
     rows *= x.shape()[d];
     shape.push_back(x.shape()[d]);
   }
@@ -110,7 +110,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
   const ProfileRange range("bilinear");
-  TANDEM_CHECK(weight.shape().rank() == 3 && a.shape().rank() > 0 && b.shape().rank() > 0 &&
+  TANDEM_CHECK(weight.shape().ndim() == 3 && a.shape().ndim() > 0 && b.shape().ndim() > 0 &&
                    a.dim(-1) == weight.dim(1) && b.dim(-1) == weight.dim(2),
                "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),
                ": needs (..., I), (..., J) and (O, I, J)");

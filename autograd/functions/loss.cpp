@@ -45,14 +45,14 @@ Tensor class_loss(const char* name, const Tensor& input, const Array& target, co
 
 // Of class probabilities.
 Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
-  TANDEM_CHECK(input.shape().rank() >= 1 && target.shape() == input.shape(),
+  TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(),
                "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(), ", got ",
                target.shape());
   TANDEM_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                "cross_entropy: label_smoothing must be from 0 to 1, got ", options.label_smoothing);
   Tensor x = autocast_f32(input);
   if (x.dtype() != DType::f64) x = cast(x, DType::f32);
-  const std::int64_t dim = x.shape().rank() == 1 ? 0 : 1, classes = x.dim(dim);
+  const std::int64_t dim = x.shape().ndim() == 1 ? 0 : 1, classes = x.dim(dim);
   Tensor wanted = target;
   if (options.label_smoothing > 0)
     wanted = affine(wanted, 1 - options.label_smoothing, options.label_smoothing / static_cast<double>(classes));
@@ -60,7 +60,7 @@ Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEn
   if (options.weight.defined()) {
     TANDEM_CHECK(options.weight.shape() == Shape{classes}, "cross_entropy: input ", x.shape(), " wants weight (",
                  classes, "), got ", options.weight.shape());
-    Shape shape = Shape::filled(x.shape().rank(), 1);
+    Shape shape = Shape::filled(x.shape().ndim(), 1);
     shape[static_cast<int>(dim)] = classes;
     product = mul(product, Tensor(options.weight.reshape(shape)));
   }
@@ -160,7 +160,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& opt
   const PairLoss loss =
       options.log_target ? PairLoss(losses::KullbackLeiblerOfLogs{}) : PairLoss(losses::KullbackLeibler{});
   if (!options.batchmean) return pair_loss("kl_div", loss, input, target, options.reduction);
-  const double batch = input.shape().rank() == 0 ? 1 : static_cast<double>(input.dim(0));
+  const double batch = input.shape().ndim() == 0 ? 1 : static_cast<double>(input.dim(0));
   return pair_loss("kl_div", loss, autocast_f32(input), autocast_f32(target), std::optional(1 / batch));
 }
 

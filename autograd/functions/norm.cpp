@@ -28,15 +28,15 @@ Array value_of(const Tensor& t) { return t.defined() ? t.value() : Array(); }
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion, const Tensor& addend) {
-  const int rank = x.shape().rank();
-  if (rank == 2 || rank == 3) {
+  const int ndim = x.shape().ndim();
+  if (ndim == 2 || ndim == 3) {
     TANDEM_CHECK(!fusion.max_pool_2x2, "batch_norm: only (N, C, H, W) can be pooled, got ", x.shape());
-    const Shape image{x.dim(0), x.dim(1), rank == 3 ? x.dim(2) : 1, 1};
+    const Shape image{x.dim(0), x.dim(1), ndim == 3 ? x.dim(2) : 1, 1};
     const Tensor more = addend.defined() ? reshape(addend, image) : addend;
     return reshape(batch_norm(reshape(x, image), weight, bias, state, fusion, more), x.shape());
   }
   const ProfileRange range("batch_norm");
-  TANDEM_CHECK(rank == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
+  TANDEM_CHECK(ndim == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
   const Shape channels{x.dim(1)};
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   BatchNormAffine affine{{},
@@ -153,7 +153,7 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  TANDEM_CHECK(x.shape().rank() >= 3, "instance_norm: input must be (N, C, ...), got ", x.shape());
+  TANDEM_CHECK(x.shape().ndim() >= 3, "instance_norm: input must be (N, C, ...), got ", x.shape());
   TANDEM_CHECK(x.numel() == 0 || x.numel() != x.dim(0) * x.dim(1),
                "instance_norm: expected more than 1 value per channel of a sample, got input ", x.shape());
   return group_norm(x, x.dim(1), weight, bias, eps);

@@ -25,10 +25,10 @@ struct Reduced {
   Reduced(const Reduction& op, const Array& x, const Dims& dims, bool keepdim)
       : kept(ops::reduce(op, x, dims, true)), value(kept) {
     if (keepdim) return;
-    unsigned gone = dims.rank() == 0 ? ~0u : 0u;
-    for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.rank()));
+    unsigned gone = dims.ndim() == 0 ? ~0u : 0u;
+    for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.ndim()));
     Shape shape;
-    for (int i = 0; i < x.rank(); ++i)
+    for (int i = 0; i < x.ndim(); ++i)
       if (!(gone >> i & 1u)) shape.push_back(x.shape()[i]);
     value = kept.reshape(shape);
   }
@@ -220,7 +220,7 @@ Tensor cumprod(const Tensor& input, std::int64_t dim) {
 
 Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim) {
   TANDEM_CHECK(n >= 0, "diff: n must not be negative, got ", n);
-  TANDEM_CHECK(x.shape().rank() > 0, "diff: needs at least one dimension, got a scalar");
+  TANDEM_CHECK(x.shape().ndim() > 0, "diff: needs at least one dimension, got a scalar");
   Tensor y = x;
   for (std::int64_t i = 0; i < n && y.dim(dim) > 0; ++i) {
     const std::int64_t size = y.dim(dim) - 1;

@@ -98,7 +98,7 @@ Tensor permute(const Tensor& x, const Dims& order) {
   const ProfileRange range("permute");
   Array value = x.value().permute(order);
   Dims inverse = order;
-  for (int i = 0; i < order.rank(); ++i) inverse[normalize_dim(order[i], order.rank())] = i;
+  for (int i = 0; i < order.ndim(); ++i) inverse[normalize_dim(order[i], order.ndim())] = i;
   return made_from("permute", x, std::move(value), [inverse](const Array& grad) { return grad.permute(inverse); });
 }
 
@@ -111,8 +111,8 @@ Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b) { return transpose(x, a, b); }
 
 Tensor t(const Tensor& x) {
-  TANDEM_CHECK(x.shape().rank() <= 2, "t: needs at most 2 dimensions, got ", x.shape(), "; use transpose or permute");
-  return x.shape().rank() < 2 ? transpose(x, 0, 0) : transpose(x, 0, 1);
+  TANDEM_CHECK(x.shape().ndim() <= 2, "t: needs at most 2 dimensions, got ", x.shape(), "; use transpose or permute");
+  return x.shape().ndim() < 2 ? transpose(x, 0, 0) : transpose(x, 0, 1);
 }
 
 Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to) {
@@ -221,7 +221,7 @@ Tensor cat(std::span<const Tensor> inputs, std::int64_t dim) {
                   std::int64_t at = 0;
                   for (const Shape& shape : shapes) {
                     const bool is_skipped = shape == Shape{0};
-                    const std::int64_t size = is_skipped ? 0 : shape[normalize_dim(dim, shape.rank())];
+                    const std::int64_t size = is_skipped ? 0 : shape[normalize_dim(dim, shape.ndim())];
                     if (!needs[static_cast<int>(gradients.size())]) gradients.emplace_back();
                     else if (is_skipped) gradients.push_back(ops::zeros({0}, grad.dtype(), grad.device()));
                     else gradients.push_back(grad.narrow(dim, at, size));
@@ -244,10 +244,10 @@ Tensor stack(std::span<const Tensor> inputs, std::int64_t dim) {
 
 std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing) {
   const std::size_t count = tensors.size();
-  TANDEM_CHECK(0 < count && count <= Dims::max_rank, "meshgrid: takes 1 to ", Dims::max_rank, " tensors, got ", count);
+  TANDEM_CHECK(0 < count && count <= Dims::max_ndim, "meshgrid: takes 1 to ", Dims::max_ndim, " tensors, got ", count);
   Shape shape;
   for (const Tensor& x : tensors) {
-    TANDEM_CHECK(x.shape().rank() <= 1, "meshgrid: the tensors must be vectors or scalars, got ", x.shape());
+    TANDEM_CHECK(x.shape().ndim() <= 1, "meshgrid: the tensors must be vectors or scalars, got ", x.shape());
     shape.push_back(x.numel());
   }
   std::vector<Tensor> grids;
@@ -292,7 +292,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
 
 Tensor tile(const Tensor& x, const Dims& repeats) {
   Dims all;
-  for (int i = repeats.rank(); i < x.shape().rank(); ++i) all.push_back(1);
+  for (int i = repeats.ndim(); i < x.shape().ndim(); ++i) all.push_back(1);
   for (const auto times : repeats) all.push_back(times);
   return repeat(x, all);
 }

@@ -25,7 +25,7 @@ Array as_given(const Array& a, Kind kind) { return kind == Kind::signal && a.def
 // f of a batch: of x, or of a batch of x alone.
 template <class F>
 Tensor of_batch(const Tensor& x, Kind kind, F f) {
-  if (!x.defined() || x.shape().rank() != (kind == Kind::signal ? 2 : 3)) return f(x);
+  if (!x.defined() || x.shape().ndim() != (kind == Kind::signal ? 2 : 3)) return f(x);
   return squeeze(f(unsqueeze(x, 0)), 0);
 }
 
@@ -38,7 +38,7 @@ Extent extent_of(Extent given, Kind kind, std::int64_t none, const char* operati
 
 void check_rank(const Tensor& x, Kind kind, const char* operation, const char* what, const char* shape) {
   TANDEM_CHECK(x.defined(), operation, ": ", what, " is undefined");
-  TANDEM_CHECK(x.shape().rank() == (kind == Kind::signal ? 3 : 4), operation, ": ", what, " must be ", shape, ", got ",
+  TANDEM_CHECK(x.shape().ndim() == (kind == Kind::signal ? 3 : 4), operation, ": ", what, " must be ", shape, ", got ",
                x.shape());
 }
 
@@ -49,8 +49,8 @@ const char* batch_shape(Kind kind) {
 void check_convolution(const Tensor& x, const Tensor& weight, Kind kind, const char* operation) {
   check_rank(x, kind, operation, "input", batch_shape(kind));
   check_rank(weight, kind, operation, "weight",
-             kind == Kind::signal ? "of rank 3, with the kernel's size last"
-                                  : "of rank 4, with the kernel's height and width last");
+             kind == Kind::signal ? "of 3 dimensions, with the kernel's size last"
+                                  : "of 4 dimensions, with the kernel's height and width last");
 }
 
 Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dilation, std::int64_t groups, Kind kind,
@@ -297,7 +297,7 @@ Tensor adaptive_max_pool2d(const Tensor& x, Extent output_size) {
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   const ProfileRange range("interpolate");
-  const Kind kind = x.defined() && x.shape().rank() == 3 ? Kind::signal : Kind::image;
+  const Kind kind = x.defined() && x.shape().ndim() == 3 ? Kind::signal : Kind::image;
   check_rank(x, kind, "interpolate", "input", "(N, C, H, W) or (N, C, L)");
   TANDEM_CHECK(o.size.has_value() != o.scale_factor.has_value(),
                "interpolate: wants either size or scale_factor, and not both");

@@ -28,7 +28,7 @@ Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Dev
 
 // Whether `strides` walk `shape` in the order of `dense`, ignoring dimensions of size 1 (their stride is never used).
 bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense) {
-  for (int i = 0; i < shape.rank(); ++i)
+  for (int i = 0; i < shape.ndim(); ++i)
     if (shape[i] != 1 && strides[i] != dense[i]) return false;
   return true;
 }
@@ -55,13 +55,13 @@ Array Array::from(std::span<const T> values, const Shape& shape) {
 bool Array::is_contiguous() const { return same_walk(shape_, strides_, contiguous_strides(shape_)); }
 
 bool Array::is_channels_last() const {
-  return rank() == 4 && same_walk(shape_, strides_, channels_last_strides(shape_));
+  return ndim() == 4 && same_walk(shape_, strides_, channels_last_strides(shape_));
 }
 
 Array Array::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Array Array::channels_last() const {
-  TANDEM_CHECK(rank() == 4, "channels_last: needs shape (N, C, H, W), got ", shape_);
+  TANDEM_CHECK(ndim() == 4, "channels_last: needs shape (N, C, H, W), got ", shape_);
   if (is_channels_last()) return *this;
   Array result = empty_channels_last(shape_, dtype_, device());
   result.copy_from(*this);
@@ -71,7 +71,7 @@ Array Array::channels_last() const {
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Array result =
-      rank() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device()) : empty(shape_, dtype, device());
+      ndim() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device()) : empty(shape_, dtype, device());
   result.copy_from(*this);
   return result;
 }
@@ -115,7 +115,7 @@ void copy_across(const Array& from, const Array& to) {
 
 void check_writable(const Array& target, const char* operation) {
   if (target.numel() == 0) return;  // whatever its strides
-  for (int i = 0; i < target.rank(); ++i)
+  for (int i = 0; i < target.ndim(); ++i)
     TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation, ": elements of the target of shape ",
                  target.shape(), " share memory (it was expanded); write to a clone()");
 }

@@ -23,7 +23,7 @@ class Array {
   Array() = default;  // undefined: no storage; only defined() and assignment are meaningful
   Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
 
-  // Uninitialised memory, row-major or with channels last (rank 4 only).
+  // Uninitialised memory, row-major or with channels last (4 dimensions only).
   static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
   static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
   // A copy of `values` in host memory.
@@ -37,8 +37,8 @@ class Array {
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
   const Strides& strides() const { return strides_; }
-  int rank() const { return shape_.rank(); }
-  std::int64_t dim(std::int64_t i) const { return shape_[normalize_dim(i, rank())]; }
+  int ndim() const { return shape_.ndim(); }
+  std::int64_t dim(std::int64_t i) const { return shape_[normalize_dim(i, ndim())]; }
   std::int64_t numel() const { return shape_.product(); }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
@@ -51,7 +51,7 @@ class Array {
   std::int64_t offset() const { return offset_; }
 
   bool is_contiguous() const;     // row-major without gaps
-  bool is_channels_last() const;  // rank 4, memory N, H, W, C without gaps
+  bool is_channels_last() const;  // 4 dimensions, memory N, H, W, C without gaps
 
   // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the
   // CPU.

@@ -13,14 +13,14 @@ namespace {
 std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
   Shape sizes;
   Strides steps;
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     if (shape[i] == 1) continue;  // its stride says nothing
     sizes.push_back(shape[i]);
     steps.push_back(strides[i]);
   }
-  Strides result = Dims::filled(wanted.rank(), 1);
-  int w = wanted.rank() - 1;
-  for (int i = sizes.rank() - 1; i >= 0;) {
+  Strides result = Dims::filled(wanted.ndim(), 1);
+  int w = wanted.ndim() - 1;
+  for (int i = sizes.ndim() - 1; i >= 0;) {
     const std::int64_t group_stride = steps[i];
     std::int64_t group_size = sizes[i--];
     while (i >= 0 && steps[i] == group_stride * group_size) group_size *= sizes[i--];
@@ -39,7 +39,7 @@ std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, 
 Shape resolve_shape(const Array& array, const Shape& wanted, const char* operation) {
   Shape shape = wanted;
   int unknown = -1;
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     TANDEM_CHECK(shape[i] >= -1, operation, ": ", wanted, " has a negative size");
     if (shape[i] >= 0) continue;
     TANDEM_CHECK(unknown < 0, operation, ": only one size can be -1, got ", wanted);
@@ -64,7 +64,7 @@ std::optional<Strides> strides_of_view(const Array& array, const Shape& shape) {
 // The dimensions of `shape` that are not in the set `dropped` (a bit for each).
 Dims without(const Dims& dims, unsigned dropped) {
   Dims kept;
-  for (int i = 0; i < dims.rank(); ++i)
+  for (int i = 0; i < dims.ndim(); ++i)
     if (!(dropped >> i & 1u)) kept.push_back(dims[i]);
   return kept;
 }
@@ -86,15 +86,15 @@ Array Array::reshape(const Shape& wanted) const {
 }
 
 Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
-  if (rank() == 0) {
+  if (ndim() == 0) {
     TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: dimensions ", from_dim,
                  " to ", to_dim, " of a scalar");
     return reshape({1});
   }
-  const int first = normalize_dim(from_dim, rank()), last = normalize_dim(to_dim, rank());
+  const int first = normalize_dim(from_dim, ndim()), last = normalize_dim(to_dim, ndim());
   TANDEM_CHECK(first <= last, "flatten: dimension ", from_dim, " comes after ", to_dim, " in ", shape_);
   Shape shape, joined;
-  for (int i = 0; i < rank(); ++i) {
+  for (int i = 0; i < ndim(); ++i) {
     (i < first || i > last ? shape : joined).push_back(shape_[i]);
     if (i == last) shape.push_back(joined.product());
   }
@@ -102,11 +102,11 @@ Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
 }
 
 Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
-  const int d = normalize_dim(dim, rank());
-  TANDEM_CHECK(sizes.rank() > 0, "unflatten: needs sizes for dimension ", d, " of ", shape_);
+  const int d = normalize_dim(dim, ndim());
+  TANDEM_CHECK(sizes.ndim() > 0, "unflatten: needs sizes for dimension ", d, " of ", shape_);
   Shape inner = sizes;
   int unknown = -1;
-  for (int i = 0; i < sizes.rank(); ++i) {
+  for (int i = 0; i < sizes.ndim(); ++i) {
     TANDEM_CHECK(sizes[i] >= -1 && (sizes[i] >= 0 || unknown < 0), "unflatten: at most one of the sizes ", sizes,
                  " can be -1");
     if (sizes[i] < 0) inner[unknown = i] = 1;
@@ -117,9 +117,9 @@ Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
                " do not make up dimension ", d, " of ", shape_);
   Shape shape;
   Strides strides;
-  for (int i = 0; i < rank(); ++i) {
+  for (int i = 0; i < ndim(); ++i) {
     std::int64_t rest = i == d ? shape_[d] : 1;
-    for (int j = 0; i == d && j < inner.rank(); ++j) {
+    for (int j = 0; i == d && j < inner.ndim(); ++j) {
       rest = inner[j] > 0 ? rest / inner[j] : 1;
       shape.push_back(inner[j]);
       strides.push_back(strides_[d] * rest);
@@ -132,12 +132,12 @@ Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
 }
 
 Array Array::permute(const Dims& order) const {
-  TANDEM_CHECK(order.rank() == rank(), "permute: order ", order, " must name each of the ", rank(), " dimensions once");
+  TANDEM_CHECK(order.ndim() == ndim(), "permute: order ", order, " must name each of the ", ndim(), " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
-  for (int i = 0; i < rank(); ++i) {
-    const int from = normalize_dim(order[i], rank());
+  for (int i = 0; i < ndim(); ++i) {
+    const int from = normalize_dim(order[i], ndim());
     TANDEM_CHECK(!(seen >> from & 1u), "permute: order ", order, " names dimension ", from, " twice");
     seen |= 1u << from;
     shape[i] = shape_[from];
@@ -148,8 +148,8 @@ Array Array::permute(const Dims& order) const {
 
 Array Array::transpose(std::int64_t a, std::int64_t b) const {
   // A scalar has one dimension to name, as in PyTorch.
-  const int i = normalize_dim(a, std::max(rank(), 1)), j = normalize_dim(b, std::max(rank(), 1));
-  if (rank() == 0) return *this;
+  const int i = normalize_dim(a, std::max(ndim(), 1)), j = normalize_dim(b, std::max(ndim(), 1));
+  if (ndim() == 0) return *this;
   Array result = *this;
   std::swap(result.shape_[i], result.shape_[j]);
   std::swap(result.strides_[i], result.strides_[j]);
@@ -157,9 +157,9 @@ Array Array::transpose(std::int64_t a, std::int64_t b) const {
 }
 
 Array Array::movedim(std::int64_t from, std::int64_t to) const {
-  const int source = normalize_dim(from, rank()), target = normalize_dim(to, rank());
+  const int source = normalize_dim(from, ndim()), target = normalize_dim(to, ndim());
   Dims order;
-  for (int i = 0; i < rank(); ++i)
+  for (int i = 0; i < ndim(); ++i)
     order.push_back(i == target                                                    ? source
                     : i < std::min(source, target) || i > std::max(source, target) ? i
                     : source < target                                              ? i + 1
@@ -168,7 +168,7 @@ Array Array::movedim(std::int64_t from, std::int64_t to) const {
 }
 
 Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step) const {
-  const int d = normalize_dim(dim, rank());
+  const int d = normalize_dim(dim, ndim());
   TANDEM_CHECK(step > 0, "slice: step must be positive, got ", step);
   const std::int64_t size = shape_[d];
   const auto clamped = [size](std::int64_t i) {
@@ -183,7 +183,7 @@ Array Array::slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::
 }
 
 Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
-  const int d = normalize_dim(dim, rank());
+  const int d = normalize_dim(dim, ndim());
   const std::int64_t first = start < 0 ? start + shape_[d] : start;
   TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first, "narrow: ", length,
                " from ", start, " on are not all in dimension ", d, " of ", shape_);
@@ -191,7 +191,7 @@ Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) c
 }
 
 Array Array::select(std::int64_t dim, std::int64_t index) const {
-  const int d = normalize_dim(dim, rank());
+  const int d = normalize_dim(dim, ndim());
   TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is outside of dimension ", d,
                " of ", shape_);
   return Array(storage_, without(shape_, 1u << d), without(strides_, 1u << d),
@@ -199,11 +199,11 @@ Array Array::select(std::int64_t dim, std::int64_t index) const {
 }
 
 Array Array::expand(const Shape& wanted) const {
-  const int lead = wanted.rank() - rank();
+  const int lead = wanted.ndim() - ndim();
   TANDEM_CHECK(lead >= 0, "expand: ", shape_, " has more dimensions than ", wanted);
   Shape shape = wanted;
-  Strides strides = Dims::filled(wanted.rank(), 0);
-  for (int i = 0; i < wanted.rank(); ++i) {
+  Strides strides = Dims::filled(wanted.ndim(), 0);
+  for (int i = 0; i < wanted.ndim(); ++i) {
     if (i < lead) {
       TANDEM_CHECK(wanted[i] >= 0, "expand: ", wanted, " has a negative size in a new dimension");
       continue;
@@ -218,7 +218,7 @@ Array Array::expand(const Shape& wanted) const {
 
 Array Array::squeeze() const {
   unsigned ones = 0;
-  for (int i = 0; i < rank(); ++i) ones |= (shape_[i] == 1 ? 1u : 0u) << i;
+  for (int i = 0; i < ndim(); ++i) ones |= (shape_[i] == 1 ? 1u : 0u) << i;
   return Array(storage_, without(shape_, ones), without(strides_, ones), offset_, dtype_);
 }
 
@@ -227,26 +227,26 @@ Array Array::squeeze(std::int64_t dim) const { return squeeze(Dims{dim}); }
 Array Array::squeeze(const Dims& dims) const {
   unsigned dropped = 0, seen = 0;
   for (const auto dim : dims) {
-    const int d = normalize_dim(dim, std::max(rank(), 1));
+    const int d = normalize_dim(dim, std::max(ndim(), 1));
     TANDEM_CHECK(!(seen >> d & 1u), "squeeze: dimension ", d, " stands twice in ", dims);
     seen |= 1u << d;
-    if (d < rank() && shape_[d] == 1) dropped |= 1u << d;
+    if (d < ndim() && shape_[d] == 1) dropped |= 1u << d;
   }
   return Array(storage_, without(shape_, dropped), without(strides_, dropped), offset_, dtype_);
 }
 
 Array Array::unsqueeze(std::int64_t dim) const {
-  TANDEM_CHECK(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: there is no place ", dim, " for a dimension in ",
-               shape_, "; expected ", -rank() - 1, " to ", rank());
-  const int d = normalize_dim(dim, rank() + 1);
+  TANDEM_CHECK(-ndim() - 1 <= dim && dim <= ndim(), "unsqueeze: there is no place ", dim, " for a dimension in ",
+               shape_, "; expected ", -ndim() - 1, " to ", ndim());
+  const int d = normalize_dim(dim, ndim() + 1);
   Shape shape;
   Strides strides;
-  for (int i = 0; i <= rank(); ++i) {
+  for (int i = 0; i <= ndim(); ++i) {
     if (i == d) {
       shape.push_back(1);
-      strides.push_back(i < rank() ? strides_[i] * shape_[i] : 1);
+      strides.push_back(i < ndim() ? strides_[i] * shape_[i] : 1);
     }
-    if (i < rank()) {
+    if (i < ndim()) {
       shape.push_back(shape_[i]);
       strides.push_back(strides_[i]);
     }
@@ -255,7 +255,7 @@ Array Array::unsqueeze(std::int64_t dim) const {
 }
 
 Array Array::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
-  const int a = normalize_dim(dim1, rank()), b = normalize_dim(dim2, rank());
+  const int a = normalize_dim(dim1, ndim()), b = normalize_dim(dim2, ndim());
   TANDEM_CHECK(a != b, "diagonal: dimensions ", dim1, " and ", dim2, " of ", shape_, " are the same");
   const std::int64_t skipped = offset < 0 ? a : b;
   const std::int64_t rows = offset < 0 ? (offset < -shape_[a] ? 0 : shape_[a] + offset) : shape_[a];

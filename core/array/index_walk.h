@@ -1,7 +1,7 @@
 // What gather and scatter share on all devices.
 #pragma once
 
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 
 namespace tandem {
 

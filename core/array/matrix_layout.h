@@ -15,7 +15,7 @@ struct MatrixLayout {
 
 // Nothing where neither of the two dimensions is dense, or where runs overlap: libraries need a copy then.
 inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
-  const int last = m.rank() - 1;
+  const int last = m.ndim() - 1;
   const std::int64_t rows = m.shape()[last - 1], columns = m.shape()[last];
   // The stride of a dimension of size 1 says nothing.
   const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[last - 1];
@@ -28,7 +28,7 @@ inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
 // m (M, N) or (B, M, N) such that it has a layout: itself or a copy, of one matrix where all are the same.
 inline Array with_matrix_layout(const Array& m) {
   if (matrix_layout(m)) return m;
-  const bool repeats = m.rank() == 3 && m.strides()[0] == 0;
+  const bool repeats = m.ndim() == 3 && m.strides()[0] == 0;
   return repeats ? m.select(0, 0).contiguous().unsqueeze(0).expand(m.shape()) : m.contiguous();
 }
 

@@ -12,11 +12,11 @@ namespace tandem {
 // restore().
 class MemoryOrder {
  public:
-  explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.rank(), 0)) {
-    for (int i = 0; i < a.rank(); ++i) order_[i] = i;
+  explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.ndim(), 0)) {
+    for (int i = 0; i < a.ndim(); ++i) order_[i] = i;
     if (a.is_contiguous()) return;
     Dims sorted = order_;
-    std::stable_sort(&sorted[0], &sorted[0] + sorted.rank(), [&](auto i, auto j) {
+    std::stable_sort(&sorted[0], &sorted[0] + sorted.ndim(), [&](auto i, auto j) {
       return a.strides()[static_cast<int>(i)] > a.strides()[static_cast<int>(j)];
     });
     if (!a.permute(sorted).is_contiguous()) return;
@@ -32,7 +32,7 @@ class MemoryOrder {
   // Uninitialised memory in this order.
   Array empty(const Shape& shape, DType dtype, Device device) const {
     Shape permuted = shape;
-    for (int i = 0; i < shape.rank(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
+    for (int i = 0; i < shape.ndim(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
     return restore(Array::empty(permuted, dtype, device));
   }
   // Where dimension `dim` comes in this order.
@@ -49,7 +49,7 @@ class MemoryOrder {
  private:
   Dims inverse() const {
     Dims inverse = order_;
-    for (int i = 0; i < order_.rank(); ++i) inverse[static_cast<int>(order_[i])] = i;
+    for (int i = 0; i < order_.ndim(); ++i) inverse[static_cast<int>(order_[i])] = i;
     return inverse;
   }
 
@@ -61,8 +61,8 @@ class MemoryOrder {
 inline Array around(const Array& a, int dim) {
   std::int64_t before = 1, after = 1;
   for (int i = 0; i < dim; ++i) before *= a.shape()[i];
-  for (int i = dim + 1; i < a.rank(); ++i) after *= a.shape()[i];
-  return a.reshape({before, a.rank() == 0 ? 1 : a.shape()[dim], after});
+  for (int i = dim + 1; i < a.ndim(); ++i) after *= a.shape()[i];
+  return a.reshape({before, a.ndim() == 0 ? 1 : a.shape()[dim], after});
 }
 
 }  // namespace tandem

@@ -30,8 +30,8 @@ class Printer {
 
   // The values that will be shown, in the order in which they will.
   void collect(const Array& array) {
-    if (array.rank() <= 1) {
-      if (array.rank() == 1 && is_cut(array)) {
+    if (array.ndim() <= 1) {
+      if (array.ndim() == 1 && is_cut(array)) {
         take(array.slice(0, 0, edge));
         take(array.slice(0, array.dim(0) - edge, array.dim(0)));
       } else {
@@ -82,15 +82,15 @@ class Printer {
   }
 
   void print(const Array& array, std::size_t indent) {
-    if (array.rank() == 0) {
+    if (array.ndim() == 0) {
       out_ += texts_[next_++];
       return;
     }
     out_ += '[';
-    const bool is_row = array.rank() == 1;
+    const bool is_row = array.ndim() == 1;
     // Between two rows one line break, between two matrices two.
     const std::string line =
-        std::string(static_cast<std::size_t>(std::max(array.rank() - 1, 1)), '\n') + std::string(indent + 1, ' ');
+        std::string(static_cast<std::size_t>(std::max(array.ndim() - 1, 1)), '\n') + std::string(indent + 1, ' ');
     std::size_t used = indent + 1;
     bool first = true;
     const auto separate = [&](std::size_t width) {
@@ -131,7 +131,7 @@ class Printer {
 
 std::string values_to_string(const Array& array) {
   if (array.numel() == 0) return "[]";
-  return (array.rank() > 1 ? "\n" : "") + Printer(array).print(array);
+  return (array.ndim() > 1 ? "\n" : "") + Printer(array).print(array);
 }
 
 std::string Array::to_string() const {

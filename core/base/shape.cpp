@@ -7,42 +7,42 @@ namespace tandem {
 
 std::ostream& operator<<(std::ostream& out, const Dims& dims) {
   out << '(';
-  for (int i = 0; i < dims.rank(); ++i) out << (i ? ", " : "") << dims[i];
+  for (int i = 0; i < dims.ndim(); ++i) out << (i ? ", " : "") << dims[i];
   return out << ')';
 }
 
 void Dims::fail_too_large() const { detail::fail("the sizes ", *this, " multiply to more than 64 bits hold"); }
 
 Strides contiguous_strides(const Shape& shape) {
-  Strides strides = Dims::filled(shape.rank(), 1);
+  Strides strides = Dims::filled(shape.ndim(), 1);
   // Beside a size of 0 the others may be of any size; nobody uses these strides, they may wrap around.
-  for (int i = shape.rank() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
+  for (int i = shape.ndim() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;
 }
 
 Strides channels_last_strides(const Shape& shape) {
-  TANDEM_CHECK(shape.rank() == 4, "channels last needs shape (N, C, H, W), got ", shape);
+  TANDEM_CHECK(shape.ndim() == 4, "channels last needs shape (N, C, H, W), got ", shape);
   const Strides strides = contiguous_strides({shape[0], shape[2], shape[3], shape[1]});
   return {strides[0], strides[3], strides[1], strides[2]};
 }
 
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation) {
-  Shape result = Dims::filled(std::max(a.rank(), b.rank()), 1);
-  for (int i = 1; i <= result.rank(); ++i) {
-    const std::int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
-    const std::int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
+  Shape result = Dims::filled(std::max(a.ndim(), b.ndim()), 1);
+  for (int i = 1; i <= result.ndim(); ++i) {
+    const std::int64_t x = i <= a.ndim() ? a[a.ndim() - i] : 1;
+    const std::int64_t y = i <= b.ndim() ? b[b.ndim() - i] : 1;
     TANDEM_CHECK(x == y || x == 1 || y == 1, operation, ": shapes ", a, " and ", b,
                  " do not broadcast: from the last dimension on, sizes must be equal or 1");
-    result[result.rank() - i] = x == 1 ? y : x;
+    result[result.ndim() - i] = x == 1 ? y : x;
   }
   return result;
 }
 
-int normalize_dim(std::int64_t dim, int rank) {
-  TANDEM_CHECK(rank > 0, "dimension ", dim, " is out of range: a scalar has no dimensions");
-  TANDEM_CHECK(-rank <= dim && dim < rank, "dimension ", dim, " is out of range for an array of ", rank,
-               " dimensions; it must be from ", -rank, " to ", rank - 1);
-  return static_cast<int>(dim < 0 ? dim + rank : dim);
+int normalize_dim(std::int64_t dim, int ndim) {
+  TANDEM_CHECK(ndim > 0, "dimension ", dim, " is out of range: a scalar has no dimensions");
+  TANDEM_CHECK(-ndim <= dim && dim < ndim, "dimension ", dim, " is out of range for an array of ", ndim,
+               " dimensions; it must be from ", -ndim, " to ", ndim - 1);
+  return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
 DType promote(DType a, DType b) {

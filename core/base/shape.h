@@ -14,28 +14,28 @@ namespace tandem {
 // A list of at most six int64. Used for shapes (sizes), for strides (in elements) and for lists of dimensions.
 class Dims {
  public:
-  static constexpr int max_rank = 6;
+  static constexpr int max_ndim = 6;
 
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
-    TANDEM_CHECK(values.size() <= max_rank, "an array has at most ", max_rank, " dimensions, got ", values.size());
-    for (const auto v : values) values_[rank_++] = v;
+    TANDEM_CHECK(values.size() <= max_ndim, "an array has at most ", max_ndim, " dimensions, got ", values.size());
+    for (const auto v : values) values_[ndim_++] = v;
   }
-  static Dims filled(int rank, std::int64_t value) {
+  static Dims filled(int ndim, std::int64_t value) {
     Dims dims;
-    for (int i = 0; i < rank; ++i) dims.push_back(value);
+    for (int i = 0; i < ndim; ++i) dims.push_back(value);
     return dims;
   }
 
-  constexpr int rank() const { return rank_; }
+  constexpr int ndim() const { return ndim_; }
   constexpr std::int64_t operator[](int i) const { return values_[i]; }
   std::int64_t& operator[](int i) { return values_[i]; }
   constexpr const std::int64_t* begin() const { return values_.data(); }
-  constexpr const std::int64_t* end() const { return values_.data() + rank_; }
+  constexpr const std::int64_t* end() const { return values_.data() + ndim_; }
   void push_back(std::int64_t value) {
-    TANDEM_CHECK(rank_ < max_rank, "an array has at most ", max_rank, " dimensions");
-    values_[rank_++] = value;
+    TANDEM_CHECK(ndim_ < max_ndim, "an array has at most ", max_ndim, " dimensions");
+    values_[ndim_++] = value;
   }
 
   // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does
@@ -53,8 +53,8 @@ class Dims {
  private:
   [[noreturn]] void fail_too_large() const;
 
-  std::array<std::int64_t, max_rank> values_{};
-  int rank_ = 0;
+  std::array<std::int64_t, max_ndim> values_{};
+  int ndim_ = 0;
 };
 
 using Shape = Dims;
@@ -71,7 +71,7 @@ Strides channels_last_strides(const Shape& shape);
 // The shape two operands broadcast to, by NumPy's rules. Error names `operation` and both shapes.
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation);
 
-// `dim` counted from the end where it is negative. Error when it is out of range for `rank`.
-int normalize_dim(std::int64_t dim, int rank);
+// `dim` counted from the end where it is negative. Error when it is out of range for `ndim`.
+int normalize_dim(std::int64_t dim, int ndim);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 // Attention. The blocks are those of Dao et al., arXiv:2205.14135, but for one thing: a block has some queries and all
 // of their keys, whose scores fit in the cache for any usual length, so that no sum has to be corrected later.
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
@@ -33,7 +33,7 @@ struct Matrices {
       : data(static_cast<float*>(a.raw())),
         shape(a.shape()),
         strides(a.strides()),
-        batch_rank(a.rank() - 2),
+        batch_rank(a.ndim() - 2),
         layout(*matrix_layout(a)) {}
   float* operator[](std::int64_t i) const { return data + offset_of(i, batch_rank, shape.begin(), strides.begin()); }
   std::int64_t row_step() const { return layout.transposed ? 1 : layout.leading; }
@@ -49,7 +49,7 @@ struct MaskRows {
   std::int64_t row_step = 0, key_step = 0;
   MaskRows(const Array& mask, std::int64_t head) {
     if (!mask.defined()) return;
-    const int batch_rank = mask.rank() - 2;
+    const int batch_rank = mask.ndim() - 2;
     data = static_cast<const float*>(mask.raw()) +
            offset_of(head, batch_rank, mask.shape().begin(), mask.strides().begin());
     row_step = mask.strides()[batch_rank];
@@ -319,7 +319,7 @@ void CpuBackend::attention_grad(const AttentionInputs& in, const Array& y, const
 
 void CpuBackend::attention_weights(const Array& scores, const AttentionMask& mask, double scale, const Array& weights) {
   const std::int64_t queries = scores.dim(-2), keys = scores.dim(-1);
-  const int row_rank = scores.rank() - 1;
+  const int row_rank = scores.ndim() - 1;
   dispatch_floating(scores.dtype(), "attention", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;

@@ -1,4 +1,4 @@
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/index_positions.h>
 #include <tandem/core/cpu/parallel.h>
@@ -73,10 +73,10 @@ template <class Row>
 void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
   const std::int64_t numel = arrays[2]->numel();
   if (numel == 0) return;
-  const LoopPlan<3> plan(arrays);
-  const std::int64_t inner = plan.size[plan.rank - 1];
-  const auto& strides = plan.stride[plan.rank - 1];
-  if (plan.rank == 1) {
+  const LoopNest<3> nest(arrays);
+  const std::int64_t inner = nest.size[nest.ndim - 1];
+  const auto& strides = nest.stride[nest.ndim - 1];
+  if (nest.ndim == 1) {
     const std::int64_t piece = cpu::parallel_grain / 2;
     const std::int64_t pieces = (inner + piece - 1) / piece;
     cpu::parallel_for(pieces, numel, [&](std::int64_t p) {
@@ -88,10 +88,10 @@ void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
   }
   cpu::parallel_for(numel / inner, numel, [&](std::int64_t r) {
     std::array<std::int64_t, 3> offsets{};
-    for (int d = plan.rank - 2; d >= 0; --d) {
-      const std::int64_t i = r % plan.size[d];
-      r /= plan.size[d];
-      for (int k = 0; k < 3; ++k) offsets[k] += i * plan.stride[d][k];
+    for (int d = nest.ndim - 2; d >= 0; --d) {
+      const std::int64_t i = r % nest.size[d];
+      r /= nest.size[d];
+      for (int k = 0; k < 3; ++k) offsets[k] += i * nest.stride[d][k];
     }
     row(offsets, strides, inner);
   });

@@ -1,4 +1,4 @@
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/simd.h>
 
@@ -330,15 +330,15 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
 // Whether an input is dense in another dimension than the output, as in a transposition: that dimension comes next to
 // the innermost.
 template <int K>
-bool bring_turned_dimension_inside(LoopPlan<K>& plan) {
+bool bring_turned_dimension_inside(LoopNest<K>& nest) {
   constexpr std::int64_t least = 16;  // columns; fewer are a block with some rows
-  const int inner = plan.rank - 1;
-  if (plan.size[inner] <= least) return false;
+  const int inner = nest.ndim - 1;
+  if (nest.size[inner] <= least) return false;
   for (int d = inner - 1; d >= 0; --d) {
     for (int k = 0; k < K - 1; ++k) {
-      if (plan.stride[d][k] != 1 || plan.stride[inner][k] == 0 || plan.stride[inner][k] == 1) continue;
-      std::rotate(plan.size.begin() + d, plan.size.begin() + d + 1, plan.size.begin() + inner);
-      std::rotate(plan.stride.begin() + d, plan.stride.begin() + d + 1, plan.stride.begin() + inner);
+      if (nest.stride[d][k] != 1 || nest.stride[inner][k] == 0 || nest.stride[inner][k] == 1) continue;
+      std::rotate(nest.size.begin() + d, nest.size.begin() + d + 1, nest.size.begin() + inner);
+      std::rotate(nest.stride.begin() + d, nest.stride.begin() + d + 1, nest.stride.begin() + inner);
       return true;
     }
   }
@@ -351,10 +351,10 @@ template <int K>
 void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const std::array<bool, K>& is_float) {
   const std::int64_t numel = arrays[K - 1]->numel();
   if (numel == 0) return;
-  LoopPlan<K> plan(arrays);
-  const bool by_lines = bring_turned_dimension_inside(plan);
-  const int inner = plan.rank - 1;
-  const std::int64_t columns = plan.size[inner], rows = inner > 0 ? plan.size[inner - 1] : 1;
+  LoopNest<K> nest(arrays);
+  const bool by_lines = bring_turned_dimension_inside(nest);
+  const int inner = nest.ndim - 1;
+  const std::int64_t columns = nest.size[inner], rows = inner > 0 ? nest.size[inner - 1] : 1;
   // Work for one thread at a time: a piece of a long row, or several rows.
   constexpr std::int64_t piece = parallel_grain / 2;
   const std::int64_t tile_columns = std::min<std::int64_t>(columns, by_lines ? 512 : piece);
@@ -368,17 +368,17 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const
     std::int64_t outer = tile / across / down;
     std::array<std::int64_t, K> offset{};
     for (int d = inner - 2; d >= 0; --d) {
-      const std::int64_t i = outer % plan.size[d];
-      outer /= plan.size[d];
-      for (int k = 0; k < K; ++k) offset[k] += i * plan.stride[d][k];
+      const std::int64_t i = outer % nest.size[d];
+      outer /= nest.size[d];
+      for (int k = 0; k < K; ++k) offset[k] += i * nest.stride[d][k];
     }
     std::array<Operand, K> operands;
     for (int k = 0; k < K; ++k) {
       const DType dtype = arrays[k]->dtype();
       const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
       operands[k] = {static_cast<char*>(arrays[k]->raw()),
-                     plan.stride[inner][k],
-                     inner > 0 ? plan.stride[inner - 1][k] : 0,
+                     nest.stride[inner][k],
+                     inner > 0 ? nest.stride[inner - 1][k] : 0,
                      static_cast<std::int64_t>(size_of(dtype)),
                      dtype,
                      is_float[k] && is_16_bit};

@@ -37,21 +37,21 @@ void CpuBackend::count_true(const Array& mask, const Array& before) {
 
 void CpuBackend::true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) {
   const std::int64_t n = mask.numel(), chunks = before.numel() - 1;
-  const int rank = shape.rank();
+  const int ndim = shape.ndim();
   const bool* m = static_cast<const bool*>(mask.raw());
   const auto* counts = static_cast<const std::int64_t*>(before.raw());
   auto* to = static_cast<std::int64_t*>(y.raw());
   cpu::parallel_for(chunks, n, [&](std::int64_t c) {
-    std::int64_t* next = to + counts[c] * rank;
+    std::int64_t* next = to + counts[c] * ndim;
     for (std::int64_t i = c * mask_chunk, end = std::min(n, i + mask_chunk); i < end; ++i) {
       if (!m[i]) continue;
       std::int64_t rest = i;
-      for (int d = rank - 1; d > 0; --d) {
+      for (int d = ndim - 1; d > 0; --d) {
         next[d] = rest % shape[d];
         rest /= shape[d];
       }
-      if (rank > 0) next[0] = rest;
-      next += rank;
+      if (ndim > 0) next[0] = rest;
+      next += ndim;
     }
   });
 }

@@ -29,16 +29,16 @@ struct Products {
   bool adds;
 
   Products(const Array& left, const Array& right, const Array& out, bool adds)
-      : batch(out.rank() == 3 ? out.dim(0) : 1),
+      : batch(out.ndim() == 3 ? out.dim(0) : 1),
         rows(out.dim(-2)),
         inner(left.dim(-1)),
         columns(out.dim(-1)),
         a(static_cast<const T*>(left.raw())),
         b(static_cast<const T*>(right.raw())),
         y(static_cast<T*>(out.raw())),
-        a_step(out.rank() == 3 ? left.strides()[0] : 0),
-        b_step(out.rank() == 3 ? right.strides()[0] : 0),
-        y_step(out.rank() == 3 ? out.strides()[0] : 0),
+        a_step(out.ndim() == 3 ? left.strides()[0] : 0),
+        b_step(out.ndim() == 3 ? right.strides()[0] : 0),
+        y_step(out.ndim() == 3 ? out.strides()[0] : 0),
         a_layout(*matrix_layout(left)),
         b_layout(*matrix_layout(right)),
         adds(adds) {}

@@ -292,20 +292,20 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
 
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
-  const int rank = a.rank();
-  PlanKey key{3, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), rank, bias.has_value()};
+  const int ndim = a.ndim();
+  PlanKey key{3, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), ndim, bias.has_value()};
   std::size_t entries = 5;
   for (const Array* m : {&a, &b, &y}) {
     const MatrixLayout layout = *matrix_layout(*m);
     for (const auto d : m->shape()) key[entries++] = d;
-    if (rank == 3) key[entries++] = m->strides()[0];
+    if (ndim == 3) key[entries++] = m->strides()[0];
     key[entries++] = layout.transposed ? -layout.leading : layout.leading;
   }
   Plan* plan = plan_for(key, [&](Plan& p) {
     const auto matrices = [](const Array& m) {
       const MatrixLayout layout = *matrix_layout(m);
       memory::dims sizes = dims_of(m), strides;
-      if (m.rank() == 3) {
+      if (m.ndim() == 3) {
         // Step 0: one matrix for the whole batch.
         if (m.strides()[0] == 0) sizes[0] = 1;
         strides.push_back(sizes[0] == 1 ? sizes[1] * sizes[2] : m.strides()[0]);
@@ -314,10 +314,10 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
       strides.push_back(layout.transposed ? layout.leading : 1);
       return memory::desc(sizes, type_of(m), strides);
     };
-    memory::dims row_sizes(static_cast<std::size_t>(rank), 1);
+    memory::dims row_sizes(static_cast<std::size_t>(ndim), 1);
     row_sizes.back() = b.dim(-1);
     const auto row =
-        bias ? memory::desc(row_sizes, memory::data_type::f32, memory::dims(static_cast<std::size_t>(rank), 1))
+        bias ? memory::desc(row_sizes, memory::data_type::f32, memory::dims(static_cast<std::size_t>(ndim), 1))
              : memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
     const dnnl::matmul::primitive_desc desc(engine(), matrices(a), matrices(b), row, matrices(y));

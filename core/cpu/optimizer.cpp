@@ -48,8 +48,8 @@ class Pieces {
   std::vector<std::int64_t> ends_;  // of the segments
 };
 
-template <class Rule, std::size_t... slot>
-void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::index_sequence<slot...>) {
+template <class Rule, std::size_t... part>
+void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::index_sequence<part...>) {
   std::vector<decltype(rule.at(0, false))> updates;
   updates.reserve(segments.size());
   for (const UpdateSegment& s : segments) {
@@ -60,7 +60,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::i
     const UpdateSegment s = segments[index];
     const auto update = updates[index];  // of this thread: nothing that the loop writes can change it
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[slot][i]...);
+    for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[part][i]...);
   });
 }
 
@@ -81,7 +81,7 @@ NormSum<kind> norm_of(const float* numbers, std::int64_t begin, std::int64_t end
 void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void*) {
   std::visit(
       [&](const auto& r) {
-        update_by(segments, r, std::make_index_sequence<std::decay_t<decltype(r)>::slots.size()>{});
+        update_by(segments, r, std::make_index_sequence<std::decay_t<decltype(r)>::state_names.size()>{});
       },
       rule);
 }

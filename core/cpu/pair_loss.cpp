@@ -48,7 +48,7 @@ double sum_of(const F& loss, const T* x, const T* t, std::int64_t count) {
 
 void CpuBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale, const Array& y) {
   const std::int64_t count = x.numel();
-  const bool is_reduced = y.shape() != x.shape() || x.rank() == 0;
+  const bool is_reduced = y.shape() != x.shape() || x.ndim() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
@@ -76,7 +76,7 @@ void CpuBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& ta
 void CpuBackend::pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
                                 const Array& grad_y, double scale, const Array& grad) {
   const std::int64_t count = x.numel();
-  const bool is_reduced = grad_y.shape() != x.shape() || x.rank() == 0;
+  const bool is_reduced = grad_y.shape() != x.shape() || x.ndim() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;

@@ -18,12 +18,12 @@ struct ReduceWalk {
     std::int64_t size, stride, out_stride;  // out_stride: in y, whose own strides are row-major
   };
   struct List {
-    std::array<Dimension, Dims::max_rank> dims;
-    int rank = 0;
+    std::array<Dimension, Dims::max_ndim> dims;
+    int ndim = 0;
     std::int64_t count = 1;  // elements
     std::int64_t offset(std::int64_t index, int without = 0) const {
       std::int64_t result = 0;
-      for (int d = rank - 1 - without; d >= 0; --d) {
+      for (int d = ndim - 1 - without; d >= 0; --d) {
         const std::int64_t i = d == 0 ? index : index % dims[d].size;
         index /= dims[d].size;
         result += i * dims[d].stride;
@@ -32,7 +32,7 @@ struct ReduceWalk {
     }
     std::int64_t out_offset(std::int64_t index, int without = 0) const {
       std::int64_t result = 0;
-      for (int d = rank - 1 - without; d >= 0; --d) {
+      for (int d = ndim - 1 - without; d >= 0; --d) {
         const std::int64_t i = d == 0 ? index : index % dims[d].size;
         index /= dims[d].size;
         result += i * dims[d].out_stride;
@@ -40,10 +40,10 @@ struct ReduceWalk {
       return result;
     }
     void join() {
-      std::stable_sort(dims.begin(), dims.begin() + rank,
+      std::stable_sort(dims.begin(), dims.begin() + ndim,
                        [](const Dimension& a, const Dimension& b) { return a.stride > b.stride; });
       int kept = 0;
-      for (int d = 0; d < rank; ++d) {
+      for (int d = 0; d < ndim; ++d) {
         const Dimension& next = dims[d];
         if (kept > 0 && dims[kept - 1].stride == next.stride * next.size &&
             dims[kept - 1].out_stride == next.out_stride * next.size) {
@@ -52,25 +52,25 @@ struct ReduceWalk {
           dims[kept++] = next;
         }
       }
-      rank = kept;
+      ndim = kept;
     }
   };
   List kept, reduced;
 
   ReduceWalk(const Array& x, const Array& y) {
-    for (int i = 0; i < x.rank(); ++i) {
+    for (int i = 0; i < x.ndim(); ++i) {
       const std::int64_t n = x.shape()[i];
       if (n == 1) continue;
       List& list = y.shape()[i] == 1 ? reduced : kept;
-      list.dims[list.rank++] = {n, x.strides()[i], y.shape()[i] == 1 ? 0 : y.strides()[i]};
+      list.dims[list.ndim++] = {n, x.strides()[i], y.shape()[i] == 1 ? 0 : y.strides()[i]};
       list.count *= n;
     }
     kept.join();
     reduced.join();
   }
   bool by_columns() const {
-    if (reduced.rank > 0 && reduced.dims[reduced.rank - 1].stride == 1) return false;
-    return kept.rank > 0 && kept.dims[kept.rank - 1].stride == 1;
+    if (reduced.ndim > 0 && reduced.dims[reduced.ndim - 1].stride == 1) return false;
+    return kept.ndim > 0 && kept.dims[kept.ndim - 1].stride == 1;
   }
 };
 
@@ -99,7 +99,7 @@ class Reducer {
 
   // Each output is of one row of neighbours, no longer than a block: several rows at once.
   void short_rows() const {
-    const auto& rows = walk_.kept.dims[walk_.kept.rank - 1];
+    const auto& rows = walk_.kept.dims[walk_.kept.ndim - 1];
     const std::int64_t n = walk_.reduced.count;
     const std::int64_t batch = std::clamp<std::int64_t>(2 * row_block / n, 1, row_block);
     const std::int64_t batches = (rows.size + batch - 1) / batch;
@@ -124,10 +124,10 @@ class Reducer {
   void rows() const {
     const auto& kept = walk_.kept;
     const auto& reduced = walk_.reduced;
-    const bool some = reduced.rank > 0;
-    const std::int64_t n = some ? reduced.dims[reduced.rank - 1].size : 1;
-    const std::int64_t stride = some ? reduced.dims[reduced.rank - 1].stride : 1;
-    if (reduced.rank <= 1 && stride == 1 && n <= row_block && kept.rank > 0) return short_rows();
+    const bool some = reduced.ndim > 0;
+    const std::int64_t n = some ? reduced.dims[reduced.ndim - 1].size : 1;
+    const std::int64_t stride = some ? reduced.dims[reduced.ndim - 1].stride : 1;
+    if (reduced.ndim <= 1 && stride == 1 && n <= row_block && kept.ndim > 0) return short_rows();
     const std::int64_t piece = std::min(n, row_block), pieces = (n + piece - 1) / piece;
     const std::int64_t units = reduced.count / n * pieces;
     const std::int64_t units_per_part = std::max<std::int64_t>(1, part_size / piece);
@@ -168,10 +168,10 @@ class Reducer {
   void columns() const {
     const auto& kept = walk_.kept;
     const auto& reduced = walk_.reduced;
-    const std::int64_t all = kept.dims[kept.rank - 1].size, out_stride = kept.dims[kept.rank - 1].out_stride;
+    const std::int64_t all = kept.dims[kept.ndim - 1].size, out_stride = kept.dims[kept.ndim - 1].out_stride;
     const std::int64_t width = std::min(all, column_block), blocks = (all + width - 1) / width;
     const std::int64_t items = kept.count / all * blocks;
-    const std::int64_t m = reduced.rank > 0 ? reduced.dims[reduced.rank - 1].size : 1;
+    const std::int64_t m = reduced.ndim > 0 ? reduced.dims[reduced.ndim - 1].size : 1;
     const std::int64_t rows_per_part = (part_size / width + column_rows - 1) / column_rows * column_rows;
     const std::int64_t parts = (reduced.count + rows_per_part - 1) / rows_per_part;
     const auto reduce_part = [&](std::int64_t item, std::int64_t part, State* states) {
@@ -215,7 +215,7 @@ class Reducer {
  private:
   // Rows of columns that follow each other with the innermost stride of what is reduced.
   void run_of_rows(const T* x, std::int64_t columns, std::int64_t rows, State* states) const {
-    const std::int64_t stride = walk_.reduced.rank > 0 ? walk_.reduced.dims[walk_.reduced.rank - 1].stride : 0;
+    const std::int64_t stride = walk_.reduced.ndim > 0 ? walk_.reduced.dims[walk_.reduced.ndim - 1].stride : 0;
     constexpr std::int64_t wide = 128;
     // Few columns, dense: several rows are taken as one wide row.
     const std::int64_t together = stride == columns && columns <= wide / 4 ? wide / columns : 1;

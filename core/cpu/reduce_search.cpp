@@ -105,13 +105,13 @@ void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* valu
   std::int64_t* to_indices = indices ? static_cast<std::int64_t*>(indices->raw()) : nullptr;
   const auto& kept = walk.kept;
   const std::int64_t n = walk.reduced.count;
-  const std::int64_t stride = walk.reduced.rank > 0 ? walk.reduced.dims[0].stride : 1;
+  const std::int64_t stride = walk.reduced.ndim > 0 ? walk.reduced.dims[0].stride : 1;
   const auto finish = [&](std::int64_t o, const Best& best) {
     if (to_values) to_values[o] = static_cast<T>(best.value);
     if (to_indices) to_indices[o] = best.index;
   };
   if (walk.by_columns()) {
-    const auto& last = kept.dims[kept.rank - 1];
+    const auto& last = kept.dims[kept.ndim - 1];
     const std::int64_t width = std::min(last.size, cpu::column_block), blocks = (last.size + width - 1) / width;
     constexpr std::int64_t rows_at_once = 1 << 20;  // counted in 32 bits
     cpu::parallel_for(kept.count / last.size * blocks, kept.count * n, [&](std::int64_t item) {

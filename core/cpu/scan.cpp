@@ -13,17 +13,17 @@ struct Lines {
   struct Dimension {
     std::int64_t size, x, y;
   };
-  std::array<Dimension, Dims::max_rank> dims;
-  int rank = 0;
+  std::array<Dimension, Dims::max_ndim> dims;
+  int ndim = 0;
   Lines(const Array& x, const Array& y, int dim) {
-    for (int i = 0; i < x.rank(); ++i)
-      if (i != dim && x.shape()[i] != 1) dims[rank++] = {x.shape()[i], x.strides()[i], y.strides()[i]};
-    std::stable_sort(dims.begin(), dims.begin() + rank,
+    for (int i = 0; i < x.ndim(); ++i)
+      if (i != dim && x.shape()[i] != 1) dims[ndim++] = {x.shape()[i], x.strides()[i], y.strides()[i]};
+    std::stable_sort(dims.begin(), dims.begin() + ndim,
                      [](const Dimension& a, const Dimension& b) { return a.y > b.y; });
   }
   std::pair<std::int64_t, std::int64_t> offsets(std::int64_t index, int without) const {
     std::int64_t x = 0, y = 0;
-    for (int d = rank - 1 - without; d >= 0; --d) {
+    for (int d = ndim - 1 - without; d >= 0; --d) {
       const std::int64_t i = index % dims[d].size;
       index /= dims[d].size;
       x += i * dims[d].x;
@@ -41,7 +41,7 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
   const std::int64_t y_step = reversed ? -y.strides()[dim] : y.strides()[dim];
   const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
-  const bool columns = lines.rank > 0 && lines.dims[lines.rank - 1].x == 1 && lines.dims[lines.rank - 1].y == 1;
+  const bool columns = lines.ndim > 0 && lines.dims[lines.ndim - 1].x == 1 && lines.dims[lines.ndim - 1].y == 1;
   const auto run = [&](auto in_type, auto out_type, auto scan) {
     using T = decltype(in_type);
     using Out = decltype(out_type);
@@ -50,7 +50,7 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
     using Total = wide_t<T>;
     if (columns) {
       constexpr std::int64_t block = 256;
-      const std::int64_t all = lines.dims[lines.rank - 1].size, blocks = (all + block - 1) / block;
+      const std::int64_t all = lines.dims[lines.ndim - 1].size, blocks = (all + block - 1) / block;
       cpu::parallel_for(x.numel() / n / all * blocks, x.numel(), [&](std::int64_t item) {
         const std::int64_t first = item % blocks * block, width = std::min(block, all - first);
         const auto [from, to] = lines.offsets(item / blocks, 1);

@@ -36,9 +36,9 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
   const auto step = [&](int d) { return Step{shape[d], y.strides()[d], index.strides()[d], source.strides()[d]}; };
   const Step along = step(dim);
   Step line;
-  std::array<Step, Dims::max_rank> others;
+  std::array<Step, Dims::max_ndim> others;
   int other_count = 0;
-  for (int d = shape.rank() - 1, found = 0; d >= 0; --d) {
+  for (int d = shape.ndim() - 1, found = 0; d >= 0; --d) {
     if (d == dim || shape[d] == 1) continue;
     if (!found++) line = step(d);
     else others[static_cast<std::size_t>(other_count++)] = step(d);

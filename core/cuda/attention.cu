@@ -1,6 +1,6 @@
 // The weights of attention; the products around them are cuBLAS's. A fused kernel (cuDNN's needs its graph API) would
 // not hold the weights.
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/reductions.h>
 #include <tandem/core/cuda/warp.cuh>
@@ -35,14 +35,14 @@ template <class C>
 struct Mask {
   const C* added = nullptr;  // null: none
   bool is_causal;
-  int rank = 0;
-  std::int64_t shape[Dims::max_rank] = {}, strides[Dims::max_rank] = {};
+  int ndim = 0;
+  std::int64_t shape[Dims::max_ndim] = {}, strides[Dims::max_ndim] = {};
 
   explicit Mask(const AttentionMask& mask) : is_causal(mask.is_causal) {
     if (!mask.added.defined()) return;
     added = static_cast<const C*>(mask.added.raw());
-    rank = mask.added.rank();
-    for (int d = 0; d < rank; ++d) {
+    ndim = mask.added.ndim();
+    for (int d = 0; d < ndim; ++d) {
       shape[d] = mask.added.shape()[d];
       strides[d] = mask.added.strides()[d];
     }
@@ -57,8 +57,8 @@ __global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64
     const std::int64_t query = r % queries;
     const std::int64_t n = mask.is_causal && query + 1 < keys ? query + 1 : keys;
     const C* m = nullptr;
-    if (mask.added) m = mask.added + offset_of(r, mask.rank - 1, mask.shape, mask.strides);
-    const std::int64_t step = mask.added ? mask.strides[mask.rank - 1] : 0;
+    if (mask.added) m = mask.added + offset_of(r, mask.ndim - 1, mask.shape, mask.strides);
+    const std::int64_t step = mask.added ? mask.strides[mask.ndim - 1] : 0;
     const T* x = scores + r * keys;
     const auto score = [&](std::int64_t i) { return static_cast<C>(x[i]) * scale + (m ? m[i * step] : C(0)); };
     Highest<C> highest;

@@ -76,7 +76,7 @@ Layout make_layout(const Array& of, const ColumnMajor& m) {
   TANDEM_CUBLAS(cublasLtMatrixLayoutCreate(&made, type_of(of.dtype()), static_cast<std::uint64_t>(m.rows),
                                            static_cast<std::uint64_t>(m.columns), m.leading));
   Layout layout(made);
-  if (of.rank() == 3) {
+  if (of.ndim() == 3) {
     const auto count = static_cast<std::int32_t>(of.dim(0));
     const std::int64_t stride = of.strides()[0];
     TANDEM_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
@@ -89,7 +89,7 @@ Layout make_layout(const Array& of, const ColumnMajor& m) {
 // Of every matrix of a batch.
 std::uint32_t alignment_of_matrices(const Array& m) {
   auto address = reinterpret_cast<std::uintptr_t>(m.raw());
-  if (m.rank() == 3 && m.dim(0) > 1) address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
+  if (m.ndim() == 3 && m.dim(0) > 1) address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
   return alignment_of(reinterpret_cast<const void*>(address));
 }
 
@@ -183,7 +183,7 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   std::size_t entries = 3;
   for (const Array* m : {&a, &b, &y}) {
     key[entries++] = alignment_of_matrices(*m);
-    for (int d = 0; d < m->rank(); ++d) {
+    for (int d = 0; d < m->ndim(); ++d) {
       key[entries++] = m->shape()[d];
       key[entries++] = m->strides()[d];
     }

@@ -13,7 +13,7 @@ namespace {
 constexpr int threads = 256;
 
 // Rows and indices as a kernel sees them. A thread moves a pack of neighbours; `size` is that of a row in packs.
-struct GatherPlan {
+struct GatherNest {
   std::int64_t size, count;
   const std::int64_t* index;
   std::int64_t n;
@@ -21,22 +21,22 @@ struct GatherPlan {
 
 // The first block also looks whether all indices name a row: one thread writes the note, about the first that does not.
 template <class In, class Out, int width, class F>
-__global__ void gather_packs(GatherPlan plan, const cuda::Pack<In, width>* rows, cuda::Pack<Out, width>* out, F f,
+__global__ void gather_packs(GatherNest nest, const cuda::Pack<In, width>* rows, cuda::Pack<Out, width>* out, F f,
                              IndexFault* fault) {
   if (blockIdx.x == 0) {
     cuda::FirstPosition bad;
-    for (std::int64_t i = threadIdx.x; i < plan.n; i += blockDim.x)
-      if (plan.index[i] < 0 || plan.index[i] >= plan.count) bad.add(i);
+    for (std::int64_t i = threadIdx.x; i < nest.n; i += blockDim.x)
+      if (nest.index[i] < 0 || nest.index[i] >= nest.count) bad.add(i);
     cuda::merge_block(bad);
-    if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather_rows, bad, plan.index, plan.count);
+    if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather_rows, bad, nest.index, nest.count);
   }
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < plan.n * plan.size;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < nest.n * nest.size;
        i += step) {
-    const std::int64_t row = plan.index[i / plan.size];
-    if (row < 0 || row >= plan.count) continue;
+    const std::int64_t row = nest.index[i / nest.size];
+    if (row < 0 || row >= nest.count) continue;
     cuda::Pack<Out, width> result;
-    cuda::apply_to_packs(f, result, rows[row * plan.size + i % plan.size]);
+    cuda::apply_to_packs(f, result, rows[row * nest.size + i % nest.size]);
     out[i] = result;
   }
 }
@@ -51,8 +51,8 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
 // `size`: of a row, in numbers of type In.
 template <class In, class Out, int width, class F>
 void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f, IndexFault* fault) {
-  const GatherPlan plan{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel()};
-  cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(plan.n * plan.size, threads), dim3(threads), plan,
+  const GatherNest nest{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel()};
+  cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(nest.n * nest.size, threads), dim3(threads), nest,
                static_cast<const cuda::Pack<In, width>*>(rows.raw()), static_cast<cuda::Pack<Out, width>*>(out.raw()),
                f, fault);
 }
@@ -87,32 +87,32 @@ std::int64_t CudaBackend::gather_normalized(const Array& rows, const Array& inde
 namespace {
 
 // How x (outer, count, size), index (n) and y (outer, n, size) lie; the size of a row in packs.
-struct RowsPlan {
+struct RowsNest {
   std::int64_t outer, n, size, count;
   IndexFault::Of of;
 };
 
 // One index for each row of packs.
 template <class Bits, int width>
-__global__ void gather_whole_rows(RowsPlan plan, const cuda::Pack<Bits, width>* x, const std::int64_t* index,
+__global__ void gather_whole_rows(RowsNest nest, const cuda::Pack<Bits, width>* x, const std::int64_t* index,
                                   cuda::Pack<Bits, width>* y, IndexFault* fault) {
-  const std::int64_t total = plan.outer * plan.n * plan.size;
+  const std::int64_t total = nest.outer * nest.n * nest.size;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
-    const std::int64_t row = i / plan.size, position = row % plan.n, wanted = index[position];
-    if (cuda::is_inside(wanted, plan.count)) y[i] = x[(row / plan.n * plan.count + wanted) * plan.size + i % plan.size];
-    else cuda::note_any(fault, plan.of, position, wanted, plan.count);
+    const std::int64_t row = i / nest.size, position = row % nest.n, wanted = index[position];
+    if (cuda::is_inside(wanted, nest.count)) y[i] = x[(row / nest.n * nest.count + wanted) * nest.size + i % nest.size];
+    else cuda::note_any(fault, nest.of, position, wanted, nest.count);
   }
 }
 
-// One index for each element: `plan` walks x's first slice along the dimension, index and y.
+// One index for each element: `nest` walks x's first slice along the dimension, index and y.
 template <class Bits>
-__global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count, std::int64_t stride,
+__global__ void gather_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
                                 IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
-    const auto offset = plan.offsets(i);
+    const auto offset = nest.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
     else cuda::note_any(fault, of, offset[1], wanted, count);
@@ -120,7 +120,7 @@ __global__ void gather_elements(LoopPlan<3> plan, std::int64_t numel, std::int64
 }
 
 bool has_one_index_for_each_row(const Array& index, int dim) {
-  for (int d = 0; d < index.rank(); ++d)
+  for (int d = 0; d < index.ndim(); ++d)
     if (d != dim && index.shape()[d] != 1 && index.strides()[d] != 0) return false;
   return true;
 }
@@ -129,14 +129,14 @@ template <class Bits>
 void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y, IndexFault* fault) {
   const auto* wanted = static_cast<const std::int64_t*>(index.raw());
   if (x.is_contiguous() && y.is_contiguous() && has_one_index_for_each_row(index, dim)) {
-    RowsPlan plan{1, index.shape()[dim], 1, x.shape()[dim], of};
-    for (int d = 0; d < dim; ++d) plan.outer *= x.shape()[d];
-    for (int d = dim + 1; d < x.rank(); ++d) plan.size *= x.shape()[d];
+    RowsNest nest{1, index.shape()[dim], 1, x.shape()[dim], of};
+    for (int d = 0; d < dim; ++d) nest.outer *= x.shape()[d];
+    for (int d = dim + 1; d < x.ndim(); ++d) nest.size *= x.shape()[d];
     const auto as = [&]<int width>() {
-      if (!fits<Bits, Bits>(plan.size, x.raw(), y.raw(), width)) return false;
-      plan.size /= width;
-      cuda::launch(gather_whole_rows<Bits, width>, cuda::blocks_for(plan.outer * plan.n * plan.size, threads),
-                   dim3(threads), plan, static_cast<const cuda::Pack<Bits, width>*>(x.raw()), wanted,
+      if (!fits<Bits, Bits>(nest.size, x.raw(), y.raw(), width)) return false;
+      nest.size /= width;
+      cuda::launch(gather_whole_rows<Bits, width>, cuda::blocks_for(nest.outer * nest.n * nest.size, threads),
+                   dim3(threads), nest, static_cast<const cuda::Pack<Bits, width>*>(x.raw()), wanted,
                    static_cast<cuda::Pack<Bits, width>*>(y.raw()), fault);
       return true;
     };
@@ -146,7 +146,7 @@ void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of,
   }
   const Array base = repeated_along(x, dim, y.shape());
   cuda::launch(gather_elements<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads),
-               LoopPlan<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], of,
+               LoopNest<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], of,
                static_cast<const Bits*>(x.raw()), wanted, static_cast<Bits*>(y.raw()), fault);
 }
 

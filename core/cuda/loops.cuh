@@ -1,7 +1,7 @@
 // Loops over arrays of one shape, a thread for each element or for a few neighbours.
 #pragma once
 
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/launch.cuh>
 
 #include <utility>
@@ -22,11 +22,11 @@ TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::in
 }
 
 template <class Out, class F, class... In>
-__global__ void transform_strided(LoopPlan<sizeof...(In) + 1> plan, std::int64_t numel, F f, Out* out,
+__global__ void transform_strided(LoopNest<sizeof...(In) + 1> nest, std::int64_t numel, F f, Out* out,
                                   const In*... in) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
-    apply(plan.offsets(i), std::index_sequence_for<In...>{}, f, out, in...);
+    apply(nest.offsets(i), std::index_sequence_for<In...>{}, f, out, in...);
   }
 }
 
@@ -58,15 +58,15 @@ bool is_aligned(const T* data, int width) {
 
 // out[i] = f(in[i]...)
 template <class Out, class F, class... In>
-void transform(const LoopPlan<sizeof...(In) + 1>& plan, std::int64_t numel, F f, Out* out, const In*... in) {
+void transform(const LoopNest<sizeof...(In) + 1>& nest, std::int64_t numel, F f, Out* out, const In*... in) {
   if (numel == 0) return;
   constexpr std::size_t widest = std::max({sizeof(Out), sizeof(In)...});
   constexpr int width = static_cast<int>(16 / widest);
-  if (plan.is_dense() && is_aligned(out, width) && (is_aligned(in, width) && ...)) {
+  if (nest.is_dense() && is_aligned(out, width) && (is_aligned(in, width) && ...)) {
     launch(transform_dense<width, Out, F, In...>, blocks_for((numel + width - 1) / width, loop_threads),
            dim3(loop_threads), numel, f, out, in...);
   } else {
-    launch(transform_strided<Out, F, In...>, blocks_for(numel, loop_threads), dim3(loop_threads), plan, numel, f, out,
+    launch(transform_strided<Out, F, In...>, blocks_for(numel, loop_threads), dim3(loop_threads), nest, numel, f, out,
            in...);
   }
 }
@@ -78,25 +78,25 @@ struct Loops {
 
   template <class Out, class F>
   static void transform(const Array& out, F f) {
-    cuda::transform(LoopPlan<1>({&out}), out.numel(), f, static_cast<Out*>(out.raw()));
+    cuda::transform(LoopNest<1>({&out}), out.numel(), f, static_cast<Out*>(out.raw()));
   }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& out, F f) {
-    cuda::transform(LoopPlan<2>({&a, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a));
+    cuda::transform(LoopNest<2>({&a, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a));
   }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& b, const Array& out, F f) {
-    cuda::transform(LoopPlan<3>({&a, &b, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
+    cuda::transform(LoopNest<3>({&a, &b, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
                     pointer<In>(b));
   }
   template <class Out, class In, class F>
   static void transform(const Array& a, const Array& b, const Array& c, const Array& out, F f) {
-    cuda::transform(LoopPlan<4>({&a, &b, &c, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
+    cuda::transform(LoopNest<4>({&a, &b, &c, &out}), out.numel(), f, static_cast<Out*>(out.raw()), pointer<In>(a),
                     pointer<In>(b), pointer<In>(c));
   }
   template <class T, class F>
   static void select(const Array& condition, const Array& a, const Array& b, const Array& out, F f) {
-    cuda::transform(LoopPlan<4>({&condition, &a, &b, &out}), out.numel(), f, static_cast<T*>(out.raw()),
+    cuda::transform(LoopNest<4>({&condition, &a, &b, &out}), out.numel(), f, static_cast<T*>(out.raw()),
                     pointer<bool>(condition), pointer<T>(a), pointer<T>(b));
   }
 

@@ -1,4 +1,4 @@
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/launch.cuh>
 
@@ -72,18 +72,18 @@ __global__ void write_positions(std::int64_t n, Shape shape, const bool* mask, c
                                 std::int64_t* y) {
   int total;
   const int earlier = count_before(count_of_thread(mask, n), total);
-  const int rank = shape.rank();
-  std::int64_t* next = y + (before[blockIdx.x] + earlier) * rank;
+  const int ndim = shape.ndim();
+  std::int64_t* next = y + (before[blockIdx.x] + earlier) * ndim;
   const std::int64_t first = first_of_thread();
   for (std::int64_t i = first; i < first + per_thread && i < n; ++i) {
     if (!mask[i]) continue;
     std::int64_t rest = i;
-    for (int d = rank - 1; d >= 0; --d) {
+    for (int d = ndim - 1; d >= 0; --d) {
       const std::int64_t size = d == 0 ? n : shape.begin()[d];
       next[d] = rest % size;
       rest /= size;
     }
-    next += rank;
+    next += ndim;
   }
 }
 

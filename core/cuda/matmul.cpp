@@ -14,7 +14,7 @@ constexpr std::int64_t most_in_a_batch = 65535;
 }  // namespace
 
 void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  if (y.rank() == 3 && y.dim(0) > most_in_a_batch) {
+  if (y.ndim() == 3 && y.dim(0) > most_in_a_batch) {
     for (std::int64_t i = 0; i < y.dim(0); i += most_in_a_batch) {
       const std::int64_t end = std::min(i + most_in_a_batch, y.dim(0));
       matmul(a.slice(0, i, end), b.slice(0, i, end), bias, y.slice(0, i, end));

@@ -39,11 +39,11 @@ struct Segments {
   }
 };
 
-template <int slots>
+template <int states>
 struct UpdateEntry {
   float* parameter;
   const float* gradient;
-  float* state[slots > 0 ? slots : 1];
+  float* state[states > 0 ? states : 1];
   float* count;
   std::int64_t numel;
   unsigned first_block;
@@ -51,9 +51,9 @@ struct UpdateEntry {
 };
 
 template <class Rule>
-constexpr int slots_of = static_cast<int>(Rule::slots.size());
+constexpr int states_of = static_cast<int>(Rule::state_names.size());
 template <class Rule>
-using UpdateSegments = Segments<UpdateEntry<slots_of<Rule>>, sizeof(Rule) + sizeof(Rule*)>;
+using UpdateSegments = Segments<UpdateEntry<states_of<Rule>>, sizeof(Rule) + sizeof(Rule*)>;
 
 template <class Rule>
 __global__ void store(Rule rule, Rule* to) {
@@ -66,36 +66,36 @@ __global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segme
   if (i < segments.count) ++*segments.entries[i].count;
 }
 
-template <class Update, int slots, std::size_t... slot>
-__device__ void call(const Update& update, float& parameter, float gradient, [[maybe_unused]] float (&state)[slots],
-                     std::index_sequence<slot...>) {
-  update(parameter, gradient, state[slot]...);
+template <class Update, int states, std::size_t... part>
+__device__ void call(const Update& update, float& parameter, float gradient, [[maybe_unused]] float (&state)[states],
+                     std::index_sequence<part...>) {
+  update(parameter, gradient, state[part]...);
 }
 
 // A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way
 // together.
 template <class Rule>
 __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule, const Rule* stored) {
-  constexpr int slots = slots_of<Rule>;
+  constexpr int states = states_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
   // What a count makes of the rule takes a few pow() in double: once a block.
   __shared__ decltype(rule.at(0.0f, false)) update;
   if (threadIdx.x == 0) update = (stored ? *stored : rule).at(s.count ? *s.count : 0.0f, s.is_first);
   __syncthreads();
   const std::int64_t first = (blockIdx.x - s.first_block) * chunk + threadIdx.x;
-  float parameter[per_thread] = {}, gradient[per_thread] = {}, state[per_thread][slots > 0 ? slots : 1] = {};
+  float parameter[per_thread] = {}, gradient[per_thread] = {}, state[per_thread][states > 0 ? states : 1] = {};
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
     parameter[k] = s.parameter[i];
     gradient[k] = s.gradient[i];
-    for (int slot = 0; slot < slots; ++slot) state[k][slot] = s.state[slot][i];
+    for (int part = 0; part < states; ++part) state[k][part] = s.state[part][i];
   }
   for (int k = 0; k < per_thread; ++k) {
     const std::int64_t i = first + k * threads;
     if (i >= s.numel) continue;
-    call(update, parameter[k], gradient[k], state[k], std::make_index_sequence<slots>{});
-    for (int slot = 0; slot < slots; ++slot) s.state[slot][i] = state[k][slot];
+    call(update, parameter[k], gradient[k], state[k], std::make_index_sequence<states>{});
+    for (int part = 0; part < states; ++part) s.state[part][i] = state[k][part];
     s.parameter[i] = parameter[k];
   }
 }
@@ -113,8 +113,8 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const 
   };
   for (const UpdateSegment& s : segments) {
     if (s.numel == 0 && !Rule::counts) continue;
-    UpdateEntry<slots_of<Rule>> entry{s.parameter, s.gradient, {}, s.count, s.numel, 0, s.is_first};
-    for (int slot = 0; slot < slots_of<Rule>; ++slot) entry.state[slot] = s.state[slot];
+    UpdateEntry<states_of<Rule>> entry{s.parameter, s.gradient, {}, s.count, s.numel, 0, s.is_first};
+    for (int part = 0; part < states_of<Rule>; ++part) entry.state[part] = s.state[part];
     if (!some.add(entry, s.numel)) launch();
   }
   launch();

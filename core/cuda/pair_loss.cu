@@ -60,7 +60,7 @@ __global__ void merge_sums(int blocks, const double* partial, double scale, T* y
 
 void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& target, double scale, const Array& y) {
   const std::int64_t count = x.numel();
-  const bool is_reduced = y.shape() != x.shape() || x.rank() == 0;
+  const bool is_reduced = y.shape() != x.shape() || x.ndim() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
     using T = decltype(type);
     std::visit(
@@ -83,7 +83,7 @@ void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& t
 
 void CudaBackend::pair_loss_grad(const PairLoss& loss, int operand, const Array& x, const Array& target,
                                  const Array& grad_y, double scale, const Array& grad) {
-  const bool is_reduced = grad_y.shape() != x.shape() || x.rank() == 0;
+  const bool is_reduced = grad_y.shape() != x.shape() || x.ndim() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;

@@ -2,7 +2,7 @@
 // the parts. finish.add(state, value, index) and finish(output, state) are the caller's.
 #pragma once
 
-#include <tandem/core/array/loop_plan.h>
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/reduce.h>
 #include <tandem/core/cuda/launch.cuh>
 #include <tandem/core/cuda/warp.cuh>
@@ -12,11 +12,11 @@
 namespace tandem::cuda {
 
 // Splits x's dimensions into those that y keeps and those where it has size 1.
-struct ReducePlan {
+struct ReduceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
-  ReducePlan(const Array& x, const Array& y) {
-    for (int i = 0; i < x.rank(); ++i) {
+  ReduceNest(const Array& x, const Array& y) {
+    for (int i = 0; i < x.ndim(); ++i) {
       const bool reduced = y.shape()[i] == 1;
       (reduced ? reduced_shape : kept_shape).push_back(x.shape()[i]);
       (reduced ? reduced_strides : kept_strides).push_back(x.strides()[i]);
@@ -26,7 +26,7 @@ struct ReducePlan {
   std::int64_t count() const { return reduced_shape.product(); }  // elements of x for one of y
   // Whether neighbours in memory belong to different outputs.
   bool keeps_neighbours_apart() const {
-    const int last = kept_shape.rank() - 1;
+    const int last = kept_shape.ndim() - 1;
     return last >= 0 && kept_strides[last] == 1 && kept_shape[last] > 1;
   }
 };
@@ -34,51 +34,51 @@ struct ReducePlan {
 inline constexpr int reduce_threads = 256;
 inline constexpr std::int64_t many = 132 * 2048;  // threads that fill a large GPU
 
-// ReducePlan as a kernel's argument. The elements of an output are divided into `parts`, so that few outputs keep many
+// ReduceNest as a kernel's argument. The elements of an output are divided into `parts`, so that few outputs keep many
 // threads busy too.
-struct DevicePlan {
+struct DeviceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
   std::int64_t outputs, count, parts;
   TANDEM_HOST_DEVICE std::int64_t output_offset(std::int64_t output) const {
-    return offset_of(output, kept_shape.rank(), kept_shape.begin(), kept_strides.begin());
+    return offset_of(output, kept_shape.ndim(), kept_shape.begin(), kept_strides.begin());
   }
   TANDEM_HOST_DEVICE std::int64_t element_offset(std::int64_t i) const {
-    return offset_of(i, reduced_shape.rank(), reduced_shape.begin(), reduced_strides.begin());
+    return offset_of(i, reduced_shape.ndim(), reduced_shape.begin(), reduced_strides.begin());
   }
   TANDEM_HOST_DEVICE std::int64_t begin_of(std::int64_t part) const { return count * part / parts; }
 };
 
 // A warp for each output and part: for elements of an output that are neighbours in memory.
 template <class State, class T, class Finish>
-__global__ void reduce_rows(DevicePlan plan, const T* x, State* partial, Finish finish) {
+__global__ void reduce_rows(DeviceNest nest, const T* x, State* partial, Finish finish) {
   const std::int64_t item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const int lane = threadIdx.x % 32;
-  if (item >= plan.outputs * plan.parts) return;
-  const std::int64_t output = item / plan.parts, part = item % plan.parts;
-  const T* base = x + plan.output_offset(output);
+  if (item >= nest.outputs * nest.parts) return;
+  const std::int64_t output = item / nest.parts, part = item % nest.parts;
+  const T* base = x + nest.output_offset(output);
   State state;
-  const std::int64_t end = plan.begin_of(part + 1);
-  for (std::int64_t i = plan.begin_of(part) + lane; i < end; i += 32)
-    finish.add(state, base[plan.element_offset(i)], i);
+  const std::int64_t end = nest.begin_of(part + 1);
+  for (std::int64_t i = nest.begin_of(part) + lane; i < end; i += 32)
+    finish.add(state, base[nest.element_offset(i)], i);
   merge_warp(state);
   if (lane != 0) return;
-  if (plan.parts == 1) finish(output, state);
+  if (nest.parts == 1) finish(output, state);
   else partial[item] = state;
 }
 
 // A thread for each output and part: for outputs that are neighbours in memory.
 template <class State, class T, class Finish>
-__global__ void reduce_columns(DevicePlan plan, const T* x, State* partial, Finish finish) {
+__global__ void reduce_columns(DeviceNest nest, const T* x, State* partial, Finish finish) {
   const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (item >= plan.outputs * plan.parts) return;
-  const std::int64_t part = item / plan.outputs, output = item % plan.outputs;
-  const T* base = x + plan.output_offset(output);
+  if (item >= nest.outputs * nest.parts) return;
+  const std::int64_t part = item / nest.outputs, output = item % nest.outputs;
+  const T* base = x + nest.output_offset(output);
   State state;
-  const std::int64_t end = plan.begin_of(part + 1);
-  for (std::int64_t i = plan.begin_of(part); i < end; ++i) finish.add(state, base[plan.element_offset(i)], i);
-  if (plan.parts == 1) finish(output, state);
-  else partial[output * plan.parts + part] = state;
+  const std::int64_t end = nest.begin_of(part + 1);
+  for (std::int64_t i = nest.begin_of(part); i < end; ++i) finish.add(state, base[nest.element_offset(i)], i);
+  if (nest.parts == 1) finish(output, state);
+  else partial[output * nest.parts + part] = state;
 }
 
 // A warp for each output.
@@ -95,9 +95,9 @@ __global__ void merge_parts(std::int64_t outputs, std::int64_t parts, const Stat
 
 template <class State, class T, class Finish>
 void reduce_states(const Array& x, const Array& y, Finish finish) {
-  const ReducePlan shapes(x, y);
+  const ReduceNest shapes(x, y);
   const bool columns = shapes.keeps_neighbours_apart();
-  DevicePlan plan{shapes.kept_shape,
+  DeviceNest nest{shapes.kept_shape,
                   shapes.reduced_shape,
                   shapes.kept_strides,
                   shapes.reduced_strides,
@@ -106,23 +106,23 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
                   1};
   const std::int64_t threads_per_item = columns ? 1 : 32;
   constexpr std::int64_t fewest = 16;  // elements of a thread that are worth a part
-  plan.parts = std::clamp<std::int64_t>(many / (plan.outputs * threads_per_item), 1,
-                                        std::max<std::int64_t>(1, plan.count / (threads_per_item * fewest)));
+  nest.parts = std::clamp<std::int64_t>(many / (nest.outputs * threads_per_item), 1,
+                                        std::max<std::int64_t>(1, nest.count / (threads_per_item * fewest)));
   Array scratch;
   State* partial = nullptr;
-  if (plan.parts > 1) {
-    const auto bytes = plan.outputs * plan.parts * static_cast<std::int64_t>(sizeof(State));
+  if (nest.parts > 1) {
+    const auto bytes = nest.outputs * nest.parts * static_cast<std::int64_t>(sizeof(State));
     scratch = Array::empty({bytes}, DType::u8, x.device());
     partial = static_cast<State*>(scratch.raw());
   }
-  const std::int64_t all = plan.outputs * plan.parts * threads_per_item;
+  const std::int64_t all = nest.outputs * nest.parts * threads_per_item;
   const dim3 blocks(static_cast<unsigned>((all + reduce_threads - 1) / reduce_threads));
-  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks, dim3(reduce_threads), plan,
+  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks, dim3(reduce_threads), nest,
          static_cast<const T*>(x.raw()), partial, finish);
-  if (plan.parts == 1) return;
+  if (nest.parts == 1) return;
   launch(merge_parts<State, Finish>,
-         dim3(static_cast<unsigned>((plan.outputs * 32 + reduce_threads - 1) / reduce_threads)), dim3(reduce_threads),
-         plan.outputs, plan.parts, partial, finish);
+         dim3(static_cast<unsigned>((nest.outputs * 32 + reduce_threads - 1) / reduce_threads)), dim3(reduce_threads),
+         nest.outputs, nest.parts, partial, finish);
 }
 
 // What reductions do with the elements and with what is kept of them.

@@ -23,14 +23,14 @@ struct Add {
   }
 };
 
-// `plan` walks y's first slice along the dimension, index and source.
+// `nest` walks y's first slice along the dimension, index and source.
 template <class T, class F>
-__global__ void scatter_elements(LoopPlan<3> plan, std::int64_t numel, std::int64_t count, std::int64_t stride,
+__global__ void scatter_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
                                  IndexFault::Of of, F f, T* y, const std::int64_t* index, const T* source,
                                  IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
-    const auto offset = plan.offsets(i);
+    const auto offset = nest.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * stride, source[offset[2]]);
     else cuda::note_any(fault, of, offset[1], wanted, count);
@@ -42,7 +42,7 @@ void scatter_with(const Array& source, int dim, const Array& index, IndexFault::
                   IndexFault* fault) {
   const Array base = repeated_along(y, dim, index.shape());
   cuda::launch(scatter_elements<T, F>, cuda::blocks_for(index.numel(), threads), dim3(threads),
-               LoopPlan<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim], of, f,
+               LoopNest<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim], of, f,
                static_cast<T*>(y.raw()), static_cast<const std::int64_t*>(index.raw()),
                static_cast<const T*>(source.raw()), fault);
 }

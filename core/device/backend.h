@@ -226,7 +226,7 @@ class Backend {
   virtual void triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) = 0;
   // Where `mask` (n) bool, dense, is true, in two steps because the caller does not know how often that is. `before`
   // (chunks + 1) i64: how many are true before each chunk of mask_chunk elements, and in all of them. `y` (count,
-  // shape.rank()) i64: their places, where n elements fill `shape` in row-major order.
+  // shape.ndim()) i64: their places, where n elements fill `shape` in row-major order.
   static constexpr std::int64_t mask_chunk = 4096;
   virtual void count_true(const Array& mask, const Array& before) = 0;
   virtual void true_positions(const Array& mask, const Array& before, const Shape& shape, const Array& y) = 0;

@@ -1,10 +1,11 @@
 // The rules by which optimizers move numbers: one struct each, compiled for every device.
 //
 // A rule walks over segments, each with numbers to change (`parameter`), numbers to look at (`gradient`), and what it
-// keeps for each of them: as many arrays as `slots` has names, with PyTorch's names where PyTorch keeps the same. at()
-// prepares what is equal for all numbers of a segment, on the device that updates them; the Update that it returns is
-// then called for each number. `count` is the segment's number `count` (see UpdateSegment), raised by one before where
-// the rule `counts` updates. To add one: write the struct, name it in the variant below, and give it a class in optim/.
+// keeps for each of them: as many arrays as `state_names` has names, with PyTorch's names where PyTorch keeps the same.
+// at() prepares what is equal for all numbers of a segment, on the device that updates them; the Update that it returns
+// is then called for each number. `count` is the segment's number `count` (see UpdateSegment), raised by one before
+// where the rule `counts` updates. To add one: write the struct, name it in the variant below, and give it a class in
+// optim/.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -19,7 +20,7 @@ namespace tandem {
 struct UpdateSegment {
   float* parameter;
   const float* gradient;
-  float* state[3];  // as many as the rule has slots
+  float* state[3];  // as many as the rule has names of states
   // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph
   // counts too.
   float* count;
@@ -31,7 +32,7 @@ namespace rules {
 
 // Stochastic gradient descent, without and with momentum.
 struct Sgd {
-  static constexpr std::array<const char*, 0> slots{};
+  static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
   float lr, decay;
 
@@ -44,7 +45,7 @@ struct Sgd {
 // Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013, in PyTorch's form:
 // the velocity is a sum of gradients and the learning rate multiplies it as it is applied.
 struct SgdMomentum {
-  static constexpr std::array<const char*, 1> slots{"momentum"};
+  static constexpr std::array<const char*, 1> state_names{"momentum"};
   static constexpr bool counts = false;
   float lr, decay, momentum, keep;
   bool nesterov;
@@ -74,7 +75,7 @@ struct AdamNumbers {
 
 template <bool amsgrad>
 struct Adam {
-  static constexpr auto slots = [] {
+  static constexpr auto state_names = [] {
     if constexpr (amsgrad) return std::array{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
     else return std::array{"exp_avg", "exp_avg_sq"};
   }();
@@ -126,7 +127,7 @@ struct RmsPropNumbers {
 
 template <bool centered, bool has_momentum>
 struct RmsProp {
-  static constexpr auto slots = [] {
+  static constexpr auto state_names = [] {
     if constexpr (centered && has_momentum) return std::array{"square_avg", "grad_avg", "momentum_buffer"};
     else if constexpr (centered) return std::array{"square_avg", "grad_avg"};
     else if constexpr (has_momentum) return std::array{"square_avg", "momentum_buffer"};
@@ -161,7 +162,7 @@ struct RmsProp {
 
 // Duchi, Hazan, Singer, "Adaptive Subgradient Methods", JMLR 12, 2011.
 struct Adagrad {
-  static constexpr std::array<const char*, 1> slots{"sum"};
+  static constexpr std::array<const char*, 1> state_names{"sum"};
   static constexpr bool counts = true;
   double lr, lr_decay;
   float eps, decay, sign;
@@ -181,7 +182,7 @@ struct Adagrad {
 
 // An average that follows: `parameter` is the average, `gradient` what it follows.
 struct Average {
-  static constexpr std::array<const char*, 0> slots{};
+  static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
   float weight;  // of what is new
 
@@ -191,7 +192,7 @@ struct Average {
 
 // Clipping: `parameter` and `gradient` are both the gradient.
 struct ClipNorm {
-  static constexpr std::array<const char*, 0> slots{};
+  static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
   float most;
 
@@ -207,7 +208,7 @@ struct ClipNorm {
 };
 
 struct ClipValue {
-  static constexpr std::array<const char*, 0> slots{};
+  static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
   float most;
 

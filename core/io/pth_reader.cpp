@@ -126,8 +126,8 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
 
 Dims StateReader::numbers(Id id, const std::string& name) const {
   const auto& items = pickle_[id].items;
-  file_.check(items.size() <= Dims::max_rank, "tensor \"", name, "\" has ", items.size(), " dimensions, at most ",
-              Dims::max_rank, " can be read");
+  file_.check(items.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", items.size(), " dimensions, at most ",
+              Dims::max_ndim, " can be read");
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
@@ -142,12 +142,12 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
   const std::int64_t offset = pickle_[value.items[1]].integer;
   const Shape shape = numbers(value.items[2], name);
   const Strides strides = numbers(value.items[3], name);
-  file_.check(shape.rank() == strides.rank(), "tensor \"", name, "\" has the shape ", shape, " and the strides ",
+  file_.check(shape.ndim() == strides.ndim(), "tensor \"", name, "\" has the shape ", shape, " and the strides ",
               strides, "; it is damaged");
   std::int64_t numel = 1, last = offset;
   bool fits = offset >= 0;
-  for (int i = 0; i < shape.rank(); ++i) fits &= !__builtin_mul_overflow(numel, shape[i], &numel);
-  for (int i = 0; i < shape.rank() && fits && numel > 0; ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) fits &= !__builtin_mul_overflow(numel, shape[i], &numel);
+  for (int i = 0; i < shape.ndim() && fits && numel > 0; ++i) {
     std::int64_t span = 0;
     fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &span) && !__builtin_add_overflow(last, span, &last);
   }

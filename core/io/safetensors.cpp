@@ -162,8 +162,8 @@ class Reader {
 
     const json& shape = field(name, value, "shape");
     check(shape.is_array(), "tensor \"", name, "\": shape must be a list, found ", shape.type_name());
-    check(shape.size() <= Dims::max_rank, "tensor \"", name, "\" has ", shape.size(), " dimensions, at most ",
-          Dims::max_rank, " can be read");
+    check(shape.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", shape.size(), " dimensions, at most ",
+          Dims::max_ndim, " can be read");
     std::uint64_t bytes = size_of(entry.dtype);
     for (const auto& size : shape) {
       check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name, "\": shape holds ",
@@ -235,7 +235,7 @@ std::string make_header(const std::vector<const NamedArray*>& arrays,
     const Array& array = named->array;
     out << separator << quoted(named->name, path) << ":{\"dtype\":\"" << dtype_names[order_of(array.dtype())].second
         << "\",\"shape\":[";
-    for (int i = 0; i < array.rank(); ++i) out << (i > 0 ? "," : "") << array.shape()[i];
+    for (int i = 0; i < array.ndim(); ++i) out << (i > 0 ? "," : "") << array.shape()[i];
     out << "],\"data_offsets\":[" << offset << ',' << offset + array.bytes() << "]}";
     offset += array.bytes();
     separator = ",";

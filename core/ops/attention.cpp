@@ -16,8 +16,8 @@ DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DTy
 
 // New memory whose dimensions but the last lie in the order of like's: (N, H, L, D) may be a view of (L, N, H, D).
 Array empty_in_order_of(const Array& like, const Shape& shape) {
-  const int last = shape.rank() - 1;
-  std::array<int, Dims::max_rank> order{};
+  const int last = shape.ndim() - 1;
+  std::array<int, Dims::max_ndim> order{};
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.begin() + last,
                    [&](int a, int b) { return like.strides()[a] > like.strides()[b]; });
@@ -39,7 +39,7 @@ AttentionInputs laid_out(AttentionInputs in) {
 
 AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& shape, DType dtype) {
   if (!mask.defined()) return {{}, is_causal};
-  TANDEM_CHECK(mask.rank() <= shape.rank() &&
+  TANDEM_CHECK(mask.ndim() <= shape.ndim() &&
                    broadcast_shape(mask.shape(), shape, "scaled_dot_product_attention, attn_mask") == shape,
                "scaled_dot_product_attention: attn_mask ", mask.shape(), " does not broadcast to ", shape);
   Array added = mask.to(compute_dtype(dtype));
@@ -63,8 +63,8 @@ Array attention_weights_grad(const Array& weights, const Array& grad, double sca
 
 std::optional<Attention> attention(const AttentionInputs& in) {
   Shape shape = in.query.shape(), rows;
-  shape[shape.rank() - 1] = in.value.dim(-1);
-  for (int d = 0; d + 1 < shape.rank(); ++d) rows.push_back(shape[d]);
+  shape[shape.ndim() - 1] = in.value.dim(-1);
+  for (int d = 0; d + 1 < shape.ndim(); ++d) rows.push_back(shape[d]);
   if (shape.product() == 0 || in.query.numel() == 0 || in.key.numel() == 0) return std::nullopt;
   const Attention result{empty_in_order_of(in.query, shape), Array::empty(rows, DType::f32, in.query.device())};
   if (!backend(in.query.device()).attention(laid_out(in), result.y, result.log_sum)) return std::nullopt;

@@ -82,9 +82,9 @@ void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y
 }  // namespace
 
 DType result_dtype(const Array& a, const Array& b) {
-  if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
-  const DType dimensioned = a.rank() == 0 ? b.dtype() : a.dtype();
-  const DType scalar = a.rank() == 0 ? a.dtype() : b.dtype();
+  if ((a.ndim() == 0) == (b.ndim() == 0)) return promote(a.dtype(), b.dtype());
+  const DType dimensioned = a.ndim() == 0 ? b.dtype() : a.dtype();
+  const DType scalar = a.ndim() == 0 ? a.dtype() : b.dtype();
   return kind_of(scalar) > kind_of(dimensioned) ? promote(dimensioned, scalar) : dimensioned;
 }
 

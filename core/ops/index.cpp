@@ -12,8 +12,8 @@ namespace tandem::ops {
 namespace {
 
 void check_gather(const Array& rows, const Array& index) {
-  TANDEM_CHECK(rows.rank() >= 1, "gather_rows: needs rows (R, ...), got a scalar");
-  TANDEM_CHECK(index.rank() == 1 && index.dtype() == DType::i64, "gather_rows: index must be (N) i64, got ",
+  TANDEM_CHECK(rows.ndim() >= 1, "gather_rows: needs rows (R, ...), got a scalar");
+  TANDEM_CHECK(index.ndim() == 1 && index.dtype() == DType::i64, "gather_rows: index must be (N) i64, got ",
                index.shape(), ' ', index.dtype());
   TANDEM_CHECK(rows.device() == index.device(), "gather_rows: rows are on ", rows.device(), ", index is on ",
                index.device());
@@ -72,23 +72,23 @@ Array checked_index(const Array& index, const Array& x, Of of) {
 
 // (N), also from a scalar.
 Array checked_list(const Array& index, const Array& x, Of of) {
-  TANDEM_CHECK(index.rank() <= 1, name_of(of), ": index must be (N), got ", index.shape());
+  TANDEM_CHECK(index.ndim() <= 1, name_of(of), ": index must be (N), got ", index.shape());
   return checked_index(index, x, of).reshape({-1});
 }
 
 // (N) along `dim`, repeated over the other dimensions of `shape`.
 Array along(const Array& list, int dim, const Shape& shape) {
-  Strides strides = Dims::filled(shape.rank(), 0);
+  Strides strides = Dims::filled(shape.ndim(), 0);
   strides[dim] = 1;
   return Array(list.storage(), shape, strides, list.offset(), list.dtype());
 }
 
-Array at_least_1d(const Array& x) { return x.rank() == 0 ? x.reshape({1}) : x; }
+Array at_least_1d(const Array& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
 // The first elements of x in each dimension but `dim`, as many as `sizes` has.
 Array narrowed(const Array& x, int dim, const Shape& sizes) {
   Array result = x;
-  for (int d = 0; d < x.rank(); ++d)
+  for (int d = 0; d < x.ndim(); ++d)
     if (d != dim) result = result.narrow(d, 0, sizes[d]);
   return result;
 }
@@ -102,9 +102,9 @@ void fail_if_any(std::int64_t bad, const Array& index, Of of, std::int64_t count
 }
 
 void check_sizes(const Array& index, const Array& other, int dim, bool also_dim, const char* what, Of of) {
-  TANDEM_CHECK(index.rank() == other.rank(), name_of(of), ": index ", index.shape(), " and ", what, ' ', other.shape(),
+  TANDEM_CHECK(index.ndim() == other.ndim(), name_of(of), ": index ", index.shape(), " and ", what, ' ', other.shape(),
                " must have the same number of dimensions");
-  for (int d = 0; d < index.rank(); ++d)
+  for (int d = 0; d < index.ndim(); ++d)
     TANDEM_CHECK((d == dim && !also_dim) || index.shape()[d] <= other.shape()[d], name_of(of), ": index ",
                  index.shape(), " is larger than ", what, ' ', other.shape(), " in dimension ", d);
 }
@@ -112,7 +112,7 @@ void check_sizes(const Array& index, const Array& other, int dim, bool also_dim,
 // Three dimensions instead of many where memory allows: those before `dim`, `dim`, those after.
 Array joined(const Array& x, int dim) {
   Shape before, after;
-  for (int d = 0; d < x.rank(); ++d)
+  for (int d = 0; d < x.ndim(); ++d)
     if (d != dim) (d < dim ? before : after).push_back(x.shape()[d]);
   return x.reshape({before.product(), x.shape()[dim], after.product()});
 }
@@ -138,7 +138,7 @@ void scatter_into(Array& target, int dim, const Array& index, const Array& sourc
   from = from.narrow(dim, 0, index.shape()[dim]);
   const std::int64_t count = y.shape()[dim];
   bool is_list = true;
-  for (int d = 0; d < index.rank(); ++d) is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
+  for (int d = 0; d < index.ndim(); ++d) is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
   Array wanted = index;
   if (y.is_contiguous() && from.is_contiguous()) {
     y = joined(y, dim);
@@ -156,9 +156,9 @@ void scatter_into(Array& target, int dim, const Array& index, const Array& sourc
 }  // namespace
 
 Array index_select(const Array& x, std::int64_t dim, const Array& index, Of of) {
-  const int d = normalize_dim(dim, std::max(x.rank(), 1));
+  const int d = normalize_dim(dim, std::max(x.ndim(), 1));
   const Array list = checked_list(index, x, of);
-  if (x.rank() == 0) {
+  if (x.ndim() == 0) {
     TANDEM_CHECK(list.numel() == 1, name_of(of), ": of a scalar one index can be taken, got ", index.shape());
     return index_select(at_least_1d(x), 0, list, of).reshape({});
   }
@@ -173,12 +173,12 @@ Array index_select(const Array& x, std::int64_t dim, const Array& index, Of of) 
 
 Array gather(const Array& x, std::int64_t dim, const Array& index) {
   const Array wanted = checked_index(index, x, Of::gather);
-  if (x.rank() == 0 || index.rank() == 0) {
-    TANDEM_CHECK(x.rank() <= 1 && index.rank() <= 1, "gather: index ", index.shape(), " and x ", x.shape(),
+  if (x.ndim() == 0 || index.ndim() == 0) {
+    TANDEM_CHECK(x.ndim() <= 1 && index.ndim() <= 1, "gather: index ", index.shape(), " and x ", x.shape(),
                  " must have the same number of dimensions");
     return gather(at_least_1d(x), dim, at_least_1d(wanted)).reshape(index.shape());
   }
-  const int d = normalize_dim(dim, x.rank());
+  const int d = normalize_dim(dim, x.ndim());
   check_sizes(index, x, d, false, "x", Of::gather);
   Array y = Array::empty(index.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
@@ -193,7 +193,7 @@ namespace {
 void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add, Of of) {
   const Array wanted = at_least_1d(checked_index(index, target, of));
   Array y = at_least_1d(target);
-  const int d = normalize_dim(dim, y.rank());
+  const int d = normalize_dim(dim, y.ndim());
   check_sizes(wanted, y, d, false, "the target", of);
   const Array from = at_least_1d(source);
   check_sizes(wanted, from, d, true, "the source", of);
@@ -213,7 +213,7 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
   const Array list = checked_list(index, target, of);
   Array y = at_least_1d(target);
   const Array from = at_least_1d(source);
-  const int d = normalize_dim(dim, y.rank());
+  const int d = normalize_dim(dim, y.ndim());
   Shape shape = y.shape();
   shape[d] = list.numel();
   TANDEM_CHECK(from.shape() == shape, name_of(of), ": the source must be ", shape, " for a target ", target.shape(),
@@ -245,7 +245,7 @@ Array true_positions(const Array& mask, const Shape& shape) {
     backend(mask.device()).count_true(mask, before);
     count = before.select(0, chunks).to_vector<std::int64_t>()[0];
   }
-  Array y = Array::empty({count, shape.rank()}, DType::i64, mask.device());
+  Array y = Array::empty({count, shape.ndim()}, DType::i64, mask.device());
   if (y.numel() > 0) backend(mask.device()).true_positions(mask, before, shape, y);
   return y;
 }

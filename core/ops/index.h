@@ -33,7 +33,7 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
 
 // x with `value` where `mask` (bool) is true, both broadcast.
 Array masked_fill(const Array& x, const Array& mask, double value);
-// Where x is not zero: (count, rank) i64, in row-major order. Waits for a GPU, as do the two below.
+// Where x is not zero: (count, ndim) i64, in row-major order. Waits for a GPU, as do the two below.
 Array nonzero(const Array& x);
 // The same of x as one long row: (count).
 Array flat_nonzero(const Array& x);

@@ -10,7 +10,7 @@ namespace tandem::ops {
 namespace {
 
 Shape without_matrix(const Shape& shape) {
-  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
+  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.ndim() - 2)));
 }
 
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
@@ -33,7 +33,7 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
 // y = a b [+ bias] for a (..., M, K), b (..., K, N), y (..., M, N) with the same leading dimensions, nothing empty: in
 // as few calls as their strides allow.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  const int batch_rank = y.rank() - 2;
+  const int batch_rank = y.ndim() - 2;
   std::int64_t rows = a.dim(-2);
   const std::int64_t inner = a.dim(-1), columns = b.dim(-1);
   std::int64_t a_row = a.strides()[batch_rank], y_row = columns;
@@ -80,9 +80,9 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
 }
 
 void check_operands(const Array& a, const Array& b, const std::optional<Array>& bias) {
-  TANDEM_CHECK(a.rank() > 0 && b.rank() > 0, "matmul: shapes ", a.shape(), " and ", b.shape(),
+  TANDEM_CHECK(a.ndim() > 0 && b.ndim() > 0, "matmul: shapes ", a.shape(), " and ", b.shape(),
                ": a scalar can't be multiplied as a matrix; use mul");
-  const std::int64_t inner = b.dim(b.rank() == 1 ? 0 : -2);
+  const std::int64_t inner = b.dim(b.ndim() == 1 ? 0 : -2);
   TANDEM_CHECK(a.dim(-1) == inner, "matmul: shapes ", a.shape(), " and ", b.shape(), " do not fit: ", a.dim(-1),
                " columns of the first meet ", inner, " rows of the second; needs (..., M, K) and (..., K, N)");
   for (const Array& operand : {a, b})
@@ -101,10 +101,10 @@ void check_operands(const Array& a, const Array& b, const std::optional<Array>& 
 
 Array matmul(const Array& first, const Array& second, const std::optional<Array>& bias) {
   check_operands(first, second, bias);
-  const Array a = first.rank() == 1 ? first.unsqueeze(0) : first;
-  const Array b = (second.rank() == 1 ? second.unsqueeze(1) : second).to(a.dtype());
+  const Array a = first.ndim() == 1 ? first.unsqueeze(0) : first;
+  const Array b = (second.ndim() == 1 ? second.unsqueeze(1) : second).to(a.dtype());
   const std::int64_t rows = a.dim(-2), inner = a.dim(-1), columns = b.dim(-1);
-  const bool single = a.rank() == 2 && b.rank() == 2;
+  const bool single = a.ndim() == 2 && b.ndim() == 2;
   const Shape batch =
       single ? Shape{} : broadcast_shape(without_matrix(a.shape()), without_matrix(b.shape()), "matmul");
   Array y = Array::empty(with_matrix(batch, rows, columns), a.dtype(), a.device());
@@ -116,8 +116,8 @@ Array matmul(const Array& first, const Array& second, const std::optional<Array>
   } else if (y.numel() > 0) {
     multiply(a.expand(with_matrix(batch, rows, inner)), b.expand(with_matrix(batch, inner, columns)), bias, y);
   }
-  if (second.rank() == 1) y = y.squeeze(-1);
-  return first.rank() == 1 ? y.squeeze(second.rank() == 1 ? -1 : -2) : y;
+  if (second.ndim() == 1) y = y.squeeze(-1);
+  return first.ndim() == 1 ? y.squeeze(second.ndim() == 1 ? -1 : -2) : y;
 }
 
 namespace {
@@ -129,7 +129,7 @@ Array matrix_grad(const Array& grad, bool a_is_vector, bool b_is_vector) {
 }
 
 Shape matrix_shape(const Shape& shape, bool is_left) {
-  if (shape.rank() > 1) return shape;
+  if (shape.ndim() > 1) return shape;
   return is_left ? Shape{1, shape[0]} : Shape{shape[0], 1};
 }
 
@@ -138,15 +138,15 @@ std::int64_t batch_size(const Shape& shape) { return without_matrix(shape).produ
 }  // namespace
 
 Array matmul_grad_a(const Array& grad, const Array& b, const Shape& shape_a) {
-  const Array g = matrix_grad(grad, shape_a.rank() == 1, b.rank() == 1);
-  const Array right = b.rank() == 1 ? b.unsqueeze(1) : b;
+  const Array g = matrix_grad(grad, shape_a.ndim() == 1, b.ndim() == 1);
+  const Array right = b.ndim() == 1 ? b.unsqueeze(1) : b;
   const Shape wanted = matrix_shape(shape_a, true);
   return sum_to(matmul(g, right.transpose(-1, -2)), wanted).reshape(shape_a);
 }
 
 Array matmul_grad_b(const Array& a, const Array& grad, const Shape& shape_b) {
-  Array g = matrix_grad(grad, a.rank() == 1, shape_b.rank() == 1);
-  Array left = a.rank() == 1 ? a.unsqueeze(0) : a;
+  Array g = matrix_grad(grad, a.ndim() == 1, shape_b.ndim() == 1);
+  Array left = a.ndim() == 1 ? a.unsqueeze(0) : a;
   const Shape wanted = matrix_shape(shape_b, false);
   // One matrix b for a batch of a: the sum over the batch is part of the product.
   if (batch_size(wanted) == 1 && batch_size(left.shape()) == batch_size(g.shape())) {

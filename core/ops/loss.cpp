@@ -8,9 +8,9 @@ namespace tandem::ops {
 namespace {
 
 // A scalar counts as (1).
-int row_dim(std::int64_t dim, const Array& x) { return normalize_dim(dim, std::max(1, x.rank())); }
+int row_dim(std::int64_t dim, const Array& x) { return normalize_dim(dim, std::max(1, x.ndim())); }
 
-int class_dim(const Array& x) { return x.rank() == 1 ? 0 : 1; }
+int class_dim(const Array& x) { return x.ndim() == 1 ? 0 : 1; }
 
 DType loss_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
@@ -22,7 +22,7 @@ Array softmax(const Array& x, std::int64_t dim, bool logarithm) {
   const int d = row_dim(dim, x);
   const MemoryOrder order(x);
   const Array in = order.apply(x), y = Array::empty(in.shape(), x.dtype(), x.device());
-  const int at = x.rank() == 0 ? 0 : order.position(d);
+  const int at = x.ndim() == 0 ? 0 : order.position(d);
   if (y.numel() > 0) backend(x.device()).softmax(logarithm, around(in, at), around(y, at));
   return order.restore(y);
 }
@@ -31,7 +31,7 @@ Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool l
   const int d = row_dim(dim, y);
   const MemoryOrder order(y);
   const Array out = order.apply(y), grad_x = Array::empty(out.shape(), y.dtype(), y.device());
-  const int at = y.rank() == 0 ? 0 : order.position(d);
+  const int at = y.ndim() == 0 ? 0 : order.position(d);
   if (y.numel() > 0)
     backend(y.device()).softmax_grad(logarithm, around(out, at), around(order.apply(grad_y), at), around(grad_x, at));
   return order.restore(grad_x);
@@ -39,12 +39,12 @@ Array softmax_grad(const Array& y, const Array& grad_y, std::int64_t dim, bool l
 
 CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& weight, const ClassLoss& how) {
   const char* name = how.is_log_probability ? "nll_loss" : "cross_entropy";
-  TANDEM_CHECK(x.rank() >= 1 && is_floating(x.dtype()), name,
+  TANDEM_CHECK(x.ndim() >= 1 && is_floating(x.dtype()), name,
                ": input must be (N, classes), (classes) or (N, classes, ", "...) and floating, got ", x.shape(), ' ',
                x.dtype());
   const int dim = class_dim(x);
   Shape rows;
-  for (int i = 0; i < x.rank(); ++i)
+  for (int i = 0; i < x.ndim(); ++i)
     if (i != dim) rows.push_back(x.shape()[i]);
   TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " wants target ",
                rows, " i64, got ", target.shape(), ' ', target.dtype());

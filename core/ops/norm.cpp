@@ -7,7 +7,7 @@ namespace tandem::ops {
 namespace {
 
 void check_image(const Array& x) {
-  TANDEM_CHECK(x.rank() == 4, "batch_norm: input must be (N, C, H, W), got ", x.shape());
+  TANDEM_CHECK(x.ndim() == 4, "batch_norm: input must be (N, C, H, W), got ", x.shape());
   TANDEM_CHECK(is_floating(x.dtype()), "batch_norm: input must be floating, got ", x.dtype());
   TANDEM_CHECK(x.dim(1) > 0, "batch_norm: input ", x.shape(), " has no channels");
 }
@@ -139,9 +139,9 @@ Optional parameter(const GroupNorm& how, const Array& a, const Array& x, const c
 
 GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_centred, const char* name) {
   TANDEM_CHECK(is_floating(x.dtype()), name, ": input must be floating, got ", x.dtype());
-  const int lead = x.rank() - shape.rank();
-  bool fits = shape.rank() > 0 && lead >= 0;
-  for (int i = 0; fits && i < shape.rank(); ++i) fits = x.shape()[lead + i] == shape[i];
+  const int lead = x.ndim() - shape.ndim();
+  bool fits = shape.ndim() > 0 && lead >= 0;
+  for (int i = 0; fits && i < shape.ndim(); ++i) fits = x.shape()[lead + i] == shape[i];
   TANDEM_CHECK(fits, name, ": the last dimensions of input ", x.shape(), " must be those to normalise over, ", shape);
   std::int64_t rows = 1;
   for (int i = 0; i < lead; ++i) rows *= x.shape()[i];
@@ -149,13 +149,13 @@ GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_
 }
 
 GroupNorm group_norm_of(const Array& x, std::int64_t groups, double eps, const char* name) {
-  TANDEM_CHECK(x.rank() >= 2 && is_floating(x.dtype()), name, ": input must be (N, C, ...) and floating, got ",
+  TANDEM_CHECK(x.ndim() >= 2 && is_floating(x.dtype()), name, ": input must be (N, C, ...) and floating, got ",
                x.shape(), ' ', x.dtype());
   TANDEM_CHECK(groups > 0 && x.dim(1) > 0 && x.dim(1) % groups == 0, name, ": input ", x.shape(), " has ", x.dim(1),
                " channels, which can't be divided into ", groups, " groups");
   std::int64_t places = 1;
-  for (int i = 2; i < x.rank(); ++i) places *= x.shape()[i];
-  const bool channels_last = x.rank() == 4 && places > 1 && !x.is_contiguous();
+  for (int i = 2; i < x.ndim(); ++i) places *= x.shape()[i];
+  const bool channels_last = x.ndim() == 4 && places > 1 && !x.is_contiguous();
   return {x.dim(0), channels_last ? places : 1, x.dim(1), channels_last ? 1 : places, groups, eps};
 }
 

@@ -57,10 +57,10 @@ bool needs_elements(const Reduction& op) {
 
 Array without(const Array& y, const Array& x, const Shape& kept, const Dims& dims, bool keepdim) {
   if (keepdim) return y;
-  unsigned gone = dims.rank() == 0 ? ~0u : 0u;
-  for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.rank()));
+  unsigned gone = dims.ndim() == 0 ? ~0u : 0u;
+  for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.ndim()));
   Shape shape;
-  for (int i = 0; i < x.rank(); ++i)
+  for (int i = 0; i < x.ndim(); ++i)
     if (!(gone >> i & 1u)) shape.push_back(kept[i]);
   return y.reshape(shape);
 }
@@ -77,26 +77,26 @@ Array arg(bool largest, const Array& x, std::optional<std::int64_t> dim, bool ke
     TANDEM_CHECK(x.numel() > 0, largest ? "argmax" : "argmin", " of an empty array of shape ", x.shape(),
                  " is not defined");
     const Array flat = arg(largest, x.reshape({-1}), 0, false);
-    return keepdim ? flat.reshape(Dims::filled(x.rank(), 1)) : flat;
+    return keepdim ? flat.reshape(Dims::filled(x.ndim(), 1)) : flat;
   }
   const char* name = largest ? "argmax" : "argmin";
   const Shape kept = kept_shape(x, {*dim}, name);
-  if (x.rank() == 0) return zeros({}, DType::i64, x.device());
+  if (x.ndim() == 0) return zeros({}, DType::i64, x.device());
   const Array indices = Array::empty(kept, DType::i64, x.device());
-  search_kept(largest, x, normalize_dim(*dim, x.rank()), nullptr, &indices, indices);
+  search_kept(largest, x, normalize_dim(*dim, x.ndim()), nullptr, &indices, indices);
   return without(indices, x, kept, {*dim}, keepdim);
 }
 
 }  // namespace
 
 Shape kept_shape(const Array& x, const Dims& dims, const char* operation) {
-  Shape kept = dims.rank() == 0 ? Dims::filled(x.rank(), 1) : x.shape();
+  Shape kept = dims.ndim() == 0 ? Dims::filled(x.ndim(), 1) : x.shape();
   unsigned seen = 0;
   for (const auto d : dims) {
-    const int i = normalize_dim(d, std::max(1, x.rank()));
+    const int i = normalize_dim(d, std::max(1, x.ndim()));
     TANDEM_CHECK(!(seen >> i & 1u), operation, ": dimension ", i, " comes twice in ", dims);
     seen |= 1u << i;
-    if (x.rank() > 0) kept[i] = 1;
+    if (x.ndim() > 0) kept[i] = 1;
   }
   return kept;
 }
@@ -122,19 +122,19 @@ Array reduce_grad(const Reduction& op, const Array& x, const Array& y, const Arr
 
 Array sum_to(const Array& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  const int lead = x.rank() - shape.rank();
+  const int lead = x.ndim() - shape.ndim();
   Dims dims;
-  for (int i = 0; i < x.rank(); ++i)
+  for (int i = 0; i < x.ndim(); ++i)
     if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
-  return dims.rank() == 0 ? x.reshape(shape) : reduce(Reduction::sum, x, dims, true).reshape(shape);
+  return dims.ndim() == 0 ? x.reshape(shape) : reduce(Reduction::sum, x, dims, true).reshape(shape);
 }
 
 Found search(bool largest, const Array& x, std::int64_t dim, bool keepdim) {
   const Shape kept = kept_shape(x, {dim}, largest ? "max" : "min");
-  if (x.rank() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
+  if (x.ndim() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
   const Array values = Array::empty(kept, x.dtype(), x.device());
   const Array indices = Array::empty(kept, DType::i64, x.device());
-  search_kept(largest, x, normalize_dim(dim, x.rank()), &values, &indices, values);
+  search_kept(largest, x, normalize_dim(dim, x.ndim()), &values, &indices, values);
   return {without(values, x, kept, {dim}, keepdim), without(indices, x, kept, {dim}, keepdim)};
 }
 
@@ -144,9 +144,9 @@ Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { re
 namespace {
 
 Array scan(Scan op, const Array& x, std::int64_t dim, bool reversed) {
-  const int d = normalize_dim(dim, std::max(1, x.rank()));
+  const int d = normalize_dim(dim, std::max(1, x.ndim()));
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
-  if (x.rank() == 0) return dtype == x.dtype() ? x.clone() : x.to(dtype);
+  if (x.ndim() == 0) return dtype == x.dtype() ? x.clone() : x.to(dtype);
   const Array y = empty_like(x, dtype);
   if (x.numel() > 0) backend(x.device()).scan(op, x, d, reversed, y);
   return y;

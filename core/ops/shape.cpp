@@ -24,7 +24,7 @@ Array reversed(const Array& x, int dim) {
   return Array(x.storage(), x.shape(), strides, x.offset() + last, x.dtype());
 }
 
-bool is_skipped(const Array& x) { return x.rank() == 1 && x.shape()[0] == 0; }
+bool is_skipped(const Array& x) { return x.ndim() == 1 && x.shape()[0] == 0; }
 
 std::int64_t sum_of_sizes(std::int64_t a, std::int64_t b, const char* operation) {
   std::int64_t sum;
@@ -42,7 +42,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   for (const Array& x : inputs) {
     dtype = promote(dtype, x.dtype());
     TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ", x.device());
-    TANDEM_CHECK(x.rank() > 0, "cat: array ", number, " is a scalar; stack joins scalars");
+    TANDEM_CHECK(x.ndim() > 0, "cat: array ", number, " is a scalar; stack joins scalars");
     if (!first && !is_skipped(x)) first = &x;
     ++number;
   }
@@ -51,13 +51,13 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
     return Array::empty({0}, dtype, inputs[0].device());
   }
   Shape shape = first->shape();
-  const int d = normalize_dim(dim, shape.rank());
+  const int d = normalize_dim(dim, shape.ndim());
   shape[d] = 0;
   number = 0;
   for (const Array& x : inputs) {
     if (!is_skipped(x)) {
       Shape expected = first->shape();
-      if (x.rank() == expected.rank()) expected[d] = x.shape()[d];
+      if (x.ndim() == expected.ndim()) expected[d] = x.shape()[d];
       TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ", first->shape(),
                    "; all sizes but that of dimension ", d, " must be equal");
       shape[d] = sum_of_sizes(shape[d], x.shape()[d], "cat");
@@ -100,13 +100,13 @@ struct Sides {
 };
 
 // Of each dimension of `shape`. Checks that there is enough to mirror or to go round.
-std::array<Sides, Dims::max_rank> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
+std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
   const auto pairs = static_cast<int>(padding.size() / 2);
-  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.rank()), "pad: needs ",
+  TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.ndim()), "pad: needs ",
                "two numbers for each dimension from the last one on, got ", padding.size(), " for ", shape);
-  std::array<Sides, Dims::max_rank> sides;
+  std::array<Sides, Dims::max_ndim> sides;
   for (int i = 0; i < pairs; ++i) {
-    const int d = shape.rank() - 1 - i;
+    const int d = shape.ndim() - 1 - i;
     const std::int64_t size = shape[d];
     const Sides s{padding[static_cast<std::size_t>(2 * i)], padding[static_cast<std::size_t>(2 * i) + 1]};
     sides[static_cast<std::size_t>(d)] = s;
@@ -149,17 +149,17 @@ void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, Pa
   }
 }
 
-Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_rank>& sides) {
+Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_ndim>& sides) {
   Shape result = shape;
-  for (int d = 0; d < shape.rank(); ++d)
+  for (int d = 0; d < shape.ndim(); ++d)
     result[d] += sides[static_cast<std::size_t>(d)].before + sides[static_cast<std::size_t>(d)].after;
   return result;
 }
 
 // Where x lies in y, without what is cut off it.
-std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_rank>& sides) {
+std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_ndim>& sides) {
   Array in_x = x, in_y = y;
-  for (int d = 0; d < x.rank(); ++d) {
+  for (int d = 0; d < x.ndim(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
     const std::int64_t cut_before = std::max<std::int64_t>(-s.before, 0),
                        cut_after = std::max<std::int64_t>(-s.after, 0);
@@ -185,15 +185,15 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
   write(source, middle);
   // From the first dimension on, each time the sides of all that is there already.
   Array done = y;
-  for (int d = 0; d < x.rank(); ++d) {
+  for (int d = 0; d < x.ndim(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
     done = done.narrow(d, std::max<std::int64_t>(s.before, 0), middle.shape()[d]);
   }
-  for (int d = 0; d < x.rank(); ++d) {
+  for (int d = 0; d < x.ndim(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
     if (done.shape()[d] == shape[d]) continue;
     Array wider = y;
-    for (int e = d + 1; e < x.rank(); ++e)
+    for (int e = d + 1; e < x.ndim(); ++e)
       wider = wider.narrow(e, std::max<std::int64_t>(sides[static_cast<std::size_t>(e)].before, 0), middle.shape()[e]);
     if (mode == PadMode::constant) {
       const std::int64_t before = std::max<std::int64_t>(s.before, 0), end = before + middle.shape()[d];
@@ -217,7 +217,7 @@ Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, Pa
     return result;
   }
   Array rest = grad.clone();
-  for (int d = shape.rank() - 1; d >= 0; --d) {
+  for (int d = shape.ndim() - 1; d >= 0; --d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
     if (s.before == 0 && s.after == 0) continue;
     for_both_sides(rest, d, shape[d], s, mode, [&](const Array& outside, Array inside) {
@@ -229,25 +229,25 @@ Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, Pa
 }
 
 Array roll(const Array& x, const Dims& shifts, const Dims& dims) {
-  if (dims.rank() == 0) {
-    TANDEM_CHECK(shifts.rank() == 1, "roll: without dimensions it takes one shift, got ", shifts);
+  if (dims.ndim() == 0) {
+    TANDEM_CHECK(shifts.ndim() == 1, "roll: without dimensions it takes one shift, got ", shifts);
     return roll(x.reshape({-1}), shifts, {0}).reshape(x.shape());
   }
-  TANDEM_CHECK(shifts.rank() == dims.rank(), "roll: shifts ", shifts, " and dimensions ", dims,
+  TANDEM_CHECK(shifts.ndim() == dims.ndim(), "roll: shifts ", shifts, " and dimensions ", dims,
                " must be equally many");
-  Dims by = Dims::filled(x.rank(), 0);
-  for (int i = 0; i < dims.rank(); ++i) {
-    const int d = normalize_dim(dims[i], x.rank());
+  Dims by = Dims::filled(x.ndim(), 0);
+  for (int i = 0; i < dims.ndim(); ++i) {
+    const int d = normalize_dim(dims[i], x.ndim());
     if (x.shape()[d] > 0) by[d] = (by[d] + shifts[i] % x.shape()[d] + x.shape()[d]) % x.shape()[d];
   }
   const Array y = empty_like(x);
   if (y.numel() == 0) return y;
   // Each shifted dimension falls into two runs that stay whole.
   unsigned shifted = 0;
-  for (int d = 0; d < x.rank(); ++d) shifted |= (by[d] > 0 ? 1u : 0u) << d;
+  for (int d = 0; d < x.ndim(); ++d) shifted |= (by[d] > 0 ? 1u : 0u) << d;
   for (unsigned part = 0;; part = (part - shifted) & shifted) {
     Array from = x, to = y;
-    for (int d = 0; d < x.rank(); ++d) {
+    for (int d = 0; d < x.ndim(); ++d) {
       if (by[d] == 0) continue;
       const std::int64_t stays = x.shape()[d] - by[d];
       const bool second = part >> d & 1u;
@@ -263,7 +263,7 @@ Array flip(const Array& x, const Dims& dims) {
   Array backwards = x;
   unsigned seen = 0;
   for (const auto dim : dims) {
-    const int d = normalize_dim(dim, x.rank());
+    const int d = normalize_dim(dim, x.ndim());
     TANDEM_CHECK(!(seen >> d & 1u), "flip: dimension ", d, " stands twice in ", dims);
     seen |= 1u << d;
     backwards = reversed(backwards, d);
@@ -274,21 +274,21 @@ Array flip(const Array& x, const Dims& dims) {
 }
 
 Array repeat(const Array& x, const Dims& repeats) {
-  TANDEM_CHECK(repeats.rank() >= x.rank(), "repeat: ", repeats, " has fewer numbers than ", x.shape(), " dimensions");
-  const int lead = repeats.rank() - x.rank();
+  TANDEM_CHECK(repeats.ndim() >= x.ndim(), "repeat: ", repeats, " has fewer numbers than ", x.shape(), " dimensions");
+  const int lead = repeats.ndim() - x.ndim();
   Shape shape, first = Dims::filled(lead, 1);
   for (const auto size : x.shape()) first.push_back(size);
-  for (int d = 0; d < repeats.rank(); ++d) {
+  for (int d = 0; d < repeats.ndim(); ++d) {
     TANDEM_CHECK(repeats[d] >= 0, "repeat: ", repeats, " has a negative number");
     shape.push_back(Dims{first[d], repeats[d]}.product());
   }
   const Array y = Array::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
   Array done = y;
-  for (int d = 0; d < shape.rank(); ++d) done = done.narrow(d, 0, first[d]);
+  for (int d = 0; d < shape.ndim(); ++d) done = done.narrow(d, 0, first[d]);
   write(x, done);
   // The last dimension first, each by doubling: few copies, of long runs.
-  for (int d = shape.rank() - 1; d >= 0; --d) {
+  for (int d = shape.ndim() - 1; d >= 0; --d) {
     Array row = y;
     for (int e = 0; e < d; ++e) row = row.narrow(e, 0, first[e]);
     for (std::int64_t n = first[d]; n < shape[d];) {
@@ -305,7 +305,7 @@ namespace {
 // The sizes before and after dimension d, multiplied.
 std::pair<std::int64_t, std::int64_t> around(const Shape& shape, int d) {
   Shape before, after;
-  for (int i = 0; i < shape.rank(); ++i)
+  for (int i = 0; i < shape.ndim(); ++i)
     if (i != d) (i < d ? before : after).push_back(shape[i]);
   return {before.product(), after.product()};
 }
@@ -313,10 +313,10 @@ std::pair<std::int64_t, std::int64_t> around(const Shape& shape, int d) {
 }  // namespace
 
 Array repeat_grad(const Array& grad, const Shape& shape, const Dims& repeats) {
-  const int lead = repeats.rank() - shape.rank();
+  const int lead = repeats.ndim() - shape.ndim();
   Array rest = grad;
   Shape now = grad.shape();
-  for (int d = 0; d < repeats.rank(); ++d) {
+  for (int d = 0; d < repeats.ndim(); ++d) {
     now[d] = d < lead ? 1 : shape[d - lead];
     if (repeats[d] == 1) continue;
     const auto [before, after] = around(now, d);
@@ -329,7 +329,7 @@ Array repeat_grad(const Array& grad, const Shape& shape, const Dims& repeats) {
 
 Array repeat_interleave(const Array& x, std::int64_t repeats, std::int64_t dim) {
   TANDEM_CHECK(repeats >= 0, "repeat_interleave: needs a number of 0 or more, got ", repeats);
-  const int d = normalize_dim(dim, x.rank());
+  const int d = normalize_dim(dim, x.ndim());
   Shape shape = x.shape();
   shape[d] = Dims{shape[d], repeats}.product();
   const Array y = Array::empty(shape, x.dtype(), x.device());
@@ -341,15 +341,15 @@ Array repeat_interleave(const Array& x, std::int64_t repeats, std::int64_t dim) 
 }
 
 Array repeat_interleave_grad(const Array& grad, const Shape& shape, std::int64_t repeats, std::int64_t dim) {
-  const auto [before, after] = around(shape, normalize_dim(dim, shape.rank()));
-  const std::int64_t rows = Dims{before, shape[normalize_dim(dim, shape.rank())]}.product();
+  const auto [before, after] = around(shape, normalize_dim(dim, shape.ndim()));
+  const std::int64_t rows = Dims{before, shape[normalize_dim(dim, shape.ndim())]}.product();
   return sum_to(grad.reshape({rows, repeats, after}), {rows, 1, after}).reshape(shape);
 }
 
 namespace {
 
 Array triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const char* operation) {
-  TANDEM_CHECK(x.rank() >= 2, operation, ": needs (..., M, N), got ", x.shape());
+  TANDEM_CHECK(x.ndim() >= 2, operation, ": needs (..., M, N), got ", x.shape());
   Array y = Array::empty(x.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
   const std::int64_t rows = x.dim(-2), columns = x.dim(-1);

@@ -11,7 +11,7 @@ namespace {
 Found first_k(const Array& x, std::int64_t k, int dim, bool descending) {
   const Array rows = x.transpose(dim, -1).contiguous();
   Shape shape = rows.shape();
-  shape[shape.rank() - 1] = k;
+  shape[shape.ndim() - 1] = k;
   const Array values = Array::empty(shape, x.dtype(), x.device());
   const Array indices = Array::empty(shape, DType::i64, x.device());
   if (values.numel() > 0) {
@@ -25,17 +25,17 @@ Found first_k(const Array& x, std::int64_t k, int dim, bool descending) {
 }  // namespace
 
 Found sort(const Array& x, std::int64_t dim, bool descending) {
-  const int d = normalize_dim(dim, std::max(1, x.rank()));
-  if (x.rank() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
+  const int d = normalize_dim(dim, std::max(1, x.ndim()));
+  if (x.ndim() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
   return first_k(x, x.shape()[d], d, descending);
 }
 
 Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
-  const int d = normalize_dim(dim, std::max(1, x.rank()));
-  const std::int64_t n = x.rank() == 0 ? 1 : x.shape()[d];
+  const int d = normalize_dim(dim, std::max(1, x.ndim()));
+  const std::int64_t n = x.ndim() == 0 ? 1 : x.shape()[d];
   TANDEM_CHECK(0 <= k && k <= n, "topk: k = ", k, " is not between 0 and ", n, ", the size of dimension ", d, " of ",
                x.shape());
-  if (x.rank() == 0) {
+  if (x.ndim() == 0) {
     TANDEM_CHECK(k == 1, "topk: k of a scalar must be 1, got ", k);
     return {x.clone(), zeros({}, DType::i64, x.device())};
   }
@@ -43,8 +43,8 @@ Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
 }
 
 Found median(const Array& x, std::int64_t dim, bool keepdim) {
-  const int d = normalize_dim(dim, std::max(1, x.rank()));
-  if (x.rank() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
+  const int d = normalize_dim(dim, std::max(1, x.ndim()));
+  if (x.ndim() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
   const std::int64_t n = x.dim(d), middle = (n - 1) / 2;
   TANDEM_CHECK(n > 0, "median: dimension ", d, " of ", x.shape(), " has no elements");
   const Found smallest = topk(x, middle + 1, d, false);

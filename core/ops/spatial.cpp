@@ -7,7 +7,7 @@ namespace tandem::ops {
 namespace {
 
 void check_image(const Array& x, const char* operation, bool takes_bytes = false) {
-  TANDEM_CHECK(x.rank() == 4, operation, ": input must be (N, C, H, W), got ", x.shape());
+  TANDEM_CHECK(x.ndim() == 4, operation, ": input must be (N, C, H, W), got ", x.shape());
   TANDEM_CHECK(is_floating(x.dtype()) || (takes_bytes && x.dtype() == DType::u8), operation, ": input must be floating",
                takes_bytes ? " or u8" : "", ", got ", x.dtype());
   TANDEM_CHECK(x.dim(1) > 0, operation, ": input ", x.shape(), " has no channels");
@@ -41,7 +41,7 @@ void check_kernel_fits(const Array& x, const Window& w, const char* operation) {
 // Of a convolution, whose weight has `shape` words for its four dimensions.
 void check_weight(const Array& x, const Array& weight, const std::optional<Array>& bias, std::int64_t out_channels,
                   const Window& window, const char* operation, const char* shape) {
-  TANDEM_CHECK(weight.rank() == 4, operation, ": weight must be (", shape, "), got ", weight.shape());
+  TANDEM_CHECK(weight.ndim() == 4, operation, ": weight must be (", shape, "), got ", weight.shape());
   TANDEM_CHECK(is_floating(weight.dtype()) && (!bias || is_floating(bias->dtype())), operation,
                ": weight and bias must be floating, got ", weight.dtype(), " and ",
                bias ? bias->dtype() : weight.dtype());
@@ -66,7 +66,7 @@ void check_groups(std::int64_t groups, const char* operation) {
 Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window) {
   check_image(x, "conv2d");
   check_groups(window.groups, "conv2d");
-  check_weight(x, weight, bias, weight.rank() > 0 ? weight.dim(0) : 0, window, "conv2d",
+  check_weight(x, weight, bias, weight.ndim() > 0 ? weight.dim(0) : 0, window, "conv2d",
                "out channels, in channels / groups, kernel h, kernel w");
   TANDEM_CHECK(x.dim(1) % window.groups == 0 && weight.dim(0) % window.groups == 0, "conv2d: ", window.groups,
                " groups must divide the ", x.dim(1), " channels of input ", x.shape(), " and the ", weight.dim(0),
@@ -110,7 +110,7 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
   constexpr const char* operation = "conv_transpose2d";
   check_image(x, operation);
   check_groups(window.groups, operation);
-  check_weight(x, weight, bias, weight.rank() == 4 ? weight.dim(1) * window.groups : 0, window, operation,
+  check_weight(x, weight, bias, weight.ndim() == 4 ? weight.dim(1) * window.groups : 0, window, operation,
                "in channels, out channels / groups, kernel h, kernel w");
   TANDEM_CHECK(x.dim(1) % window.groups == 0, operation, ": ", window.groups, " groups must divide the ", x.dim(1),
                " channels of input ", x.shape());

@@ -85,7 +85,7 @@ void open_for_reading(Png& file, const std::string& bytes, const std::string& na
 }
 
 void check_indices(const Array& indices, std::size_t colours) {
-  TANDEM_CHECK(indices.defined() && indices.rank() == 2 && indices.numel() > 0 && indices.device().is_cpu() &&
+  TANDEM_CHECK(indices.defined() && indices.ndim() == 2 && indices.numel() > 0 && indices.device().is_cpu() &&
                    (indices.dtype() == DType::u8 || indices.dtype() == DType::i64),
                "encode_png: a mask must be (H, W) u8 or i64 on the CPU, got ",
                indices.defined() ? indices.shape() : Shape{}, ' ', indices.dtype());
@@ -160,7 +160,7 @@ Array MaskFile::read(std::int64_t rows) const {
 }
 
 std::string encode_png(const Array& picture) {
-  TANDEM_CHECK(picture.defined() && picture.rank() == 3 && picture.dim(0) == 3 && picture.numel() > 0 &&
+  TANDEM_CHECK(picture.defined() && picture.ndim() == 3 && picture.dim(0) == 3 && picture.numel() > 0 &&
                    picture.dtype() == DType::u8 && picture.device().is_cpu(),
                "encode_png: a picture must be (3, H, W) u8 on the CPU, got ",
                picture.defined() ? picture.shape() : Shape{}, ' ', picture.dtype());

@@ -111,7 +111,7 @@ std::vector<std::int32_t> nearest_axis(std::int64_t size, std::int64_t target) {
 
 void resample(const Array& source, std::int64_t top, std::int64_t left, const ResampleAxis& rows,
               const ResampleAxis& columns, const float (*table)[256], float* out, std::int64_t stride) {
-  TANDEM_CHECK(source.dtype() == DType::u8 && source.rank() == 3 && source.dim(0) == 3 && source.strides()[0] == 1 &&
+  TANDEM_CHECK(source.dtype() == DType::u8 && source.ndim() == 3 && source.dim(0) == 3 && source.strides()[0] == 1 &&
                    source.strides()[2] == 3,
                "resample: expected (3, H, W) u8, pixel by pixel, got ", source.shape(), ' ', source.dtype());
   const std::int64_t begin = rows.begin(), end = rows.end();

@@ -20,7 +20,7 @@ std::uint8_t to_byte(double value) { return static_cast<std::uint8_t>(std::clamp
 // Calls write(pixel of the result, label, number of the pixel) for each; a new picture (3, H, W).
 template <class Write>
 Array painted(const Array& mask, Write&& write) {
-  TANDEM_CHECK(mask.defined() && mask.rank() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),
+  TANDEM_CHECK(mask.defined() && mask.ndim() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),
                "a mask must be (H, W) u8 or i64, got ", mask.defined() ? mask.shape() : Shape{}, ' ', mask.dtype());
   const Array result = Array::empty({mask.dim(0), mask.dim(1), 3}, DType::u8);
   auto* pixel = result.data<std::uint8_t>();
@@ -47,8 +47,8 @@ Array coloured(const Array& mask) {
 }
 
 Array overlay(const Array& picture, const Array& mask, double opacity) {
-  TANDEM_CHECK(picture.defined() && picture.rank() == 3 && picture.dim(0) == 3 && picture.dtype() == DType::u8 &&
-                   mask.defined() && mask.rank() == 2 && picture.dim(1) == mask.dim(0) && picture.dim(2) == mask.dim(1),
+  TANDEM_CHECK(picture.defined() && picture.ndim() == 3 && picture.dim(0) == 3 && picture.dtype() == DType::u8 &&
+                   mask.defined() && mask.ndim() == 2 && picture.dim(1) == mask.dim(0) && picture.dim(2) == mask.dim(1),
                "overlay: expected a picture (3, H, W) u8 and a mask (H, W), got ",
                picture.defined() ? picture.shape() : Shape{}, ' ', picture.dtype(), " and ",
                mask.defined() ? mask.shape() : Shape{});
@@ -63,7 +63,7 @@ Array overlay(const Array& picture, const Array& mask, double opacity) {
 }
 
 Array denormalized(const Array& image, const std::array<float, 3>& mean, const std::array<float, 3>& std) {
-  TANDEM_CHECK(image.defined() && image.rank() == 3 && image.dim(0) == 3 && image.dtype() == DType::f32,
+  TANDEM_CHECK(image.defined() && image.ndim() == 3 && image.dim(0) == 3 && image.dtype() == DType::f32,
                "denormalized: expected (3, H, W) f32, got ", image.defined() ? image.shape() : Shape{}, ' ',
                image.dtype());
   const Array source = image.to(Device{}).permute({1, 2, 0}).contiguous();

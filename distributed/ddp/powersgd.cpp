@@ -193,7 +193,7 @@ class PowerSgd {
 
  private:
   bool is_worth_it(const Array& gradient) const {
-    if (gradient.dtype() != DType::f32 || gradient.rank() < 2 || gradient.numel() == 0) return false;
+    if (gradient.dtype() != DType::f32 || gradient.ndim() < 2 || gradient.numel() == 0) return false;
     const std::int64_t rows = gradient.dim(0), columns = gradient.numel() / rows;
     const auto sent = static_cast<double>((rows + columns) * std::min({options_.rank, rows, columns}));
     return sent * options_.min_compression_rate < static_cast<double>(gradient.numel());

@@ -1,5 +1,5 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/launch/job_plan.h>
+#include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launcher.h>
 #include <tandem/distributed/launch/log_folder.h>
 #include <tandem/distributed/launch/node_rendezvous.h>
@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::steady_clock;
 using State = NodeStatus::State;
-using Verdict = JobPlan::Verdict;
+using Verdict = JobAssignment::Verdict;
 
 LaunchOptions with_run_id(LaunchOptions options) {
   if (options.run_id.empty()) options.run_id = options.max_nodes == 1 ? random_text(2) : "none";
@@ -55,7 +55,7 @@ NodeStatus first_status(const LaunchOptions& options) {
   return status;
 }
 
-// This host's part in the job: it reports how its ranks are, and does what the plan says.
+// This host's part in the job: it reports how its ranks are, and does what the assignment says.
 class Node {
  public:
   Node(const LaunchOptions& options, const std::vector<std::string>& program);
@@ -63,15 +63,15 @@ class Node {
 
  private:
   void poll_once();
-  void follow(const JobPlan& plan);
-  void start(const JobPlan& plan);
+  void follow(const JobAssignment& assignment);
+  void start(const JobAssignment& assignment);
   void finish_group();
   void leave();
-  void explain_restart(const JobPlan& plan);
-  int conclude(const JobPlan& plan);
+  void explain_restart(const JobAssignment& assignment);
+  int conclude(const JobAssignment& assignment);
   void act_on(int signal);
   void warn_once();
-  std::map<std::string, std::string> variables(const JobPlan& plan, int node) const;
+  std::map<std::string, std::string> variables(const JobAssignment& assignment, int node) const;
   void say(const std::string& line) { err_.add("tandemrun: " + line + "\n"); }
   double seconds() const { return std::chrono::duration<double>(steady_clock::now() - start_).count(); }
 
@@ -88,8 +88,8 @@ class Node {
   std::unique_ptr<NodeRendezvous> rendezvous_;
   std::unique_ptr<WorkerGroup> group_;
 
-  std::optional<JobPlan> end_;  // the plan that ended the job
-  int stopped_by_ = 0;          // the signal that ended the launcher, if one did
+  std::optional<JobAssignment> end_;  // the assignment that ended the job
+  int stopped_by_ = 0;                // the signal that ended the launcher, if one did
   bool has_warned_ = false;
   int explained_ = 0;  // restarts that have been
 };
@@ -107,18 +107,18 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
         endpoint_name(options_.master_addr, options_.master_port));
 }
 
-std::map<std::string, std::string> Node::variables(const JobPlan& plan, int node) const {
-  const auto& member = plan.members[static_cast<std::size_t>(node)];
+std::map<std::string, std::string> Node::variables(const JobAssignment& assignment, int node) const {
+  const auto& member = assignment.members[static_cast<std::size_t>(node)];
   std::map<std::string, std::string> ours = {
       {"GROUP_RANK", std::to_string(node)},
-      {"GROUP_WORLD_SIZE", std::to_string(plan.members.size())},
-      {"WORLD_SIZE", std::to_string(plan.world_size())},
+      {"GROUP_WORLD_SIZE", std::to_string(assignment.members.size())},
+      {"WORLD_SIZE", std::to_string(assignment.world_size())},
       {"LOCAL_WORLD_SIZE", std::to_string(options_.processes)},
       {"ROLE_NAME", options_.role},
       {"ROLE_WORLD_SIZE", std::to_string(member.role_size)},
       {"MASTER_ADDR", options_.master_addr},
       {"MASTER_PORT", std::to_string(rendezvous_->port())},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(plan.generation)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(assignment.generation)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
       {"TORCHELASTIC_RUN_ID", options_.run_id},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
@@ -134,7 +134,7 @@ std::map<std::string, std::string> Node::variables(const JobPlan& plan, int node
 int Node::run() {
   try {
     while (!end_ && !(stopped_by_ && !group_)) {
-      follow(rendezvous_->plan());
+      follow(rendezvous_->assignment());
       if (!end_) poll_once();
     }
   } catch (const Error&) {
@@ -170,22 +170,23 @@ void Node::leave() {
   }
 }
 
-void Node::follow(const JobPlan& plan) {
-  const bool is_current = status_.generation == plan.generation;
-  switch (plan.verdict) {
+void Node::follow(const JobAssignment& assignment) {
+  const bool is_current = status_.generation == assignment.generation;
+  switch (assignment.verdict) {
     case Verdict::run:
-      if (!group_ && !stopped_by_ && status_.generation < plan.generation && plan.node_of(rendezvous_->id()) >= 0)
-        start(plan);
+      if (!group_ && !stopped_by_ && status_.generation < assignment.generation &&
+          assignment.node_of(rendezvous_->id()) >= 0)
+        start(assignment);
       return;
     case Verdict::stop:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && !is_current) {
-        status_.generation = plan.generation;  // it had not begun here
+        status_.generation = assignment.generation;  // it had not begun here
         finish_group();
       }
       return;
     case Verdict::gather:
-      explain_restart(plan);
+      explain_restart(assignment);
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && status_.state == State::ended) {
         status_.state = State::waiting;
@@ -198,25 +199,26 @@ void Node::follow(const JobPlan& plan) {
     case Verdict::done:
     case Verdict::failed:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
-      if (!group_) end_ = plan;
+      if (!group_) end_ = assignment;
       return;
   }
 }
 
-void Node::start(const JobPlan& plan) {
-  const int node = plan.node_of(rendezvous_->id());
-  const auto& member = plan.members[static_cast<std::size_t>(node)];
+void Node::start(const JobAssignment& assignment) {
+  const int node = assignment.node_of(rendezvous_->id());
+  const auto& member = assignment.members[static_cast<std::size_t>(node)];
   status_.state = State::running;
-  status_.generation = plan.generation;
-  WorkerGroup::Assignment assignment{plan.generation, member.first_rank, variables(plan, node), member.first_role_rank};
+  status_.generation = assignment.generation;
+  WorkerGroup::Share share{assignment.generation, member.first_rank, variables(assignment, node),
+                           member.first_role_rank};
   if (options_.max_nodes > 1) {
     const auto first = std::to_string(member.first_rank);
     const auto last = std::to_string(member.first_rank + member.processes - 1);
-    say("node " + std::to_string(node) + " of " + std::to_string(plan.members.size()) + " starts " +
+    say("node " + std::to_string(node) + " of " + std::to_string(assignment.members.size()) + " starts " +
         (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
-        std::to_string(plan.world_size()));
+        std::to_string(assignment.world_size()));
   }
-  group_ = std::make_unique<WorkerGroup>(options_, program_, assignment, logs_, out_, err_,
+  group_ = std::make_unique<WorkerGroup>(options_, program_, share, logs_, out_, err_,
                                          [this] { return signals_.has_request(); });
   rendezvous_->report(status_);
 }
@@ -289,29 +291,29 @@ void Node::warn_once() {
       "need --open-store");
 }
 
-void Node::explain_restart(const JobPlan& plan) {
-  if (plan.generation <= explained_) return;
-  explained_ = plan.generation;
-  if (!plan.reason.empty()) say(plan.reason);
-  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
-  say("all ranks start again" + (plan.restarts == 0 ? ""
-                                                    : ": restart " + std::to_string(plan.restarts) + " of " +
-                                                          std::to_string(options_.max_restarts)));
+void Node::explain_restart(const JobAssignment& assignment) {
+  if (assignment.generation <= explained_) return;
+  explained_ = assignment.generation;
+  if (!assignment.reason.empty()) say(assignment.reason);
+  if (!assignment.failures.empty()) err_.add(explain(assignment.failures, assignment.ended_early, seconds()));
+  say("all ranks start again" + (assignment.restarts == 0 ? ""
+                                                          : ": restart " + std::to_string(assignment.restarts) +
+                                                                " of " + std::to_string(options_.max_restarts)));
 }
 
-int Node::conclude(const JobPlan& plan) {
-  if (plan.verdict == Verdict::done) {
+int Node::conclude(const JobAssignment& assignment) {
+  if (assignment.verdict == Verdict::done) {
     const bool had_part = status_.generation >= 0;
     if (!had_part) {
-      say("the job ran and ended without this node: all of its " + std::to_string(plan.members.size()) +
+      say("the job ran and ended without this node: all of its " + std::to_string(assignment.members.size()) +
           " places were taken. Was this launcher started twice, or with the --node-rank of another?");
     }
     // A spare that was never needed is no failure.
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
   }
-  if (!plan.reason.empty()) say(plan.reason);
-  if (!plan.failures.empty()) err_.add(explain(plan.failures, plan.ended_early, seconds()));
-  return plan.exit_code;
+  if (!assignment.reason.empty()) say(assignment.reason);
+  if (!assignment.failures.empty()) err_.add(explain(assignment.failures, assignment.ended_early, seconds()));
+  return assignment.exit_code;
 }
 
 }  // namespace

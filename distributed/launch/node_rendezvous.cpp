@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::steady_clock;
 using State = NodeStatus::State;
-using Verdict = JobPlan::Verdict;
+using Verdict = JobAssignment::Verdict;
 
 class OneNode final : public NodeRendezvous {
  public:
@@ -30,8 +30,8 @@ class OneNode final : public NodeRendezvous {
 
   int port() const override { return server_.port(); }
   int fd() const override { return -1; }
-  JobPlan plan() override { return plan_; }
-  void report(const NodeStatus& status) final { plan_ = coordinator_.decide({status}, steady_clock::now()); }
+  JobAssignment assignment() override { return assignment_; }
+  void report(const NodeStatus& status) final { assignment_ = coordinator_.decide({status}, steady_clock::now()); }
   int id() const override { return 0; }
   bool is_released() override { return true; }
   int refused_clients() const override { return server_.refused_clients(); }
@@ -39,7 +39,7 @@ class OneNode final : public NodeRendezvous {
  private:
   TcpStoreServer server_;
   Coordinator coordinator_;
-  JobPlan plan_;
+  JobAssignment assignment_;
 };
 
 // Whether `host` is an address of this machine: only then can a socket be bound to it.
@@ -52,8 +52,8 @@ bool is_local(const std::string& host) {
   }
 }
 
-// All nodes write their status under their id and read the plan; the node that serves the store also reads every status
-// and writes the plan.
+// All nodes write their status under their id and read the assignment; the node that serves the store also reads every
+// status and writes the assignment.
 class ManyNodes final : public NodeRendezvous {
  public:
   ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
@@ -81,11 +81,11 @@ class ManyNodes final : public NodeRendezvous {
     return id_;
   }
 
-  JobPlan plan() override {
+  JobAssignment assignment() override {
     std::uint64_t count;
     [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
     const std::lock_guard lock(mutex_);
-    return plan_;
+    return assignment_;
   }
 
   void report(const NodeStatus& status) override {
@@ -108,7 +108,7 @@ class ManyNodes final : public NodeRendezvous {
   void connect();
   void exchange(const NodeStatus& status);
   bool decide();
-  void publish(const JobPlan& plan);
+  void publish(const JobAssignment& assignment);
   bool is_over() const {
     const std::lock_guard lock(mutex_);
     return is_over_;
@@ -123,7 +123,7 @@ class ManyNodes final : public NodeRendezvous {
   std::shared_ptr<Store> store_;
   std::unique_ptr<Coordinator> coordinator_;
   std::int64_t beats_ = 0;
-  std::string plan_text_;
+  std::string assignment_text_;
   struct Heard {
     std::string text;
     steady_clock::time_point when;
@@ -135,7 +135,7 @@ class ManyNodes final : public NodeRendezvous {
   // Guarded by mutex_.
   NodeStatus status_;
   bool is_news_ = false;  // status_ is still to be sent
-  JobPlan plan_;
+  JobAssignment assignment_;
   int id_ = -1;
   bool is_released_ = false;
   bool is_over_ = false;
@@ -173,17 +173,17 @@ void ManyNodes::run() {
       exchange(status);
     }
   } catch (const std::exception& error) {
-    JobPlan plan;
+    JobAssignment assignment;
     {
       const std::lock_guard lock(mutex_);
-      plan = plan_;
+      assignment = assignment_;
       is_released_ = true;
     }
-    plan.verdict = Verdict::failed;
-    plan.failures.clear();
-    plan.reason = error.what();
-    plan.exit_code = 1;
-    publish(plan);
+    assignment.verdict = Verdict::failed;
+    assignment.failures.clear();
+    assignment.reason = error.what();
+    assignment.exit_code = 1;
+    publish(assignment);
   }
 }
 
@@ -218,10 +218,10 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   store_->set("node/" + std::to_string(id_), std::to_string(beats_++) + " " + encode(mine));
   // Were it to end before the others know, they would take its end for a failure.
   const bool is_alone = !server_ || decide();
-  if (store_->check({"plan"})) {
-    auto text = store_->get("plan");
-    if (text != plan_text_) publish(decode_plan(text));
-    plan_text_ = std::move(text);
+  if (store_->check({"assignment"})) {
+    auto text = store_->get("assignment");
+    if (text != assignment_text_) publish(decode_assignment(text));
+    assignment_text_ = std::move(text);
   }
   if (status.state != State::left || !is_alone) return;
   const std::lock_guard lock(mutex_);
@@ -249,14 +249,14 @@ bool ManyNodes::decide() {
     is_alone = is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
     nodes.push_back(std::move(status));
   }
-  store_->set("plan", encode(coordinator_->decide(nodes, now)));
+  store_->set("assignment", encode(coordinator_->decide(nodes, now)));
   return is_alone;
 }
 
-void ManyNodes::publish(const JobPlan& plan) {
+void ManyNodes::publish(const JobAssignment& assignment) {
   {
     const std::lock_guard lock(mutex_);
-    plan_ = plan;
+    assignment_ = assignment;
   }
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof one);

@@ -1,7 +1,7 @@
 // NodeRendezvous: where the launchers of a job's nodes meet, tell each other how they are, and learn what to do.
 #pragma once
 
-#include <tandem/distributed/launch/job_plan.h>
+#include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launch_options.h>
 
 #include <memory>
@@ -16,13 +16,13 @@ class NodeRendezvous {
 
   // The store's port, for the ranks; where to reach it is LaunchOptions::master_addr.
   virtual int port() const = 0;
-  // Readable when plan() may have changed; -1: it changes by report() alone.
+  // Readable when assignment() may have changed; -1: it changes by report() alone.
   virtual int fd() const = 0;
-  // What all are to do. That the other nodes can't be reached (any more) is a plan as well: the job has failed.
-  virtual JobPlan plan() = 0;
+  // What all are to do. That the other nodes can't be reached (any more) is a assignment as well: the job has failed.
+  virtual JobAssignment assignment() = 0;
   // How this node is now.
   virtual void report(const NodeStatus& status) = 0;
-  virtual int id() const = 0;  // of this node in plans; -1 before the first one
+  virtual int id() const = 0;  // of this node in assignments; -1 before the first one
   // Whether nobody depends on this node any more: it has told the others that it has left and, where it serves the
   // store, they have left as well or have not been heard of for too long.
   virtual bool is_released() = 0;

@@ -48,15 +48,15 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program,
-                         const Assignment& assignment, const LogFolder& logs, OutputQueue& out, OutputQueue& err,
+WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
+                         const LogFolder& logs, OutputQueue& out, OutputQueue& err,
                          const std::function<bool()>& is_interrupted)
     : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
   const auto path = find_program(program.front());
   workers_.reserve(static_cast<std::size_t>(options.processes));
   try {
     for (int i = 0; i < options.processes && !is_interrupted(); ++i)
-      workers_.push_back(start(program, path, assignment, logs, i));
+      workers_.push_back(start(program, path, share, logs, i));
   } catch (...) {
     end_all();
     throw;
@@ -102,16 +102,16 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
 }
 
 WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, const std::string& path,
-                                       const Assignment& assignment, const LogFolder& logs, int local_rank) {
+                                       const Share& share, const LogFolder& logs, int local_rank) {
   Worker worker;
   worker.local_rank = local_rank;
-  worker.rank = assignment.first_rank + local_rank;
-  const auto folder = logs.of(assignment.attempt, local_rank).string();
+  worker.rank = share.first_rank + local_rank;
+  const auto folder = logs.of(share.attempt, local_rank).string();
   worker.error_file = folder + "/error.json";
-  auto variables = assignment.variables;
+  auto variables = share.variables;
   variables["RANK"] = std::to_string(worker.rank);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
-  variables["ROLE_RANK"] = std::to_string(assignment.first_role_rank + local_rank);
+  variables["ROLE_RANK"] = std::to_string(share.first_role_rank + local_rank);
   variables["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
   WorkerCommand command;
   command.path = path;

@@ -23,7 +23,7 @@ class WorkerGroup {
   using Time = std::chrono::steady_clock::time_point;
 
   // What the processes of an attempt are told, and where they are.
-  struct Assignment {
+  struct Share {
     int attempt = 0;
     int first_rank = 0;
     // "NAME=value" for all ranks; those with a name of their own, by local rank, on top.
@@ -33,7 +33,7 @@ class WorkerGroup {
 
   // Starts options.processes processes, or fewer once `is_interrupted` says so. `out` and `err` are where their output
   // goes. Error when one cannot be started.
-  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Assignment& assignment,
+  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
               const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
   // Kills what still runs, children's children too.
   ~WorkerGroup();
@@ -76,7 +76,7 @@ class WorkerGroup {
     std::string hint;
   };
 
-  Worker start(const std::vector<std::string>& program, const std::string& path, const Assignment& assignment,
+  Worker start(const std::vector<std::string>& program, const std::string& path, const Share& share,
                const LogFolder& logs, int local_rank);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   void end_all();

@@ -166,7 +166,7 @@ void DataParallel::copy_model(nn::Module& replica) const {
 }
 
 Tensor DataParallel::operator()(const Tensor& input) {
-  TANDEM_CHECK(input.value().rank() > 0 && input.dim(0) > 0,
+  TANDEM_CHECK(input.value().ndim() > 0 && input.dim(0) > 0,
                "DataParallel cuts its input along dimension 0, got shape ", input.shape());
   TANDEM_CHECK(!is_recording_graph(), "DataParallel works on threads of its own, which a recorded step does not see");
   const std::int64_t count = input.dim(0);
@@ -195,7 +195,7 @@ Tensor DataParallel::operator()(const Tensor& input) {
 
   std::vector<Array> values;
   for (const auto& output : outputs) {
-    TANDEM_CHECK(output.value().rank() > 0, "DataParallel puts outputs together along dimension 0, got shape ",
+    TANDEM_CHECK(output.value().ndim() > 0, "DataParallel puts outputs together along dimension 0, got shape ",
                  output.shape());
     values.push_back(output.value());
   }

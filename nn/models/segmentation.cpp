@@ -75,7 +75,7 @@ SegmentationModel::SegmentationModel(Head head, int depth, const SegmentationOpt
 }
 
 Segmentation SegmentationModel::segment(const Tensor& x) {
-  TANDEM_CHECK(x.defined() && x.shape().rank() == 4 && x.dim(1) == 3,
+  TANDEM_CHECK(x.defined() && x.shape().ndim() == 4 && x.dim(1) == 3,
                "SegmentationModel: input must be (N, 3, H, W), got ", x.defined() ? x.shape() : Shape{});
   auto stages = backbone_->stages(x);
   Segmentation result;

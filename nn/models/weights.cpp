@@ -58,7 +58,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
       continue;
     }
     const bool is_class_layer = name.starts_with("classifier.4.") || name.starts_with("aux_classifier.4.");
-    if (is_class_layer && found->array.rank() == array.rank() && found->array.dim(0) != array.dim(0)) {
+    if (is_class_layer && found->array.ndim() == array.ndim() && found->array.dim(0) != array.dim(0)) {
       std::ostringstream text;
       text << name << " starts untrained: it is for " << found->array.dim(0) << " classes, the model has "
            << array.dim(0);

@@ -24,8 +24,8 @@ std::vector<NamedTensor> parameters_with(float value, float odd) {
   for (const Shape& shape : {Shape{1000}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{}}) {
     Tensor parameter(ops::zeros(shape, DType::f32, cuda), true);
     Array gradient = ops::full(shape, 4 * value, DType::f32, cuda);
-    if (shape.rank() == 4) gradient = gradient.channels_last();
-    if (shape.rank() == 2) gradient.select(0, 2).select(0, 4).fill(odd);
+    if (shape.ndim() == 4) gradient = gradient.channels_last();
+    if (shape.ndim() == 2) gradient.select(0, 2).select(0, 4).fill(odd);
     parameter.set_grad(gradient);
     parameters.push_back({std::to_string(parameters.size()), parameter});
   }

@@ -35,7 +35,7 @@ TEST(CudaLoss, LogSoftmax) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array x = numbers(shape, 1, dtype), grad = numbers(shape, 2, dtype);
       const Array y = ops::softmax(x, -1, true);
-      const double tolerance = tolerance_of(dtype, shape[shape.rank() - 1] + 4);
+      const double tolerance = tolerance_of(dtype, shape[shape.ndim() - 1] + 4);
       expect_same(y, ops::softmax(x.to(gpu), -1, true), tolerance);
       expect_same(ops::softmax_grad(y, grad, -1, true), ops::softmax_grad(y.to(gpu), grad.to(gpu), -1, true),
                   tolerance);

@@ -54,10 +54,10 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
     TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuBLAS: bias does not fit");
   }
   const Array added = adds ? on_host(*bias) : Array();
-  const std::int64_t batch = y.rank() == 3 ? y.dim(0) : 1;
+  const std::int64_t batch = y.ndim() == 3 ? y.dim(0) : 1;
   TANDEM_CHECK(batch <= 65535, "emulated cuBLAS: a batch of ", batch);
   for (std::int64_t i = 0; i < batch; ++i) {
-    const auto matrix = [&](const Array& m) { return m.rank() == 3 ? m.select(0, i) : m; };
+    const auto matrix = [&](const Array& m) { return m.ndim() == 3 ? m.select(0, i) : m; };
     const Array left = on_host(read_as(matrix(b), *transpose_of(b)));
     const Array right = on_host(read_as(matrix(a), *transpose_of(a)));
     const Array out = on_host(read_as(matrix(y), {y.dim(-1), y.dim(-2), y.dim(-1), false}));

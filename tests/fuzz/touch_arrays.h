@@ -10,7 +10,7 @@ namespace tandem::fuzz {
 
 inline void touch(const Array& array, int dim, std::int64_t position, std::int64_t& budget) {
   if (budget <= 0) return;
-  if (dim == array.rank()) {
+  if (dim == array.ndim()) {
     --budget;
     const auto size = size_of(array.dtype());
     const volatile char* at =
@@ -30,8 +30,8 @@ inline void touch(const std::vector<NamedArray>& arrays) {
     std::int64_t budget = 5000;
     touch(array, 0, array.offset(), budget);
     std::int64_t last = array.offset();
-    for (int i = 0; i < array.rank(); ++i) last += (array.shape()[i] - 1) * array.strides()[i];
-    touch(array, array.rank(), last, budget = 1);
+    for (int i = 0; i < array.ndim(); ++i) last += (array.shape()[i] - 1) * array.strides()[i];
+    touch(array, array.ndim(), last, budget = 1);
   }
 }
 

@@ -192,7 +192,7 @@ TEST(Models, DeepLabsStateHasTorchvisionsNamesAndShapes) {
     ASSERT_TRUE(std::getline(file, line));
     std::ostringstream found;
     found << name << " [";
-    for (int d = 0; d < array.rank(); ++d) found << (d ? ", " : "") << array.dim(d);
+    for (int d = 0; d < array.ndim(); ++d) found << (d ? ", " : "") << array.dim(d);
     found << ']';
     EXPECT_EQ(found.str(), line);
   }

@@ -65,7 +65,7 @@ TEST(Module, StateDictHasPyTorchsShapesAndDtypes) {
   ASSERT_EQ(state.size(), shapes.size());
   for (std::size_t i = 0; i < state.size(); ++i) {
     EXPECT_EQ(state[i].array.shape(), shapes[i]) << state[i].name;
-    EXPECT_EQ(state[i].array.dtype(), shapes[i].rank() == 0 ? DType::i64 : DType::f32) << state[i].name;
+    EXPECT_EQ(state[i].array.dtype(), shapes[i].ndim() == 0 ? DType::i64 : DType::f32) << state[i].name;
   }
 }
 

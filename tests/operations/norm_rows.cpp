@@ -19,9 +19,9 @@ const MaxPoolOptions two_by_two{.kernel_size = 2};
 Shape last_dims(const Call& c) {
   const Shape& shape = c.in[0].shape();
   const auto dims = c.get<int>("dims");
-  TANDEM_CHECK(dims <= shape.rank(), "a case of ", dims, " dimensions, on an input ", shape);
+  TANDEM_CHECK(dims <= shape.ndim(), "a case of ", dims, " dimensions, on an input ", shape);
   Shape last;
-  for (int i = shape.rank() - dims; i < shape.rank(); ++i) last.push_back(shape[i]);
+  for (int i = shape.ndim() - dims; i < shape.ndim(); ++i) last.push_back(shape[i]);
   return last;
 }
 

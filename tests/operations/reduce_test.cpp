@@ -65,7 +65,7 @@ TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {
   if (!device.is_cpu()) GTEST_SKIP() << "takes too long on an emulated GPU";
   for (const Shape& shape : {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
     const Array a = random(shape).to(DType::f64);
-    for (int d = 0; d < shape.rank(); ++d) {
+    for (int d = 0; d < shape.ndim(); ++d) {
       // The same, computed another way: along a copy whose dimension d is the last, as f64 and one by one.
       const Array lines = a.transpose(d, -1).contiguous();
       const std::int64_t n = lines.dim(-1);

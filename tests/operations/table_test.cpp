@@ -149,7 +149,7 @@ TEST_P(Operation, TakesAnyStrides) {
 }
 
 TEST_P(Operation, TakesChannelsLast) {
-  const auto relaid = [](const Array& a) { return a.defined() && a.rank() == 4 ? a.channels_last() : a; };
+  const auto relaid = [](const Array& a) { return a.defined() && a.ndim() == 4 ? a.channels_last() : a; };
   for (const Case& c : cases()) {
     std::vector<Array> inputs;
     for (const Array& input : c.inputs) inputs.push_back(relaid(input));
@@ -227,8 +227,8 @@ class Fuzzer {
     if (chance(3)) {
       shape = {};
       for (int rank = below(5); rank > 0; --rank) shape.push_back(below(5));
-    } else if (shape.rank() > 0 && chance(2)) {
-      shape[below(shape.rank())] = below(4);
+    } else if (shape.ndim() > 0 && chance(2)) {
+      shape[below(shape.ndim())] = below(4);
     }
     constexpr DType dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean};
     const DType dtype = chance(5) ? dtypes[below(7)] : like.dtype();
@@ -242,10 +242,10 @@ class Fuzzer {
   Array view(const Array& a) {
     switch (below(4)) {
       case 0: return strided(a);
-      case 1: return a.rank() == 4 ? a.channels_last() : a;
+      case 1: return a.ndim() == 4 ? a.channels_last() : a;
       case 2: {
         Dims order;
-        for (int i = 0; i < a.rank(); ++i) order.push_back(a.rank() - 1 - i);
+        for (int i = 0; i < a.ndim(); ++i) order.push_back(a.ndim() - 1 - i);
         return a.permute(order).contiguous().permute(order);
       }
       default: return a;

@@ -32,14 +32,14 @@ inline Array counting(const Shape& shape, DType dtype = DType::f32) {
 inline Array strided(const Array& array) {
   Shape larger;
   Dims reversed;
-  for (int i = array.rank() - 1; i >= 0; --i) {
+  for (int i = array.ndim() - 1; i >= 0; --i) {
     larger.push_back(array.shape()[i] + 2);
     reversed.push_back(i);
   }
   larger.push_back(3);
   Array view = Array::empty(larger, array.dtype(), array.device());
   view.fill(is_floating(array.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 255);
-  for (int i = 0; i < array.rank(); ++i) view = view.slice(i, 1, larger[i] - 1);
+  for (int i = 0; i < array.ndim(); ++i) view = view.slice(i, 1, larger[i] - 1);
   view = view.select(-1, 1).permute(reversed);
   view.copy_from(array);
   return view;

@@ -1,6 +1,6 @@
 #include <tandem/core/profile/profile.h>
-#include <tandem/distributed/groups/host/host_backend.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/watchdog.h>
 
 #include <fmt/format.h>
@@ -52,13 +52,13 @@ std::size_t bytes_of(const Operation& operation) {
 }
 
 // What the group, its works and its threads share.
-class Engine : public std::enable_shared_from_this<Engine> {
+class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
  public:
-  Engine(std::shared_ptr<Store> store, Members members, const GroupOptions& options,
-         std::unique_ptr<HostBackend> backend)
+  HostExecutor(std::shared_ptr<Store> store, Members members, const GroupOptions& options,
+               std::unique_ptr<HostTransport> transport)
       : options_(options),
         members_(std::move(members)),
-        backend_(std::move(backend)),
+        transport_(std::move(transport)),
         watchdog_(std::make_unique<Watchdog>(std::move(store), options.rank, members_,
                                              [this](const std::string& failure) { fail(failure); })) {}
 
@@ -75,7 +75,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
       closing_ = true;
       if (busy_ || !queue_.empty() || transfers_ > 0) {
         if (failure_.empty()) failure_ = "the process group was destroyed while the operation was running";
-        backend_->break_off();
+        transport_->break_off();
       }
     }
     wake_.notify_all();
@@ -85,14 +85,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
     if (failure_.empty()) failure_ = "the process group was destroyed";
     lock.unlock();
     watchdog_.reset();
-    backend_.reset();
+    transport_.reset();
   }
 
   class QueuedWork;
   class TransferWork;
   std::shared_ptr<Work> start(Operation operation);
 
-  HostBackend& backend() { return *backend_; }
+  HostTransport& backend() { return *transport_; }
   const GroupOptions& options() const { return options_; }
   const Members& members() const { return members_; }
 
@@ -108,7 +108,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   const GroupOptions options_;
   const Members members_;
-  std::unique_ptr<HostBackend> backend_;
+  std::unique_ptr<HostTransport> transport_;
   std::uint64_t started_ = 0;  // collectives; only the thread that starts them
 
   std::mutex mutex_;                 // guards everything below
@@ -124,7 +124,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::thread thread_;
 };
 
-struct Engine::Task {
+struct HostExecutor::Task {
   Operation given;
   Operation flat;
   Call call;
@@ -134,57 +134,58 @@ struct Engine::Task {
   std::exception_ptr error;
 };
 
-class Engine::QueuedWork : public Work {
+class HostExecutor::QueuedWork : public Work {
  public:
-  QueuedWork(std::shared_ptr<Engine> engine, std::shared_ptr<Task> task)
-      : engine_(std::move(engine)), task_(std::move(task)) {}
+  QueuedWork(std::shared_ptr<HostExecutor> executor, std::shared_ptr<Task> task)
+      : executor_(std::move(executor)), task_(std::move(task)) {}
 
   bool is_done() const override {
-    const std::lock_guard lock(engine_->mutex_);
+    const std::lock_guard lock(executor_->mutex_);
     return task_->done;
   }
   std::exception_ptr exception() const override {
-    const std::lock_guard lock(engine_->mutex_);
+    const std::lock_guard lock(executor_->mutex_);
     return task_->error;
   }
   void wait() override {
-    std::unique_lock lock(engine_->mutex_);
+    std::unique_lock lock(executor_->mutex_);
     while (!task_->done) {
-      if (engine_->busy_ || engine_->queue_.empty()) {
-        engine_->changed_.wait(lock);
+      if (executor_->busy_ || executor_->queue_.empty()) {
+        executor_->changed_.wait(lock);
       } else {
-        engine_->run_front(lock, true);
+        executor_->run_front(lock, true);
       }
     }
     if (task_->error) std::rethrow_exception(task_->error);
   }
   void wait(Milliseconds timeout) override {
-    std::unique_lock lock(engine_->mutex_);
-    const bool done = engine_->changed_.wait_for(lock, timeout, [this] { return task_->done; });
+    std::unique_lock lock(executor_->mutex_);
+    const bool done = executor_->changed_.wait_for(lock, timeout, [this] { return task_->done; });
     TANDEM_CHECK(done, task_->given.what(), " is not done after ", seconds_text(timeout));
     if (task_->error) std::rethrow_exception(task_->error);
   }
 
  private:
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<HostExecutor> executor_;
   std::shared_ptr<Task> task_;
 };
 
-class Engine::TransferWork : public Work {
+class HostExecutor::TransferWork : public Work {
  public:
-  TransferWork(std::shared_ptr<Engine> engine, Operation given, Operation flat, std::unique_ptr<Transfer> transfer)
-      : engine_(std::move(engine)),
+  TransferWork(std::shared_ptr<HostExecutor> executor, Operation given, Operation flat,
+               std::unique_ptr<Transfer> transfer)
+      : executor_(std::move(executor)),
         given_(std::move(given)),
         flat_(std::move(flat)),
         transfer_(std::move(transfer)),
-        deadline_(Clock::now() + engine_->options_.timeout) {}
+        deadline_(Clock::now() + executor_->options_.timeout) {}
 
   bool is_done() const override {
     const std::lock_guard lock(mutex_);
     if (done_) return true;
     // Held, so that the backend that the transfer belongs to stays until it has answered.
-    const std::lock_guard engine_lock(engine_->mutex_);
-    return !engine_->failure_.empty() || transfer_->is_done();
+    const std::lock_guard executor_lock(executor_->mutex_);
+    return !executor_->failure_.empty() || transfer_->is_done();
   }
   std::exception_ptr exception() const override {
     const std::lock_guard lock(mutex_);
@@ -218,34 +219,34 @@ class Engine::TransferWork : public Work {
 
   void complete(Clock::time_point deadline) {
     const std::string what =
-        given_.what() + (given_.kind == Kind::send ? " to " : " from ") + engine_->members_[given_.root].name();
+        given_.what() + (given_.kind == Kind::send ? " to " : " from ") + executor_->members_[given_.root].name();
     std::string failure;
     {
-      const std::lock_guard lock(engine_->mutex_);
-      failure = engine_->failure_;
-      if (failure.empty()) ++engine_->transfers_;
+      const std::lock_guard lock(executor_->mutex_);
+      failure = executor_->failure_;
+      if (failure.empty()) ++executor_->transfers_;
     }
     if (!failure.empty()) throw PeerError(what + " can't run, the process group is broken: " + failure);
-    const auto ticket = engine_->watchdog_->begin(0, what, "");
+    const auto ticket = executor_->watchdog_->begin(0, what, "");
     try {
       transfer_->wait(deadline);
     } catch (const std::exception& exception) {
-      failure = engine_->explain(what, "", exception);
+      failure = executor_->explain(what, "", exception);
     }
-    engine_->watchdog_->end(ticket);
-    if (!failure.empty()) failure = engine_->watchdog_->report(failure);
+    executor_->watchdog_->end(ticket);
+    if (!failure.empty()) failure = executor_->watchdog_->report(failure);
     {
-      const std::lock_guard lock(engine_->mutex_);
-      --engine_->transfers_;
-      if (!failure.empty() && engine_->failure_.empty()) engine_->failure_ = failure;
-      engine_->changed_.notify_all();
+      const std::lock_guard lock(executor_->mutex_);
+      --executor_->transfers_;
+      if (!failure.empty() && executor_->failure_.empty()) executor_->failure_ = failure;
+      executor_->changed_.notify_all();
     }
     if (!failure.empty()) throw PeerError(failure);
     copy_back(given_, flat_);
   }
 
   mutable std::mutex mutex_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<HostExecutor> executor_;
   Operation given_;
   Operation flat_;
   std::unique_ptr<Transfer> transfer_;
@@ -254,7 +255,7 @@ class Engine::TransferWork : public Work {
   std::exception_ptr error_;
 };
 
-std::shared_ptr<Work> Engine::start(Operation operation) {
+std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
   auto task = std::make_shared<Task>();
   task->flat = flatten(operation);
@@ -272,19 +273,19 @@ std::shared_ptr<Work> Engine::start(Operation operation) {
   return std::make_shared<QueuedWork>(shared_from_this(), std::move(task));
 }
 
-std::shared_ptr<Work> Engine::start_transfer(Operation operation) {
+std::shared_ptr<Work> HostExecutor::start_transfer(Operation operation) {
   Operation flat = flatten(operation);
   std::unique_ptr<Transfer> transfer;
   if (operation.kind == Kind::send) {
-    transfer = backend_->send(flat.inputs[0].raw(), flat.inputs[0].bytes(), operation.root);
+    transfer = transport_->send(flat.inputs[0].raw(), flat.inputs[0].bytes(), operation.root);
   } else {
     operation.outputs[0].storage()->written_by(operation.kind_name());
-    transfer = backend_->receive(flat.outputs[0].raw(), flat.outputs[0].bytes(), operation.root);
+    transfer = transport_->receive(flat.outputs[0].raw(), flat.outputs[0].bytes(), operation.root);
   }
   return std::make_shared<TransferWork>(shared_from_this(), std::move(operation), std::move(flat), std::move(transfer));
 }
 
-void Engine::run() {
+void HostExecutor::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return (closing_ && queue_.empty()) || (!busy_ && !queue_.empty()); });
@@ -299,7 +300,7 @@ void Engine::run() {
   }
 }
 
-void Engine::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) {
+void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) {
   const auto task = queue_.front();
   queue_.pop_front();
   std::string error;
@@ -324,7 +325,7 @@ void Engine::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) {
 }
 
 // What went wrong; "" for success.
-std::string Engine::attempt(Task& task, bool may_spin) {
+std::string HostExecutor::attempt(Task& task, bool may_spin) {
   ProfileRange range(task.given.kind_name());
   range.note("name", task.given.name);
   range.note("bytes", static_cast<std::int64_t>(bytes_of(task.given)));
@@ -334,7 +335,7 @@ std::string Engine::attempt(Task& task, bool may_spin) {
   const auto ticket = watchdog_->begin(task.call.sequence, what, task.call.signature);
   std::string failure;
   try {
-    if (task.call.sequence > 0) backend_->run(task.flat, task.call);
+    if (task.call.sequence > 0) transport_->run(task.flat, task.call);
     copy_back(task.given, task.flat);
   } catch (const std::exception& exception) {
     failure = explain(what, task.call.signature, exception);
@@ -354,7 +355,8 @@ std::string Engine::attempt(Task& task, bool may_spin) {
 }
 
 // What happened, in terms of ranks.
-std::string Engine::explain(const std::string& what, const std::string& signature, const std::exception& exception) {
+std::string HostExecutor::explain(const std::string& what, const std::string& signature,
+                                  const std::exception& exception) {
   if (const auto* gone = dynamic_cast<const PeerGone*>(&exception))
     return members_[gone->rank].name() + " closed the connection during " + what;
   if (const auto* late = dynamic_cast<const PeersLate*>(&exception)) {
@@ -370,11 +372,11 @@ std::string Engine::explain(const std::string& what, const std::string& signatur
 }
 
 // From the watchdog: something is wrong elsewhere.
-void Engine::fail(const std::string& failure) {
+void HostExecutor::fail(const std::string& failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
   failure_ = failure;
-  backend_->break_off();
+  transport_->break_off();
 }
 
 class HostGroup : public ProcessGroup {
@@ -385,13 +387,13 @@ class HostGroup : public ProcessGroup {
     const bool may_share = options.backend == "auto" || options.backend == "shm";
     auto members = meet(*store_, options.rank, options.size, job_rank,
                         may_share ? shared_memory_problem(options.size) : "", options.timeout);
-    auto backend = connect(members);
-    engine_ = std::make_shared<Engine>(store_, std::move(members), options, std::move(backend));
-    name_ = engine_->backend().name();
-    engine_->start_thread();
+    auto transport = connect(members);
+    executor_ = std::make_shared<HostExecutor>(store_, std::move(members), options, std::move(transport));
+    name_ = executor_->backend().name();
+    executor_->start_thread();
   }
   ~HostGroup() override {
-    engine_->close();
+    executor_->close();
     try {
       store_->set(left_key(rank()), "");
     } catch (const std::exception&) {
@@ -405,7 +407,7 @@ class HostGroup : public ProcessGroup {
   std::shared_ptr<Store> store() const override { return store_; }
   Milliseconds timeout() const override { return options_.timeout; }
   Array allocate(const Shape& shape, DType dtype, Device device) override {
-    if (device.is_cpu()) return engine_->backend().allocate(shape, dtype);
+    if (device.is_cpu()) return executor_->backend().allocate(shape, dtype);
     auto array = Array::empty(shape, dtype, device);
     array.fill(0);
     return array;
@@ -431,14 +433,14 @@ class HostGroup : public ProcessGroup {
                  ", another rank for one of ranks ", agreed,
                  ": all ranks must make the same subgroups in the same order");
     if (options.rank < 0) return nullptr;
-    return std::make_shared<HostGroup>(prefix_store(key, store_), options, engine_->members()[rank()].rank);
+    return std::make_shared<HostGroup>(prefix_store(key, store_), options, executor_->members()[rank()].rank);
   }
 
-  std::shared_ptr<Work> start(Operation operation) override { return engine_->start(std::move(operation)); }
+  std::shared_ptr<Work> start(Operation operation) override { return executor_->start(std::move(operation)); }
 
  private:
-  std::unique_ptr<HostBackend> connect(const Members& members) {
-    if (options_.backend == "mpi") return mpi_backend(*store_, members, options_);
+  std::unique_ptr<HostTransport> connect(const Members& members) {
+    if (options_.backend == "mpi") return mpi_transport(*store_, members, options_);
     bool shares = options_.backend == "shm" || (options_.backend == "auto" && share_a_host(members));
     for (const auto& member : members) {
       if (!shares || member.cannot_share.empty()) continue;
@@ -448,7 +450,7 @@ class HostGroup : public ProcessGroup {
       no_sharing_ = true;
       if (rank() == 0) std::cerr << "note: the ranks communicate over TCP: " << problem << std::endl;
     }
-    return shares ? shared_memory_backend(*store_, members, options_) : gloo_backend(store_, members, options_);
+    return shares ? shared_memory_transport(*store_, members, options_) : gloo_transport(store_, members, options_);
   }
 
   // All ranks find the same problem. Rank 0, which may be serving the store, leaves last.
@@ -465,7 +467,7 @@ class HostGroup : public ProcessGroup {
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
   bool no_sharing_ = false;  // of memory, though all are on one host
   int subgroups_ = 0;
@@ -473,7 +475,7 @@ class HostGroup : public ProcessGroup {
 
 }  // namespace
 
-Array HostBackend::allocate(const Shape& shape, DType dtype) {
+Array HostTransport::allocate(const Shape& shape, DType dtype) {
   auto array = Array::empty(shape, dtype);
   array.fill(0);
   return array;

@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/device/backend.h>
-#include <tandem/distributed/groups/nccl/nccl_engine.h>
+#include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 #include <tandem/distributed/system/network_interface.h>
 
@@ -42,10 +42,10 @@ class NcclGroup : public ProcessGroup {
     const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};
     const auto agreed = host_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
     std::memcpy(id.internal, agreed.data(), sizeof id.internal);
-    engine_ = std::make_shared<NcclEngine>(host_, std::move(store), std::move(members), device_, id);
-    engine_->start_thread();
+    executor_ = std::make_shared<NcclExecutor>(host_, std::move(store), std::move(members), device_, id);
+    executor_->start_thread();
   }
-  ~NcclGroup() override { engine_->close(); }
+  ~NcclGroup() override { executor_->close(); }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -54,13 +54,13 @@ class NcclGroup : public ProcessGroup {
   std::chrono::milliseconds timeout() const override { return host_->timeout(); }
 
   Array allocate(const Shape& shape, DType dtype, Device device) override {
-    return device == device_ ? engine_->allocate(shape, dtype) : host_->allocate(shape, dtype, device);
+    return device == device_ ? executor_->allocate(shape, dtype) : host_->allocate(shape, dtype, device);
   }
 
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
     auto part = host_->subgroup(ranks);
     if (!part) return nullptr;
-    return nccl_group(std::move(part), device_, engine_->members()[static_cast<std::size_t>(rank())].rank);
+    return nccl_group(std::move(part), device_, executor_->members()[static_cast<std::size_t>(rank())].rank);
   }
 
   std::shared_ptr<Work> start(Operation operation) override {
@@ -68,9 +68,9 @@ class NcclGroup : public ProcessGroup {
                        : !operation.inputs.empty() ? &operation.inputs.front()
                                                    : nullptr;
     const bool message = operation.kind == Kind::send || operation.kind == Kind::receive;
-    if (one && !one->device().is_cpu() && !message) return engine_->start(std::move(operation));
+    if (one && !one->device().is_cpu() && !message) return executor_->start(std::move(operation));
     // What follows a failure on the GPU, such as a checkpoint, must not go on with what it has left there.
-    const auto failure = engine_->failure();
+    const auto failure = executor_->failure();
     if (!failure.empty()) {
       throw PeerError(operation.what() + " can't run, the process group is broken: " + failure);
     }
@@ -80,7 +80,7 @@ class NcclGroup : public ProcessGroup {
  private:
   const std::shared_ptr<ProcessGroup> host_;
   const Device device_;
-  std::shared_ptr<NcclEngine> engine_;
+  std::shared_ptr<NcclExecutor> executor_;
 };
 
 }  // namespace

@@ -52,9 +52,9 @@ std::vector<Array> adjacent_like(const std::vector<Array>& arrays) {
 }
 
 // Several calls as one operation; the first error, if there is one.
-class Together {
+class GroupedCalls {
  public:
-  Together() { add(ncclGroupStart()); }
+  GroupedCalls() { add(ncclGroupStart()); }
   void add(ncclResult_t result) {
     if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
   }
@@ -111,19 +111,19 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
     case Kind::reduce_scatter:
       return ncclReduceScatter(in[0].raw(), one.raw(), n, type, reduction, communicator, stream);
     case Kind::gather: {
-      Together calls;
+      GroupedCalls calls;
       calls.add(send(in[0], root));
       for (std::size_t r = 0; r < out.size(); ++r) calls.add(receive(out[r], static_cast<int>(r)));
       return calls.end();
     }
     case Kind::scatter: {
-      Together calls;
+      GroupedCalls calls;
       for (std::size_t r = 0; r < in.size(); ++r) calls.add(send(in[r], static_cast<int>(r)));
       calls.add(receive(one, root));
       return calls.end();
     }
     case Kind::all_to_all: {
-      Together calls;
+      GroupedCalls calls;
       for (std::size_t r = 0; r < in.size(); ++r) {
         calls.add(send(in[r], static_cast<int>(r)));
         calls.add(receive(out[r], static_cast<int>(r)));

@@ -1,6 +1,6 @@
-// What an NcclEngine's thread does while operations run, and how it finds out who is to blame when they don't end.
+// What an NcclExecutor's thread does while operations run, and how it finds out who is to blame when they don't end.
 #include <tandem/core/cuda/undefined_contents.h>
-#include <tandem/distributed/groups/nccl/nccl_engine.h>
+#include <tandem/distributed/groups/nccl/nccl_executor.h>
 
 #include <utility>
 
@@ -25,7 +25,7 @@ bool is_set(Store& store, const std::string& key) {
 
 }  // namespace
 
-void NcclEngine::watch() {
+void NcclExecutor::watch() {
   // Errors of these two show in find_failure().
   cudaSetDevice(device_.index);
   // Looking at events must not disturb a thread that records a CUDA graph.
@@ -62,7 +62,7 @@ void NcclEngine::watch() {
 }
 
 // A Work that nobody waits for may live long; its arrays need not. They are let go of outside the lock.
-std::vector<NcclEngine::Finished> NcclEngine::take_finished() {
+std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   std::vector<Finished> finished;
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
     Task& task = *pending_.front();
@@ -75,7 +75,7 @@ std::vector<NcclEngine::Finished> NcclEngine::take_finished() {
 }
 
 // What is wrong; empty: nothing.
-std::string NcclEngine::find_failure() {
+std::string NcclExecutor::find_failure() {
   std::shared_ptr<Task> front;
   Clock::time_point since;
   {
@@ -113,10 +113,10 @@ std::string NcclEngine::find_failure() {
   return departed.empty() ? "" : departed + " while others wait in " + what;
 }
 
-bool NcclEngine::has_left(int rank) { return rank != rank_ && is_set(*host_->store(), left_key(rank)); }
+bool NcclExecutor::has_left(int rank) { return rank != rank_ && is_set(*host_->store(), left_key(rank)); }
 
 // "rank 1 (host, pid 4711) has left"; empty: none has.
-std::string NcclEngine::find_departed() {
+std::string NcclExecutor::find_departed() {
   std::vector<int> ranks;
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
     if (has_left(r)) ranks.push_back(r);
@@ -126,14 +126,14 @@ std::string NcclEngine::find_departed() {
 }
 
 // Whether the GPU still works on what was started in the compute stream, where recorded steps run.
-bool NcclEngine::is_busy() {
+bool NcclExecutor::is_busy() {
   const cudaStream_t compute = cuda::current_stream();
   if (is_recorded(compute) || cudaStreamQuery(compute) != cudaErrorNotReady) return false;
   cudaGetLastError();
   return true;
 }
 
-std::string NcclEngine::explain_late(const Task& task) {
+std::string NcclExecutor::explain_late(const Task& task) {
   auto ranks = watchdog_->behind(task.sequence);
   std::string text = " within " + seconds_text(timeout_);
   if (ranks.empty()) {
@@ -149,7 +149,7 @@ std::string NcclEngine::explain_late(const Task& task) {
 }
 
 // Any thread. The watching one does the rest.
-void NcclEngine::fail(const std::string& failure) {
+void NcclExecutor::fail(const std::string& failure) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
@@ -164,7 +164,7 @@ void NcclEngine::fail(const std::string& failure) {
 }
 
 // How long NCCL may take on the host: while it connects the ranks it needs them.
-std::function<void()> NcclEngine::patience_for(const Task& task) {
+std::function<void()> NcclExecutor::patience_for(const Task& task) {
   return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
     throw_if_failed();
     const auto now = Clock::now();

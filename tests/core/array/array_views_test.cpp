@@ -143,14 +143,14 @@ TEST(Array, ReshapeKeepsTheOrderOfElements) {
     const auto rank = below(5);
     for (int i = 0; i < rank; ++i) large.push_back(1 + below(4));
     Array view = counting(large);
-    for (int i = 0; i < view.rank(); ++i) {
+    for (int i = 0; i < view.ndim(); ++i) {
       const auto begin = below(view.shape()[i]);
       if (below(3) == 0) view = view.slice(i, begin, begin + 1 + below(view.shape()[i] - begin));
     }
-    for (int i = 0; i < 3 && view.rank() > 1; ++i)
-      if (below(2) == 0) view = view.transpose(below(view.rank()), below(view.rank()));
-    if (below(4) == 0 && view.rank() < 5) view = view.unsqueeze(below(view.rank() + 1));
-    if (below(6) == 0 && view.rank() > 0 && view.shape()[0] == 1) {
+    for (int i = 0; i < 3 && view.ndim() > 1; ++i)
+      if (below(2) == 0) view = view.transpose(below(view.ndim()), below(view.ndim()));
+    if (below(4) == 0 && view.ndim() < 5) view = view.unsqueeze(below(view.ndim() + 1));
+    if (below(6) == 0 && view.ndim() > 0 && view.shape()[0] == 1) {
       Shape wider = view.shape();
       wider[0] = 2;
       view = view.expand(wider);
@@ -158,17 +158,17 @@ TEST(Array, ReshapeKeepsTheOrderOfElements) {
     // Any factorisation of the count, with ones in between.
     Shape wanted;
     auto left = view.numel();
-    while (wanted.rank() < 5 && (left > 1 || below(2) == 0)) {
+    while (wanted.ndim() < 5 && (left > 1 || below(2) == 0)) {
       auto factor = 1 + below(left);
       while (left % factor != 0) --factor;
-      if (wanted.rank() == 4) factor = left;
+      if (wanted.ndim() == 4) factor = left;
       wanted.push_back(factor);
       left /= factor;
     }
     std::vector<float> expected;
     for (std::int64_t i = 0; i < view.numel(); ++i) {
       auto rest = i, offset = view.offset();
-      for (int d = view.rank() - 1; d >= 0; --d) {
+      for (int d = view.ndim() - 1; d >= 0; --d) {
         offset += rest % view.shape()[d] * view.strides()[d];
         rest /= view.shape()[d];
       }

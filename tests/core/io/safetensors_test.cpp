@@ -224,7 +224,7 @@ TEST(Safetensors, ReadsWhatOthersMayWrite) {
   const auto arrays = read_safetensors(folder / "a").arrays;
   ASSERT_EQ(arrays.size(), 3u);
   EXPECT_EQ(arrays[0].name, "a");
-  EXPECT_EQ(arrays[0].array.rank(), 0);
+  EXPECT_EQ(arrays[0].array.ndim(), 0);
   EXPECT_EQ(*arrays[0].array.data<std::uint8_t>(), 'x');
   EXPECT_EQ(arrays[1].name, "z");
   EXPECT_EQ(arrays[2].array.data<std::uint8_t>()[1], 'z');

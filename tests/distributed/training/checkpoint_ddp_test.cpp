@@ -2,9 +2,9 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/nn/checkpoint.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/recompute.h>
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct Net : nn::Module {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = shared(x);
-    return shared(checkpoints ? nn::checkpoint([this](const Tensor& z) { return part(z); }, y) : part(y));
+    return shared(checkpoints ? nn::recompute([this](const Tensor& z) { return part(z); }, y) : part(y));
   }
 };
 

@@ -1,8 +1,8 @@
 // The forward run records its history like any other and is asked where it leads: to which parameters, and to which
 // inputs. These become the edges of one node, and the history is dropped. When the node's gradient arrives, the second
 // run records the history anew, and the backward pass that is running goes on through it. So leaves count their uses,
-// fire their hooks and add up their gradients in the order in which they would have without a checkpoint.
-#include <tandem/nn/checkpoint.h>
+// fire their hooks and add up their gradients in the order in which they would have without a recompute.
+#include <tandem/nn/recompute.h>
 
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/graph.h>
@@ -17,8 +17,8 @@ namespace {
 
 using autograd::Edge;
 using autograd::Gradients;
+using autograd::GraphNode;
 using autograd::Needs;
-using autograd::Node;
 using autograd::Saved;
 using autograd::TensorState;
 
@@ -67,7 +67,7 @@ struct Input {
 
   explicit Input(const Tensor& tensor) {
     if (!tensor.defined()) return;
-    value = Saved("checkpoint", tensor.value());
+    value = Saved("recompute", tensor.value());
     edge = autograd::edge_to(tensor);
     is_defined = true;
   }
@@ -90,7 +90,7 @@ struct Input {
 
 bool is_recomputing() { return recomputing; }
 
-Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> function, std::vector<Tensor> inputs) {
+Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function, std::vector<Tensor> inputs) {
   if (!grad_enabled()) return function(inputs);
   const std::vector<Input> kept(inputs.begin(), inputs.end());
   const Generator random = default_generator();
@@ -103,7 +103,7 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
   const std::vector<Edge> edges = boundary(result, start);
   std::vector<Saved> leaves;
   for (const Edge& edge : edges)
-    if (edge.leaf) leaves.emplace_back("checkpoint", edge.leaf->value);
+    if (edge.leaf) leaves.emplace_back("recompute", edge.leaf->value);
   Needs needs;
   for (std::size_t i = 0; i < edges.size(); ++i) needs.set(static_cast<int>(i));
 
@@ -119,7 +119,7 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),
-                 "checkpoint: the function computed something else when it ran again for the backward pass (first ",
+                 "recompute: the function computed something else when it ran again for the backward pass (first ",
                  shape, " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
                  boundary(same, begin).size(),
                  "): it must not depend on anything that changes between the forward and the backward pass");
@@ -128,20 +128,20 @@ Tensor detail::checkpoint(std::function<Tensor(std::span<const Tensor>)> functio
   };
   auto state = std::make_shared<TensorState>();
   state->value = result.value();
-  state->node = autograd::make_node("checkpoint", edges, needs, result.value(), std::move(again));
+  state->node = autograd::make_node("recompute", edges, needs, result.value(), std::move(again));
   state->requires_grad = true;
   state->shares_memory = result.state()->shares_memory;
   return Tensor(std::move(state));
 }
 
-Tensor checkpoint_sequential(Sequential& modules, std::int64_t segments, const Tensor& input) {
+Tensor recompute_sequential(Sequential& modules, std::int64_t segments, const Tensor& input) {
   const std::int64_t size = modules.size();
-  TANDEM_CHECK(0 < segments && segments <= size, "checkpoint_sequential: ", size, " modules can't make ", segments,
+  TANDEM_CHECK(0 < segments && segments <= size, "recompute_sequential: ", size, " modules can't make ", segments,
                " segments");
   Tensor x = input;
   for (std::int64_t i = 0; i < segments; ++i) {
     const std::int64_t begin = size * i / segments, end = size * (i + 1) / segments;
-    x = checkpoint([&modules, begin, end](const Tensor& part) { return modules.run(part, begin, end); }, x);
+    x = recompute([&modules, begin, end](const Tensor& part) { return modules.run(part, begin, end); }, x);
   }
   return x;
 }

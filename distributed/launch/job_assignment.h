@@ -40,7 +40,7 @@ struct NodeStatus {
 };
 
 // What all nodes are to do next, and who belongs to the generation.
-struct JobPlan {
+struct JobAssignment {
   enum class Verdict { gather, run, stop, done, failed };
 
   struct Member {
@@ -67,9 +67,9 @@ struct JobPlan {
 
 // As JSON, for the store. Reading gives an Error for what is none of ours.
 std::string encode(const NodeStatus& status);
-std::string encode(const JobPlan& plan);
+std::string encode(const JobAssignment& assignment);
 NodeStatus decode_status(const std::string& text);
-JobPlan decode_plan(const std::string& text);
+JobAssignment decode_assignment(const std::string& text);
 
 // Decides for all nodes. For one thread.
 class Coordinator {
@@ -78,8 +78,8 @@ class Coordinator {
 
   Coordinator(const LaunchOptions& options, Time now);
 
-  // The plan, given all nodes that ever came, in the order of their ids.
-  const JobPlan& decide(const std::vector<NodeStatus>& nodes, Time now);
+  // The assignment, given all nodes that ever came, in the order of their ids.
+  const JobAssignment& decide(const std::vector<NodeStatus>& nodes, Time now);
 
  private:
   void gather(Time now);
@@ -93,7 +93,7 @@ class Coordinator {
   const NodeStatus& node(int id) const;
 
   const LaunchOptions options_;
-  JobPlan plan_;
+  JobAssignment assignment_;
   std::vector<NodeStatus> nodes_;
   Time gathering_since_;
   std::optional<Time> last_call_ends_;

@@ -1,5 +1,5 @@
 // The decisions for several nodes, without processes, sockets or waiting.
-#include <tandem/distributed/launch/job_plan.h>
+#include <tandem/distributed/launch/job_assignment.h>
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::expect_parts;
 using State = NodeStatus::State;
-using Verdict = JobPlan::Verdict;
+using Verdict = JobAssignment::Verdict;
 
 class CoordinatorTest : public ::testing::Test {
  protected:
@@ -45,7 +45,7 @@ class CoordinatorTest : public ::testing::Test {
     nodes_.push_back(node);
     return nodes_.back();
   }
-  const JobPlan& decide(std::chrono::seconds later = 0s) {
+  const JobAssignment& decide(std::chrono::seconds later = 0s) {
     now_ += later;
     if (!coordinator_) coordinator_.emplace(options_, now_);
     return coordinator_->decide(nodes_, now_);
@@ -85,13 +85,13 @@ TEST_F(CoordinatorTest, StaticNodesAreNumberedAsAsked) {
   add(1, 3);
   EXPECT_EQ(decide(5s).verdict, Verdict::gather);
   add(0, 2);
-  const auto& plan = decide();
-  EXPECT_EQ(plan.verdict, Verdict::run);
-  EXPECT_EQ(plan.world_size(), 5);
-  EXPECT_EQ(plan.node_of(1), 0);
-  EXPECT_EQ(plan.node_of(0), 1);
-  EXPECT_EQ(plan.members[1].first_rank, 2);
-  EXPECT_EQ(plan.node_of(7), -1);
+  const auto& assignment = decide();
+  EXPECT_EQ(assignment.verdict, Verdict::run);
+  EXPECT_EQ(assignment.world_size(), 5);
+  EXPECT_EQ(assignment.node_of(1), 0);
+  EXPECT_EQ(assignment.node_of(0), 1);
+  EXPECT_EQ(assignment.members[1].first_rank, 2);
+  EXPECT_EQ(assignment.node_of(7), -1);
 }
 
 TEST_F(CoordinatorTest, TwoNodesWithOneNumberAreAnError) {
@@ -299,7 +299,7 @@ TEST_F(CoordinatorTest, WithoutTheServingNodeNothingGoesOn) {
   EXPECT_EQ(decide().verdict, Verdict::failed);
 }
 
-TEST(JobPlan, GoesThroughTheStoreUnchanged) {
+TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   NodeStatus status;
   status.id = 3;
   status.host = "a";
@@ -322,15 +322,15 @@ TEST(JobPlan, GoesThroughTheStoreUnchanged) {
   EXPECT_EQ(read.failures[0].time, failure.time);
   EXPECT_EQ(read.failures[0].message.substr(0, 11), "not UTF-8: ");
 
-  JobPlan plan;
-  plan.verdict = Verdict::stop;
-  plan.generation = 2;
-  plan.members = {{7, 0, 2, 0, 2}};
-  const auto back = decode_plan(encode(plan));
+  JobAssignment assignment;
+  assignment.verdict = Verdict::stop;
+  assignment.generation = 2;
+  assignment.members = {{7, 0, 2, 0, 2}};
+  const auto back = decode_assignment(encode(assignment));
   EXPECT_EQ(back.verdict, Verdict::stop);
   EXPECT_EQ(back.members.at(0).id, 7);
   for (const char* nonsense : {"", "{}", "[1]", "{\"verdict\":\"x\"}"}) {
-    EXPECT_THROW(decode_plan(nonsense), Error) << nonsense;
+    EXPECT_THROW(decode_assignment(nonsense), Error) << nonsense;
     EXPECT_THROW(decode_status(nonsense), Error) << nonsense;
   }
 }

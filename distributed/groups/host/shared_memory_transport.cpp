@@ -1,6 +1,6 @@
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
-#include <tandem/distributed/groups/host/host_backend.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
 
@@ -107,9 +107,9 @@ void relax() {
 #endif
 }
 
-class SharedMemoryBackend : public HostBackend {
+class SharedMemoryTransport : public HostTransport {
  public:
-  SharedMemoryBackend(Store& store, const Members& members, const GroupOptions& options)
+  SharedMemoryTransport(Store& store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size) {
     TANDEM_CHECK(share_a_host(members), "the ranks are on several hosts and can't share memory: use --backend gloo");
     own_ = std::make_shared<SharedSegment>(segment_bytes(size_));
@@ -122,7 +122,7 @@ class SharedMemoryBackend : public HostBackend {
     received_.resize(size_);
   }
 
-  ~SharedMemoryBackend() override {
+  ~SharedMemoryTransport() override {
     if (staging_) own_->free(*staging_);
   }
 
@@ -366,15 +366,15 @@ class SharedMemoryBackend : public HostBackend {
 
 // --- Messages ---
 
-class SharedMemoryBackend::Receipt : public Transfer {
+class SharedMemoryTransport::Receipt : public Transfer {
  public:
-  Receipt(SharedMemoryBackend& backend, int from, std::uint32_t index, void* data, std::size_t bytes)
-      : backend_(backend), segments_(backend.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
+  Receipt(SharedMemoryTransport& backend, int from, std::uint32_t index, void* data, std::size_t bytes)
+      : transport_(backend), segments_(backend.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
 
   bool is_done() override { return mailbox().written.reached(index_ + 1); }
 
   void wait(Clock::time_point deadline) override {
-    backend_.await(from_, mailbox().written, index_ + 1, {0, "", deadline, true});
+    transport_.await(from_, mailbox().written, index_ + 1, {0, "", deadline, true});
     Message& message = mailbox().messages[index_ % message_ring];
     const std::uint64_t sent = message.bytes;
     if (sent == bytes_) std::memcpy(data_, segments_.base(from_) + message.offset, bytes_);
@@ -383,9 +383,9 @@ class SharedMemoryBackend::Receipt : public Transfer {
   }
 
  private:
-  Mailbox& mailbox() const { return segments_.mailbox(from_, backend_.rank_); }
+  Mailbox& mailbox() const { return segments_.mailbox(from_, transport_.rank_); }
 
-  SharedMemoryBackend& backend_;
+  SharedMemoryTransport& transport_;
   Segments segments_;
   const int from_;
   const std::uint32_t index_;
@@ -400,7 +400,7 @@ class Posted : public Transfer {
   void wait(Clock::time_point) override {}
 };
 
-std::unique_ptr<Transfer> SharedMemoryBackend::send(const void* data, std::size_t bytes, int to) {
+std::unique_ptr<Transfer> SharedMemoryTransport::send(const void* data, std::size_t bytes, int to) {
   const std::lock_guard lock(outbox_mutex_);
   Outbox& outbox = outbox_[to];
   Mailbox& mailbox = segments_.mailbox(rank_, to);
@@ -422,7 +422,7 @@ std::unique_ptr<Transfer> SharedMemoryBackend::send(const void* data, std::size_
   return std::make_unique<Posted>();
 }
 
-std::unique_ptr<Transfer> SharedMemoryBackend::receive(void* data, std::size_t bytes, int from) {
+std::unique_ptr<Transfer> SharedMemoryTransport::receive(void* data, std::size_t bytes, int from) {
   return std::make_unique<Receipt>(*this, from, received_[from]++, data, bytes);
 }
 
@@ -435,8 +435,9 @@ std::string shared_memory_problem(int size) try {
   return error.what();
 }
 
-std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members, const GroupOptions& options) {
-  return std::make_unique<SharedMemoryBackend>(store, members, options);
+std::unique_ptr<HostTransport> shared_memory_transport(Store& store, const Members& members,
+                                                       const GroupOptions& options) {
+  return std::make_unique<SharedMemoryTransport>(store, members, options);
 }
 
 }  // namespace tandem::distributed

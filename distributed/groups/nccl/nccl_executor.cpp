@@ -1,5 +1,5 @@
 #include <tandem/core/device/backend.h>
-#include <tandem/distributed/groups/nccl/nccl_engine.h>
+#include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_operations.h>
 
 #include <exception>
@@ -36,23 +36,23 @@ bool is_recorded(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-class NcclEngine::NcclWork : public Work {
+class NcclExecutor::NcclWork : public Work {
  public:
-  NcclWork(std::shared_ptr<NcclEngine> engine, std::shared_ptr<Task> task)
-      : engine_(std::move(engine)), task_(std::move(task)) {}
+  NcclWork(std::shared_ptr<NcclExecutor> executor, std::shared_ptr<Task> task)
+      : executor_(std::move(executor)), task_(std::move(task)) {}
 
   bool is_done() const override {
-    const std::lock_guard lock(engine_->mutex_);
+    const std::lock_guard lock(executor_->mutex_);
     return task_->done || task_->recorded || task_->finished.state() != cudaErrorNotReady;
   }
   std::exception_ptr exception() const override {
-    const std::lock_guard lock(engine_->mutex_);
+    const std::lock_guard lock(executor_->mutex_);
     return task_->error;
   }
   void wait() override {
     Operation given, flat;  // let go of outside the lock
-    backend(engine_->device_);
-    const std::lock_guard lock(engine_->mutex_);
+    backend(executor_->device_);
+    const std::lock_guard lock(executor_->mutex_);
     if (task_->error) std::rethrow_exception(task_->error);
     if (!task_->done) TANDEM_CUDA(cudaStreamWaitEvent(cuda::current_stream(), task_->finished));
     task_->awaited = true;
@@ -68,12 +68,12 @@ class NcclEngine::NcclWork : public Work {
   }
 
  private:
-  std::shared_ptr<NcclEngine> engine_;
+  std::shared_ptr<NcclExecutor> executor_;
   std::shared_ptr<Task> task_;
 };
 
-NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
-                       const ncclUniqueId& id)
+NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members,
+                           Device device, const ncclUniqueId& id)
     : host_(std::move(host)),
       store_(std::move(store)),
       members_(std::move(members)),
@@ -101,21 +101,21 @@ NcclEngine::NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store
   watchdog_->end(ticket);
 }
 
-void NcclEngine::start_thread() {
+void NcclExecutor::start_thread() {
   thread_ = std::thread([this] { watch(); });
 }
 
-std::string NcclEngine::failure() {
+std::string NcclExecutor::failure() {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void NcclEngine::throw_if_failed() {
+void NcclExecutor::throw_if_failed() {
   const auto known = failure();
   if (!known.empty()) throw PeerError(known);
 }
 
-std::shared_ptr<Work> NcclEngine::start(Operation operation) {
+std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   for (const auto* arrays : {&operation.inputs, &operation.outputs}) {
     for (const auto& array : *arrays) {
       TANDEM_CHECK(array.device() == device_, operation.what(), ": an array is on ", array.device(),
@@ -157,7 +157,7 @@ std::shared_ptr<Work> NcclEngine::start(Operation operation) {
 
 // From here on everything happens in order on the GPU: what is in the compute stream, the operation, and after the wait
 // what comes next there.
-void NcclEngine::enqueue(Task& task) {
+void NcclExecutor::enqueue(Task& task) {
   const cudaStream_t compute = cuda::current_stream();
   task.recorded = is_recorded(compute);
   task.flat = contiguous_operation(task.given);
@@ -186,7 +186,7 @@ void NcclEngine::enqueue(Task& task) {
   if (task.recorded) watchdog_->end(task.ticket);
 }
 
-void NcclEngine::close() {
+void NcclExecutor::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -217,14 +217,14 @@ void NcclEngine::close() {
 
 // --- Memory ---
 
-Array NcclEngine::allocate(const Shape& shape, DType dtype) {
+Array NcclExecutor::allocate(const Shape& shape, DType dtype) {
   auto array = Array::empty(shape, dtype, device_);
   array.fill(0);
   void* handle = communicator_->remember(array.raw(), array.bytes());
   if (!handle) return array;
   // NCCL must forget it before the allocator hands it to somebody else or back to the driver.
-  auto release = [memory = array.storage(), engine = weak_from_this(), handle] {
-    if (const auto alive = engine.lock()) alive->communicator_->forget(handle);
+  auto release = [memory = array.storage(), executor = weak_from_this(), handle] {
+    if (const auto alive = executor.lock()) alive->communicator_->forget(handle);
   };
   auto storage = std::make_shared<Storage>(array.raw(), array.bytes(), device_, std::move(release));
   return Array(std::move(storage), shape, contiguous_strides(shape), 0, dtype);

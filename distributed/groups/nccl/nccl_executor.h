@@ -1,4 +1,4 @@
-// NcclEngine: a group's operations on one GPU, from start() until the GPU has done them.
+// NcclExecutor: a group's operations on one GPU, from start() until the GPU has done them.
 #pragma once
 
 #include <tandem/core/cuda/runtime.h>
@@ -43,17 +43,17 @@ class CudaEvent {
 // Whether a CUDA graph is being recorded in `stream`.
 bool is_recorded(cudaStream_t stream);
 std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
-// Of the engine's store: there once the rank has left with everything done.
+// Of the executor's store: there once the rank has left with everything done.
 std::string ended_key(int rank);
 
-// One thread at a time may call start(). A thread of the engine's own watches the operations that run: it lets go of
+// One thread at a time may call start(). A thread of the executor's own watches the operations that run: it lets go of
 // their arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
 // group's, on all ranks.
-class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
+class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
  public:
-  // `store` is this engine's own part of the host group's, which is told of a failure too.
-  NcclEngine(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
-             const ncclUniqueId& id);
+  // `store` is this executor's own part of the host group's, which is told of a failure too.
+  NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
+               const ncclUniqueId& id);
   void start_thread();
 
   // `operation` is on arrays of the device, and neither a barrier nor a message.
@@ -61,7 +61,7 @@ class NcclEngine : public std::enable_shared_from_this<NcclEngine> {
   // Ends what is under way: in order when somebody has waited for all of it, else at once.
   void close();
 
-  // Zeros that NCCL knows. They may outlive the engine.
+  // Zeros that NCCL knows. They may outlive the executor.
   Array allocate(const Shape& shape, DType dtype);
 
   std::string failure();

@@ -1,4 +1,4 @@
-// LoopPlan: how to walk several arrays of one shape together, whatever their strides.
+// LoopNest: how to walk several arrays of one shape together, whatever their strides.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -12,17 +12,17 @@ namespace tandem {
 // The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array
 // (the output) is walked through memory in order. The innermost dimension is the last. Strides are in elements.
 template <int K>
-struct LoopPlan {
-  int rank = 0;
-  std::array<std::int64_t, Dims::max_rank> size{};
-  std::array<std::array<std::int64_t, K>, Dims::max_rank> stride{};
+struct LoopNest {
+  int ndim = 0;
+  std::array<std::int64_t, Dims::max_ndim> size{};
+  std::array<std::array<std::int64_t, K>, Dims::max_ndim> stride{};
 
-  explicit LoopPlan(const std::array<const Array*, K>& arrays) {
+  explicit LoopNest(const std::array<const Array*, K>& arrays) {
     const Shape& shape = arrays[K - 1]->shape();
-    std::array<int, Dims::max_rank> order{};
+    std::array<int, Dims::max_ndim> order{};
     int count = 0;
     const Strides& walked = arrays[K - 1]->strides();
-    for (int i = 0; i < shape.rank(); ++i) {
+    for (int i = 0; i < shape.ndim(); ++i) {
       if (shape[i] == 1) continue;
       int at = count++;
       for (; at > 0 && walked[order[at - 1]] < walked[i]; --at) order[at] = order[at - 1];
@@ -32,31 +32,31 @@ struct LoopPlan {
       std::array<std::int64_t, K> s;
       for (int k = 0; k < K; ++k) s[k] = arrays[k]->strides()[order[i]];
       const std::int64_t n = shape[order[i]];
-      bool joins = rank > 0;
-      for (int k = 0; joins && k < K; ++k) joins = stride[rank - 1][k] == s[k] * n;
+      bool joins = ndim > 0;
+      for (int k = 0; joins && k < K; ++k) joins = stride[ndim - 1][k] == s[k] * n;
       if (joins) {
-        size[rank - 1] *= n;
-        stride[rank - 1] = s;
+        size[ndim - 1] *= n;
+        stride[ndim - 1] = s;
       } else {
-        size[rank] = n;
-        stride[rank++] = s;
+        size[ndim] = n;
+        stride[ndim++] = s;
       }
     }
-    if (rank == 0) {
+    if (ndim == 0) {
       size[0] = 1;
-      rank = 1;
+      ndim = 1;
     }
   }
 
   // Whether all arrays are one dense run of numbers.
   bool is_dense() const {
-    return rank == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
+    return ndim == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
   }
 
   // Where element `index` of the walk lies in each array.
   TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index) const {
     std::array<std::int64_t, K> result{};
-    for (int d = rank - 1; d >= 0; --d) {
+    for (int d = ndim - 1; d >= 0; --d) {
       const std::int64_t i = d == 0 ? index : index % size[d];
       index /= size[d];
       for (int k = 0; k < K; ++k) result[k] += i * stride[d][k];
@@ -66,10 +66,10 @@ struct LoopPlan {
 };
 
 // Where element `index`, row by row, of a view lies; in elements.
-TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int rank, const std::int64_t* shape,
+TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int ndim, const std::int64_t* shape,
                                                  const std::int64_t* strides) {
   std::int64_t offset = 0;
-  for (int d = rank - 1; d >= 0; --d) {
+  for (int d = ndim - 1; d >= 0; --d) {
     offset += index % shape[d] * strides[d];
     index /= shape[d];
   }

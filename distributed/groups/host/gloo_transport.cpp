@@ -1,5 +1,5 @@
-#include <tandem/distributed/groups/host/host_backend.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 #include <tandem/distributed/system/network_interface.h>
 
@@ -83,9 +83,9 @@ bool is_timeout(const std::exception& exception) {
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
-class GlooBackend : public HostBackend {
+class GlooTransport : public HostTransport {
  public:
-  GlooBackend(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
+  GlooTransport(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size), sent_(options.size), received_(options.size) {
     const BlockSigpipe block;
     const std::string address = !options.interface.empty() ? local_address(options.interface)
@@ -155,8 +155,8 @@ class GlooBackend : public HostBackend {
  private:
   class GlooTransfer : public Transfer {
    public:
-    GlooTransfer(GlooBackend& backend, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
-        : backend_(backend), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
+    GlooTransfer(GlooTransport& backend, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
+        : transport_(backend), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
     // The group may be gone, and with it whoever could wake the thread.
     ~GlooTransfer() override {
       if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
@@ -166,7 +166,7 @@ class GlooBackend : public HostBackend {
     bool is_done() override {
       if (!waiter_.valid()) {
         waiter_ =
-            std::async(std::launch::async, [this, end = Clock::now() + backend_.timeout()] { wait_in_gloo(end); });
+            std::async(std::launch::async, [this, end = Clock::now() + transport_.timeout()] { wait_in_gloo(end); });
       }
       return waiter_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }
@@ -180,7 +180,7 @@ class GlooBackend : public HostBackend {
         }
       } catch (const std::exception& exception) {
         if (is_timeout(exception)) throw PeersLate({peer_});
-        backend_.explain(exception);
+        transport_.explain(exception);
         throw;
       }
     }
@@ -194,7 +194,7 @@ class GlooBackend : public HostBackend {
       }
     }
 
-    GlooBackend& backend_;
+    GlooTransport& transport_;
     std::optional<std::vector<char>> sent_;  // what a send takes its bytes from
     Buffer buffer_;
     const int peer_;
@@ -404,9 +404,9 @@ class GlooBackend : public HostBackend {
 
 }  // namespace
 
-std::unique_ptr<HostBackend> gloo_backend(std::shared_ptr<Store> store, const Members& members,
-                                          const GroupOptions& options) {
-  return std::make_unique<GlooBackend>(std::move(store), members, options);
+std::unique_ptr<HostTransport> gloo_transport(std::shared_ptr<Store> store, const Members& members,
+                                              const GroupOptions& options) {
+  return std::make_unique<GlooTransport>(std::move(store), members, options);
 }
 
 }  // namespace tandem::distributed

@@ -1,4 +1,4 @@
-// HostBackend: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
+// HostTransport: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
 #pragma once
 
 #include <tandem/distributed/groups/members.h>
@@ -50,9 +50,9 @@ class Transfer {
 
 // Calls come from one thread at a time, except send and receive, which may come while run() runs, and
 // break_off().
-class HostBackend {
+class HostTransport {
  public:
-  virtual ~HostBackend() = default;
+  virtual ~HostTransport() = default;
   virtual const char* name() const = 0;
 
   // Runs a collective to its end. Its arrays are contiguous. Throws one of the errors above, or another.
@@ -72,12 +72,13 @@ class HostBackend {
 
 struct GroupOptions;
 
-std::unique_ptr<HostBackend> gloo_backend(std::shared_ptr<Store> store, const Members& members,
-                                          const GroupOptions& options);
+std::unique_ptr<HostTransport> gloo_transport(std::shared_ptr<Store> store, const Members& members,
+                                              const GroupOptions& options);
 // Why this process can't have the segments of a group of `size` ranks, in one line; empty: it can.
 std::string shared_memory_problem(int size);
-std::unique_ptr<HostBackend> shared_memory_backend(Store& store, const Members& members, const GroupOptions& options);
+std::unique_ptr<HostTransport> shared_memory_transport(Store& store, const Members& members,
+                                                       const GroupOptions& options);
 // Error when the build has no MPI, or when no launcher of MPI's started this process.
-std::unique_ptr<HostBackend> mpi_backend(Store& store, const Members& members, const GroupOptions& options);
+std::unique_ptr<HostTransport> mpi_transport(Store& store, const Members& members, const GroupOptions& options);
 
 }  // namespace tandem::distributed

@@ -4,10 +4,10 @@
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
-#include <tandem/nn/checkpoint.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/recompute.h>
 
 #include <gtest/gtest.h>
 
@@ -79,37 +79,37 @@ nn::Sequential deep(int depth, std::int64_t width) {
   return net;
 }
 
-TEST(Checkpoint, GivesTheSameGradientsAndHooks) {
+TEST(Recompute, GivesTheSameGradientsAndHooks) {
   nn::Sequential net = deep(6, 8);
   const Result plain = run(net, {5, 8}, [&](const Tensor& x) { return net(x); });
   EXPECT_EQ(plain.order.size(), 12u);
-  expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint(net, x); }));
+  expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::recompute(net, x); }));
   for (const int segments : {1, 2, 5, 12})
-    expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint_sequential(net, segments, x); }));
-  EXPECT_ERROR(nn::checkpoint_sequential(net, 13, ramp({5, 8})), "13 segments", "12 modules");
-  EXPECT_ERROR(nn::checkpoint_sequential(net, 0, ramp({5, 8})), "0 segments");
+    expect_equal(plain, run(net, {5, 8}, [&](const Tensor& x) { return nn::recompute_sequential(net, segments, x); }));
+  EXPECT_ERROR(nn::recompute_sequential(net, 13, ramp({5, 8})), "13 segments", "12 modules");
+  EXPECT_ERROR(nn::recompute_sequential(net, 0, ramp({5, 8})), "0 segments");
 }
 
-TEST(Checkpoint, AddsUpOverPasses) {
+TEST(Recompute, AddsUpOverPasses) {
   nn::Sequential net = deep(3, 8);
   expect_equal(run(
                    net, {5, 8}, [&](const Tensor& x) { return net(x); }, 3),
                run(
-                   net, {5, 8}, [&](const Tensor& x) { return nn::checkpoint_sequential(net, 2, x); }, 3));
+                   net, {5, 8}, [&](const Tensor& x) { return nn::recompute_sequential(net, 2, x); }, 3));
 }
 
-TEST(Checkpoint, SharesParametersWithTheRest) {
-  // One weight before, in, and after the checkpoint, twice in it: its hook waits for the last of all uses.
+TEST(Recompute, SharesParametersWithTheRest) {
+  // One weight before, in, and after the recompute, twice in it: its hook waits for the last of all uses.
   nn::Sequential net = deep(1, 8);
   const auto f = [&](const Tensor& x) { return net(net(x) + x); };
   const auto plain = [&](const Tensor& x) { return net(f(net(x)) * x); };
-  const auto checked = [&](const Tensor& x) { return net(nn::checkpoint(f, net(x)) * x); };
+  const auto checked = [&](const Tensor& x) { return net(nn::recompute(f, net(x)) * x); };
   const Result expected = run(net, {5, 8}, plain), found = run(net, {5, 8}, checked);
   expect_equal(expected, found);
   EXPECT_EQ(found.calls.at("0.weight"), 1);
 }
 
-TEST(Checkpoint, NestsAndBranches) {
+TEST(Recompute, NestsAndBranches) {
   nn::Sequential a = deep(2, 8), b = deep(2, 8);
   struct Both : nn::Module {
     Both(nn::Sequential& a, nn::Sequential& b) {
@@ -122,51 +122,51 @@ TEST(Checkpoint, NestsAndBranches) {
     return left * b(x);
   };
   const auto checked = [&](const Tensor& x) {
-    const Tensor left = nn::checkpoint(
+    const Tensor left = nn::recompute(
         [&](const Tensor& y) {
-          return nn::checkpoint(a, nn::checkpoint([&](const Tensor& z) { return b(nn::checkpoint(a, z)); }, y));
+          return nn::recompute(a, nn::recompute([&](const Tensor& z) { return b(nn::recompute(a, z)); }, y));
         },
         x);
-    return left * nn::checkpoint(b, x);
+    return left * nn::recompute(b, x);
   };
   expect_equal(run(both, {5, 8}, plain), run(both, {5, 8}, checked));
 }
 
-TEST(Checkpoint, TakesSeveralInputsAndCapturesOthers) {
+TEST(Recompute, TakesSeveralInputsAndCapturesOthers) {
   const Tensor a = ramp({4}, true), b = ramp({4}, true), w(array_of({2, 3, 5, 7}), true);
   const Tensor constant = ramp({4});
   const auto f = [](const Tensor& x, const Tensor& y, const Tensor& z) { return x * y + y * z; };
   sum(f(a, b * w, constant)).backward();
   const Array ga = a.grad(), gb = b.grad(), gw = w.grad();
   for (Tensor t : {a, b, w}) t.set_grad(Array());
-  sum(nn::checkpoint(f, a, b * w, constant)).backward();
+  sum(nn::recompute(f, a, b * w, constant)).backward();
   expect_same(ga, a.grad(), "a");
   expect_same(gb, b.grad(), "b");
   expect_same(gw, w.grad(), "w");
   for (Tensor t : {a, b, w}) t.set_grad(Array());
   // What is captured has its history, too.
   const Tensor product = b * w;
-  sum(nn::checkpoint([&](const Tensor& x) { return f(x, product, constant); }, a)).backward();
+  sum(nn::recompute([&](const Tensor& x) { return f(x, product, constant); }, a)).backward();
   expect_same(ga, a.grad(), "a");
   expect_same(gb, b.grad(), "b");
   expect_same(gw, w.grad(), "w");
 }
 
-TEST(Checkpoint, ReturnsWhatHasNoHistoryAsItIs) {
+TEST(Recompute, ReturnsWhatHasNoHistoryAsItIs) {
   const Tensor x = ramp({4}, true), y = x * 2;
-  EXPECT_TRUE(nn::checkpoint([](const Tensor& t) { return t; }, x).same_as(x));
-  EXPECT_TRUE(nn::checkpoint([](const Tensor& t) { return t; }, y).same_as(y));
-  EXPECT_FALSE(nn::checkpoint([](const Tensor& t) { return t * 2; }, ramp({4})).requires_grad());
+  EXPECT_TRUE(nn::recompute([](const Tensor& t) { return t; }, x).same_as(x));
+  EXPECT_TRUE(nn::recompute([](const Tensor& t) { return t; }, y).same_as(y));
+  EXPECT_FALSE(nn::recompute([](const Tensor& t) { return t * 2; }, ramp({4})).requires_grad());
   int runs = 0;
   {
     const NoGrad no_grad;
-    const Tensor z = nn::checkpoint([&](const Tensor& t) { return ++runs, t * 2; }, x);
+    const Tensor z = nn::recompute([&](const Tensor& t) { return ++runs, t * 2; }, x);
     EXPECT_FALSE(z.requires_grad());
   }
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
+TEST(Recompute, DrawsTheSameRandomNumbersAgain) {
   const Tensor x = ramp({30}, true);
   std::vector<Array> masks;
   const auto noisy = [&](const Tensor& t) {
@@ -176,7 +176,7 @@ TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
     return t * mask;
   };
   manual_seed(3);
-  const Tensor y = nn::checkpoint(noisy, x);
+  const Tensor y = nn::recompute(noisy, x);
   const auto after = default_generator().state();
   nn::init::uniform_(Tensor(ops::zeros({7})));
   const auto later = default_generator().state();
@@ -188,14 +188,14 @@ TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
   EXPECT_NE(after, later);
 }
 
-TEST(Checkpoint, ComputesInTheSameDtypeAgain) {
+TEST(Recompute, ComputesInTheSameDtypeAgain) {
   const Tensor x = ramp({4, 8}, true);
   nn::Linear linear(8, 8);
   std::vector<DType> dtypes;
   Tensor y;
   {
     const Autocast autocast(DType::bf16);
-    y = nn::checkpoint(
+    y = nn::recompute(
         [&](const Tensor& t) {
           const Tensor z = linear(t);
           dtypes.push_back(z.dtype());
@@ -208,10 +208,10 @@ TEST(Checkpoint, ComputesInTheSameDtypeAgain) {
   EXPECT_EQ(linear.weight.grad().dtype(), DType::f32);
 }
 
-TEST(Checkpoint, RetainsTheGraphWhereAsked) {
+TEST(Recompute, RetainsTheGraphWhereAsked) {
   const Tensor x = ramp({4}, true);
   int runs = 0;
-  const Tensor y = sum(nn::checkpoint([&](const Tensor& t) { return ++runs, t * t; }, x));
+  const Tensor y = sum(nn::recompute([&](const Tensor& t) { return ++runs, t * t; }, x));
   y.backward({.retain_graph = true});
   const Array once = x.grad().clone();
   y.backward();
@@ -220,7 +220,7 @@ TEST(Checkpoint, RetainsTheGraphWhereAsked) {
   EXPECT_ERROR(y.backward(), "freed");
 }
 
-TEST(Checkpoint, KnowsWhichLeavesThePassComesTo) {
+TEST(Recompute, KnowsWhichLeavesThePassComesTo) {
   nn::Linear inside(4, 4), outside(4, 4);
   bool reaches_inside = false, reaches_outside = true;
   int ends = 0;
@@ -231,35 +231,35 @@ TEST(Checkpoint, KnowsWhichLeavesThePassComesTo) {
     after_backward([&] { ++ends; });
   });
   inside.weight.on_grad_ready([&] { after_backward([&] { ++ends; }); });
-  sum(nn::checkpoint(inside, ramp({2, 4})) + bias).backward();
+  sum(nn::recompute(inside, ramp({2, 4})) + bias).backward();
   EXPECT_TRUE(reaches_inside);
   EXPECT_FALSE(reaches_outside);
   EXPECT_EQ(ends, 2);
 }
 
-TEST(Checkpoint, SaysWhenTheSecondRunDiffers) {
+TEST(Recompute, SaysWhenTheSecondRunDiffers) {
   nn::Linear first(4, 4), second(4, 4);
   bool again = false;
   const auto other = [&](const Tensor& x) { return std::exchange(again, true) ? second(x) : first(x); };
-  const Tensor y = nn::checkpoint(other, ramp({2, 4}));
-  EXPECT_ERROR(sum(y).backward(), "checkpoint", "something else", "ran again");
+  const Tensor y = nn::recompute(other, ramp({2, 4}));
+  EXPECT_ERROR(sum(y).backward(), "recompute", "something else", "ran again");
   const Tensor x = ramp({2, 4}, true);
   Tensor input = x * 2;
-  const Tensor z = nn::checkpoint(first, input);
+  const Tensor z = nn::recompute(first, input);
   Array(input.value()).fill(0);
-  EXPECT_ERROR(sum(z).backward(), "checkpoint", "(2, 4)", "fill");
-  const Tensor v = nn::checkpoint(first, x);
+  EXPECT_ERROR(sum(z).backward(), "recompute", "(2, 4)", "fill");
+  const Tensor v = nn::recompute(first, x);
   nn::init::zeros_(first.weight);
-  EXPECT_ERROR(sum(v).backward(), "checkpoint", "(4, 4)", "fill");
-  sum(nn::checkpoint(first, x)).backward();  // the engine is none the worse
+  EXPECT_ERROR(sum(v).backward(), "recompute", "(4, 4)", "fill");
+  sum(nn::recompute(first, x)).backward();  // the engine is none the worse
 }
 
-TEST(Checkpoint, CountsABatchOnce) {
-  const auto train = [](bool checkpoints) {
+TEST(Recompute, CountsABatchOnce) {
+  const auto train = [](bool recomputed) {
     manual_seed(1);
     auto net = std::make_unique<testing::MnistNet>();
     const Tensor x = ramp({2, 1, 28, 28});
-    const Tensor y = checkpoints ? nn::checkpoint(*net, x) : (*net)(x);
+    const Tensor y = recomputed ? nn::recompute(*net, x) : (*net)(x);
     sum(y * y).backward();
     return net;
   };
@@ -279,23 +279,23 @@ void add_to(const Tensor& x, const Tensor& y) {
   });
 }
 
-TEST(Checkpoint, GraphsDoNotKeepThemselvesAlive) {
+TEST(Recompute, GraphsDoNotKeepThemselvesAlive) {
   std::weak_ptr<Storage> memory;
   {
     const Tensor x = ramp({4}, true);
     Tensor h = x * 2;
     memory = h.value().storage();
-    const Tensor y = nn::checkpoint([](const Tensor& t) { return t * 3; }, h);
+    const Tensor y = nn::recompute([](const Tensor& t) { return t * 3; }, h);
     add_to(h, y);
   }
   EXPECT_TRUE(memory.expired());
 }
 
-TEST(Checkpoint, ALongChainIsReleasedAndDifferentiated) {
+TEST(Recompute, ALongChainIsReleasedAndDifferentiated) {
   const Tensor x = ramp({1}, true);
   for (const bool backward : {true, false}) {
     Tensor y = x;
-    for (int i = 0; i < 20000; ++i) y = nn::checkpoint([](const Tensor& t) { return t + 1; }, y);
+    for (int i = 0; i < 20000; ++i) y = nn::recompute([](const Tensor& t) { return t + 1; }, y);
     if (backward) y.backward();
   }
   EXPECT_EQ(x.grad().item(), 1);
@@ -308,16 +308,16 @@ std::uint64_t peak(const std::function<Tensor()>& forward) {
   return memory_stats().peak_bytes_in_use - before.bytes_in_use;
 }
 
-TEST(Checkpoint, ADeepChainNeedsLessMemory) {
+TEST(Recompute, ADeepChainNeedsLessMemory) {
   // The peak never goes down: the smaller one is measured first.
   nn::Sequential net = deep(36, 64);
   const Tensor x = ramp({512, 64});
   const std::uint64_t one = x.value().bytes();
-  const auto checked = peak([&] { return nn::checkpoint_sequential(net, 6, x); });
+  const auto checked = peak([&] { return nn::recompute_sequential(net, 6, x); });
   net.zero_grad();
   const auto plain = peak([&] { return net(x); });
   EXPECT_GT(plain, 36 * one);
-  EXPECT_LT(checked, 2 * plain / 3) << "a step needs " << plain << " bytes without checkpoints";
+  EXPECT_LT(checked, 2 * plain / 3) << "a step needs " << plain << " bytes without recomputed parts";
 }
 
 }  // namespace

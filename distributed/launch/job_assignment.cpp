@@ -1,5 +1,5 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/launch/job_plan.h>
+#include <tandem/distributed/launch/job_assignment.h>
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 using State = NodeStatus::State;
-using Verdict = JobPlan::Verdict;
+using Verdict = JobAssignment::Verdict;
 
 std::string name_of(const NodeStatus& node) {
   std::string text = "the node on host " + node.host + " (launcher pid " + std::to_string(node.pid);
@@ -77,13 +77,13 @@ auto decode(const std::string& text, const char* what, Read&& read) {
 
 }  // namespace
 
-int JobPlan::world_size() const {
+int JobAssignment::world_size() const {
   int size = 0;
   for (const auto& member : members) size += member.processes;
   return size;
 }
 
-int JobPlan::node_of(int id) const {
+int JobAssignment::node_of(int id) const {
   const auto found = std::find_if(members.begin(), members.end(), [id](const auto& m) { return m.id == id; });
   return found == members.end() ? -1 : static_cast<int>(found - members.begin());
 }
@@ -126,7 +126,7 @@ NodeStatus decode_status(const std::string& text) {
   });
 }
 
-std::string encode(const JobPlan& p) {
+std::string encode(const JobAssignment& p) {
   json members = json::array();
   for (const auto& m : p.members) members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
   return text_of({{"verdict", static_cast<int>(p.verdict)},
@@ -139,9 +139,9 @@ std::string encode(const JobPlan& p) {
                   {"exit_code", p.exit_code}});
 }
 
-JobPlan decode_plan(const std::string& text) {
-  return decode(text, "plan", [](const json& value) {
-    JobPlan p;
+JobAssignment decode_assignment(const std::string& text) {
+  return decode(text, "assignment", [](const json& value) {
+    JobAssignment p;
     p.verdict = static_cast<Verdict>(value.at("verdict").get<int>());
     p.generation = value.at("generation");
     p.restarts = value.at("restarts");
@@ -164,18 +164,18 @@ const NodeStatus& Coordinator::node(int id) const {
   return *std::find_if(nodes_.begin(), nodes_.end(), [id](const auto& n) { return n.id == id; });
 }
 
-const JobPlan& Coordinator::decide(const std::vector<NodeStatus>& nodes, Time now) {
+const JobAssignment& Coordinator::decide(const std::vector<NodeStatus>& nodes, Time now) {
   nodes_ = nodes;
-  if (plan_.verdict == Verdict::gather) gather(now);
-  if (plan_.verdict == Verdict::run) watch();
-  if (plan_.verdict == Verdict::stop) conclude(now);
-  return plan_;
+  if (assignment_.verdict == Verdict::gather) gather(now);
+  if (assignment_.verdict == Verdict::run) watch();
+  if (assignment_.verdict == Verdict::stop) conclude(now);
+  return assignment_;
 }
 
 void Coordinator::fail(const std::string& reason, int exit_code) {
-  plan_.verdict = Verdict::failed;
-  plan_.reason = reason;
-  plan_.exit_code = exit_code;
+  assignment_.verdict = Verdict::failed;
+  assignment_.reason = reason;
+  assignment_.exit_code = exit_code;
 }
 
 void Coordinator::gather(Time now) {
@@ -219,7 +219,7 @@ void Coordinator::gather(Time now) {
   for (const auto& node : here) hosts += (hosts.empty() ? ": " : ", ") + node.host;
   fail("waited " + seconds_text(options_.join_timeout) + ", but only " + std::to_string(count) + " of " +
            std::to_string(options_.min_nodes) + " nodes came" + hosts +
-           (plan_.reason.empty() ? "" : " (before that, " + plan_.reason + ")"),
+           (assignment_.reason.empty() ? "" : " (before that, " + assignment_.reason + ")"),
        1);
 }
 
@@ -227,20 +227,20 @@ void Coordinator::start(std::vector<NodeStatus> members) {
   // Those that come too late wait for a place.
   if (members.size() > static_cast<std::size_t>(options_.max_nodes))
     members.resize(static_cast<std::size_t>(options_.max_nodes));
-  plan_.verdict = Verdict::run;
-  plan_.members.clear();
-  plan_.failures.clear();
-  plan_.ended_early.clear();
-  plan_.reason.clear();
+  assignment_.verdict = Verdict::run;
+  assignment_.members.clear();
+  assignment_.failures.clear();
+  assignment_.ended_early.clear();
+  assignment_.reason.clear();
   int rank = 0;
   for (const auto& node : members) {
-    JobPlan::Member member{node.id, rank, node.processes, 0, 0};
+    JobAssignment::Member member{node.id, rank, node.processes, 0, 0};
     for (const auto& other : members) {
       if (other.role != node.role) continue;
       if (other.id == node.id) member.first_role_rank = member.role_size;
       member.role_size += other.processes;
     }
-    plan_.members.push_back(member);
+    assignment_.members.push_back(member);
     rank += node.processes;
   }
   members_before_ = members.size();
@@ -250,7 +250,7 @@ void Coordinator::start(std::vector<NodeStatus> members) {
 }
 
 void Coordinator::note_trouble() {
-  for (const auto& member : plan_.members) {
+  for (const auto& member : assignment_.members) {
     const auto& status = node(member.id);
     if (status.state == State::left) {
       trouble_ =
@@ -265,9 +265,9 @@ void Coordinator::note_trouble() {
 void Coordinator::watch() {
   note_trouble();
   bool have_all_ended = true, has_rank_failed = false;
-  for (const auto& member : plan_.members) {
+  for (const auto& member : assignment_.members) {
     const auto& status = node(member.id);
-    if (status.generation != plan_.generation) {
+    if (status.generation != assignment_.generation) {
       have_all_ended = false;
       continue;
     }
@@ -275,13 +275,13 @@ void Coordinator::watch() {
     has_rank_failed = has_rank_failed || status.has_failed;
   }
   if (has_rank_failed || !trouble_.empty()) {
-    plan_.verdict = Verdict::stop;
+    assignment_.verdict = Verdict::stop;
   } else if (have_all_ended) {
-    plan_.verdict = Verdict::done;
-  } else if (!options_.node_rank && plan_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
+    assignment_.verdict = Verdict::done;
+  } else if (!options_.node_rank && assignment_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
     for (const auto& node : nodes_) {
-      if (!is_there(node) || node.state != State::waiting || plan_.node_of(node.id) >= 0) continue;
-      plan_.verdict = Verdict::stop;
+      if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0) continue;
+      assignment_.verdict = Verdict::stop;
       makes_room_ = true;
       newcomer_ = name_of(node) + " has joined";
     }
@@ -292,29 +292,29 @@ void Coordinator::conclude(Time now) {
   bool can_go_on = true;
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;
-  for (const auto& member : plan_.members) {
+  for (const auto& member : assignment_.members) {
     const auto& status = node(member.id);
-    const bool has_ended = status.state == State::ended && status.generation == plan_.generation;
+    const bool has_ended = status.state == State::ended && status.generation == assignment_.generation;
     if (is_there(status) && !has_ended) return;
     can_go_on = can_go_on && !(status.serves_store && status.state == State::left);
-    if (status.generation != plan_.generation) continue;
+    if (status.generation != assignment_.generation) continue;
     failures.insert(failures.end(), status.failures.begin(), status.failures.end());
     ended_early.insert(ended_early.end(), status.ended_well.begin(), status.ended_well.end());
   }
   note_trouble();
   sort_by_cause(failures);
-  plan_.failures = std::move(failures);
-  plan_.ended_early = std::move(ended_early);
-  if (makes_room_ && plan_.failures.empty() && trouble_.empty()) {
-    plan_.reason = newcomer_;
+  assignment_.failures = std::move(failures);
+  assignment_.ended_early = std::move(ended_early);
+  if (makes_room_ && assignment_.failures.empty() && trouble_.empty()) {
+    assignment_.reason = newcomer_;
   } else {
-    plan_.reason = trouble_;
-    if (plan_.restarts >= options_.max_restarts || !can_go_on)
-      return fail(trouble_, trouble_.empty() ? plan_.failures.front().exit_code() : trouble_code_);
-    ++plan_.restarts;
+    assignment_.reason = trouble_;
+    if (assignment_.restarts >= options_.max_restarts || !can_go_on)
+      return fail(trouble_, trouble_.empty() ? assignment_.failures.front().exit_code() : trouble_code_);
+    ++assignment_.restarts;
   }
-  plan_.verdict = Verdict::gather;
-  ++plan_.generation;
+  assignment_.verdict = Verdict::gather;
+  ++assignment_.generation;
   gathering_since_ = now;
   last_call_ends_.reset();
 }

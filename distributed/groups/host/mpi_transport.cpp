@@ -1,6 +1,6 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/groups/host/host_backend.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 
 #ifdef TANDEM_HAS_MPI
@@ -37,9 +37,9 @@ struct Goodbye {
   std::uint64_t messages;     // how many it has sent to the receiver of this one
 };
 
-class MpiBackend : public HostBackend {
+class MpiTransport : public HostTransport {
  public:
-  MpiBackend(Store& store, const Members& members, const GroupOptions& options)
+  MpiTransport(Store& store, const Members& members, const GroupOptions& options)
       : mpi_(Mpi::get()),
         rank_(options.rank),
         size_(options.size),
@@ -78,7 +78,7 @@ class MpiBackend : public HostBackend {
   }
 
   // The communicator stays: MPI would give its number to a new one while goodbyes are still on their way.
-  ~MpiBackend() override {
+  ~MpiTransport() override {
     const std::lock_guard lock(mpi_.mutex);
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) continue;
@@ -140,13 +140,13 @@ class MpiBackend : public HostBackend {
   // Outlives the backend when nobody waits for it in time.
   class Receipt : public Transfer {
    public:
-    Receipt(MpiBackend& backend, void* data, std::size_t bytes, int from)
-        : backend_(backend), mpi_(backend.mpi_), data_(data), bytes_(bytes), from_(from) {
+    Receipt(MpiTransport& backend, void* data, std::size_t bytes, int from)
+        : transport_(backend), mpi_(backend.mpi_), data_(data), bytes_(bytes), from_(from) {
       check_count(bytes);
       message_.bytes = std::make_unique_for_overwrite<char[]>(bytes);
       const std::lock_guard lock(mpi_.mutex);
-      index_ = backend_.received_[from]++;
-      check_mpi(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag, backend_.comm_,
+      index_ = transport_.received_[from]++;
+      check_mpi(MPI_Irecv(message_.bytes.get(), static_cast<int>(bytes), MPI_BYTE, from, message_tag, transport_.comm_,
                           &message_.request),
                 "receive");
     }
@@ -164,8 +164,8 @@ class MpiBackend : public HostBackend {
 
     void wait(Clock::time_point deadline) override {
       try {
-        backend_.await([this] { return test(); }, [this](const Goodbye& last) { return last.messages <= index_; },
-                       {0, "", deadline, true}, from_);
+        transport_.await([this] { return test(); }, [this](const Goodbye& last) { return last.messages <= index_; },
+                         {0, "", deadline, true}, from_);
         int error = MPI_SUCCESS, sent = 0;
         MPI_Error_class(code_, &error);
         TANDEM_CHECK(error != MPI_ERR_TRUNCATE, "it has more than the ", bytes_,
@@ -176,7 +176,7 @@ class MpiBackend : public HostBackend {
                      " bytes, the array that is to receive it ", bytes_);
       } catch (const std::exception&) {
         const std::lock_guard lock(mpi_.mutex);
-        backend_.failed_ = true;
+        transport_.failed_ = true;
         throw;
       }
       std::memcpy(data_, message_.bytes.get(), bytes_);
@@ -192,7 +192,7 @@ class MpiBackend : public HostBackend {
       return done_;
     }
 
-    MpiBackend& backend_;
+    MpiTransport& transport_;
     Mpi& mpi_;
     Message message_;
     void* data_;
@@ -387,16 +387,16 @@ class MpiBackend : public HostBackend {
 
 }  // namespace
 
-std::unique_ptr<HostBackend> mpi_backend(Store& store, const Members& members, const GroupOptions& options) {
-  return std::make_unique<MpiBackend>(store, members, options);
+std::unique_ptr<HostTransport> mpi_transport(Store& store, const Members& members, const GroupOptions& options) {
+  return std::make_unique<MpiTransport>(store, members, options);
 }
 
 }  // namespace tandem::distributed
 
 #else
 
-std::unique_ptr<tandem::distributed::HostBackend> tandem::distributed::mpi_backend(Store&, const Members&,
-                                                                                   const GroupOptions&) {
+std::unique_ptr<tandem::distributed::HostTransport> tandem::distributed::mpi_transport(Store&, const Members&,
+                                                                                       const GroupOptions&) {
   detail::fail("this build has no MPI: install libopenmpi-dev and build again, or use --backend gloo");
 }
 
