@@ -11,7 +11,8 @@ install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tande
 foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
   install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN *.h
-          PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE PATTERN nccl_communicator.h EXCLUDE PATTERN mpi_process.h EXCLUDE PATTERN tandem.h EXCLUDE)
+          PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE PATTERN groups/nccl EXCLUDE
+          PATTERN mpi_process.h EXCLUDE PATTERN tandem.h EXCLUDE)
   list(APPEND layer_targets tandem_${layer})
   set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
 endforeach()
