@@ -66,6 +66,7 @@
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/ema.h>
+#include <tandem/optim/fused_optimizer.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/rmsprop.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/optim/optimizer.h>
+#include <tandem/optim/fused_optimizer.h>
 
 namespace tandem::optim {
 
@@ -30,11 +30,11 @@ using AdagradGroup = ParameterGroup<AdagradOptions>;
 //   g = grad + weight_decay * p,  s = s + g^2, which begins with initial_accumulator_value
 //   p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 // State: sum (s), step (t).
-class Adagrad : public OptimizerOf<AdagradOptions> {
+class Adagrad : public FusedOptimizer<AdagradOptions> {
  public:
   explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {})
       : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
-  explicit Adagrad(const std::vector<AdagradGroup>& groups) : OptimizerOf("Adagrad::step", "Adagrad", groups) {}
+  explicit Adagrad(const std::vector<AdagradGroup>& groups) : FusedOptimizer("Adagrad::step", "Adagrad", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/optim/optimizer.h>
+#include <tandem/optim/fused_optimizer.h>
 
 namespace tandem::optim {
 
@@ -50,11 +50,11 @@ using AdamWGroup = ParameterGroup<AdamWOptions>;
 //   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 // amsgrad: v in the last line is its maximum so far (Reddi et al., "On the Convergence of Adam and Beyond", 2018).
 // State: exp_avg (m), exp_avg_sq (v), max_exp_avg_sq, step (t).
-class Adam : public OptimizerOf<AdamOptions> {
+class Adam : public FusedOptimizer<AdamOptions> {
  public:
   explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {})
       : Adam({AdamGroup{std::move(parameters), options}}) {}
-  explicit Adam(const std::vector<AdamGroup>& groups) : OptimizerOf("Adam::step", "Adam", groups) {}
+  explicit Adam(const std::vector<AdamGroup>& groups) : FusedOptimizer("Adam::step", "Adam", groups) {}
 
  private:
   UpdateRule rule(int group) const override;
@@ -62,11 +62,11 @@ class Adam : public OptimizerOf<AdamOptions> {
 
 // Adam whose weight decay is apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov
 // and Hutter, arXiv:1711.05101).
-class AdamW : public OptimizerOf<AdamWOptions> {
+class AdamW : public FusedOptimizer<AdamWOptions> {
  public:
   explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {})
       : AdamW({AdamWGroup{std::move(parameters), options}}) {}
-  explicit AdamW(const std::vector<AdamWGroup>& groups) : OptimizerOf("AdamW::step", "AdamW", groups) {}
+  explicit AdamW(const std::vector<AdamWGroup>& groups) : FusedOptimizer("AdamW::step", "AdamW", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

@@ -1,5 +1,3 @@
-#include <tandem/core/device/backend.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/optimizer.h>
@@ -12,21 +10,6 @@
 #include <string_view>
 
 namespace tandem::optim {
-
-struct Optimizer::Needs {
-  std::span<const char* const> state_names;
-  bool counts;
-
-  explicit Needs(const UpdateRule& rule) {
-    std::visit(
-        [&](const auto& r) {
-          using Rule = std::decay_t<decltype(r)>;
-          state_names = {Rule::state_names.data(), Rule::state_names.size()};
-          counts = Rule::counts;
-        },
-        rule);
-  }
-};
 
 Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups) : step_name_(step_name) {
   TANDEM_CHECK(!groups.empty(), name(), ": needs at least one group of parameters");
@@ -46,7 +29,7 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     std::vector<Array> values;
     for (const NamedTensor& parameter : parameters) values.push_back(parameter.tensor.value());
     auto homes = arena_like(values);
-    Group group{values[0].device(), {}, {}, {}};
+    Group group{values[0].device(), {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       homes[i].copy_from(values[i]);
       parameters[i].tensor.set_value(homes[i]);
@@ -61,8 +44,8 @@ std::string Optimizer::name() const {
   return std::string(step.substr(0, step.find(':')));
 }
 
-// The arrays that a rule needs, made where they are not there yet: an option may have begun to need one.
-std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const Needs& needs) {
+// The arrays that an algorithm keeps, made where they are not there yet: an option may have begun to need one.
+std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const KeptState& kept) {
   Group& group = groups_[index];
   std::vector<Array> values;
   const auto like = [&]() -> const std::vector<Array>& {
@@ -70,21 +53,21 @@ std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const Needs& 
       for (const Entry& e : group.entries) values.push_back(e.parameter.tensor.value());
     return values;
   };
-  for (const char* name : needs.state_names) {
+  for (const std::string& name : kept.names) {
     if (std::any_of(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }))
       continue;
     group.states.push_back({name, arena_like(like())});
     for (Array& array : group.states.back().arrays) array.fill(initial_state(index));
     for (Entry& e : group.entries) e.is_started = false;
   }
-  if (needs.counts && !group.entries[0].count.defined()) {
+  if (kept.counts && !group.entries[0].count.defined()) {
     Array counts = Array::empty({static_cast<std::int64_t>(group.entries.size())}, DType::f32, group.device);
     counts.fill(0);
     for (std::size_t i = 0; i < group.entries.size(); ++i)
       group.entries[i].count = counts.select(0, static_cast<std::int64_t>(i));
   }
   std::vector<StateArrays*> states;
-  for (const char* name : needs.state_names)
+  for (const std::string& name : kept.names)
     states.push_back(
         &*std::find_if(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }));
   return states;
@@ -104,16 +87,13 @@ void Optimizer::step() {
   const ProfileRange range(step_name_);
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
-    const UpdateRule update = rule(g);
-    const auto states = prepare(g, Needs(update));
-    std::vector<UpdateSegment> segments;
-    segments.reserve(group.entries.size());
-    std::vector<Array> gradients;  // keeps dense copies of odd layouts alive
+    const auto states = prepare(g, kept_state(g));
+    std::vector<ParameterUpdate> updates;
+    updates.reserve(group.entries.size());
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       Entry& e = group.entries[i];
-      Array gradient = e.parameter.tensor.grad();
+      const Array gradient = e.parameter.tensor.grad();
       if (!gradient.defined()) continue;
-      gradients.push_back(gradient.contiguous());
       const Array& value = e.parameter.tensor.value();
       TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ", group.device,
                    " when the optimizer was made, and is on ", value.device(),
@@ -121,34 +101,14 @@ void Optimizer::step() {
       TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ", e.parameter.name,
                    " was row-major f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
                    value.strides(), " now: convert the model before making the optimizer");
-      UpdateSegment segment{static_cast<float*>(value.raw()),
-                            static_cast<const float*>(gradients.back().raw()),
-                            {},
-                            e.count.defined() ? static_cast<float*>(e.count.raw()) : nullptr,
-                            value.numel(),
-                            !e.is_started};
-      for (std::size_t s = 0; s < states.size(); ++s)
-        segment.state[s] = static_cast<float*>(states[s]->arrays[i].raw());
-      segments.push_back(segment);
+      ParameterUpdate& update =
+          updates.emplace_back(value, gradient.contiguous(), std::vector<Array>{}, e.count, !e.is_started);
+      for (const StateArrays* state : states) update.state.push_back(state->arrays[i]);
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }
-    if (segments.empty()) continue;
-    if (!group.rule.defined() && !group.device.is_cpu() && !is_recording_graph()) {
-      group.rule = Array::empty({sizeof(UpdateRule)}, DType::u8, group.device);
-      options_changed(g);
-    }
-    backend(group.device).update(segments, update, group.rule.defined() ? group.rule.raw() : nullptr);
+    if (!updates.empty()) update(g, updates);
   }
-}
-
-void Optimizer::options_changed(int index) {
-  const Group& group = groups_[index];
-  if (!group.rule.defined()) return;
-  TANDEM_CHECK(!is_recording_graph(), name(),
-               ": options can't change within a recorded step, whose repetitions would all set the same: "
-               "call set_lr() or the schedule before or after the step");
-  backend(group.device).write_rule(rule(index), group.rule.raw());
 }
 
 void Optimizer::zero_grad() {
@@ -203,12 +163,12 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
   std::map<const Entry*, std::string> given;  // entries of which the state has something: its name
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
-    const Needs needs(rule(g));
-    const auto states = prepare(g, needs);
+    const KeptState kept = kept_state(g);
+    const auto states = prepare(g, kept);
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       Entry& e = group.entries[i];
       for (const StateArrays* part : states) homes[e.parameter.name + '/' + part->name] = {part->arrays[i], &e};
-      if (needs.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
+      if (kept.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
     }
   }
   for (const auto& [name, array] : state) {

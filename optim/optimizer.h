@@ -1,13 +1,14 @@
 // Optimizer: moves parameters along their gradients. The base class keeps the books (groups of parameters, memory,
-// state); a class of its own for each algorithm has the options and says which rule of core/formulas/update_rules.h
-// they make.
+// state). A class of its own for each algorithm has the options, says what the algorithm keeps for each parameter, and
+// computes an update. Algorithms that look at one number at a time are one rule of core/formulas/update_rules.h and
+// derive from FusedOptimizer (optim/fused_optimizer.h); others derive from OptimizerOf and compute with whole arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array/named_array.h>
-#include <tandem/core/formulas/update_rules.h>
 
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +26,21 @@ struct ParameterGroup {
 // An option by its name in PyTorch: a number, a switch, or a pair such as Adam's betas.
 using OptionValue = std::variant<double, bool, std::array<double, 2>>;
 using NamedOption = std::pair<std::string, OptionValue>;
+
+// What an algorithm keeps for each parameter between its updates.
+struct KeptState {
+  std::vector<std::string> names;  // of arrays in the parameter's shape: "exp_avg", as PyTorch calls them
+  bool counts = false;             // also how many updates there were
+};
+
+// One parameter that is to be updated. All arrays are f32, row-major, and on the device of the parameter's group.
+struct ParameterUpdate {
+  Array parameter;           // the update changes it in place
+  Array gradient;            // the update only reads it
+  std::vector<Array> state;  // as KeptState names them; the update changes them in place
+  Array count;    // (): the updates before this one, which the update raises by one; undefined without counts
+  bool is_first;  // no update has written the state yet; it holds initial_state()
+};
 
 // The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group
 // are on one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may
@@ -69,9 +85,11 @@ class Optimizer {
   // parameters, or with one twice, are errors.
   Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups);
 
-  virtual UpdateRule rule(int group) const = 0;
-  // To be called when the options of a group have changed.
-  void options_changed(int group);
+  virtual KeptState kept_state(int group) const = 0;
+  // One update of each of these parameters of `group`.
+  virtual void update(int group, std::span<ParameterUpdate> updates) = 0;
+  // The options of a group have changed.
+  virtual void options_changed(int /*group*/) {}
   // What the numbers of the state are before the first update.
   virtual double initial_state(int) const { return 0; }
   std::size_t checked_group(int group) const;  // `group`; Error when there is no such one
@@ -79,7 +97,7 @@ class Optimizer {
  private:
   struct Entry {
     NamedTensor parameter;
-    Array count;  // () f32; undefined where the rule doesn't count
+    Array count;  // () f32; undefined where the algorithm doesn't count
     bool is_started = false;
   };
   struct StateArrays {
@@ -90,11 +108,9 @@ class Optimizer {
     Device device;
     std::vector<Entry> entries;
     std::vector<StateArrays> states;  // made when they are first needed
-    Array rule;                       // where a GPU reads it; made by the first step that is not recorded
   };
-  struct Needs;  // what a rule keeps
 
-  std::vector<StateArrays*> prepare(int group, const Needs& needs);
+  std::vector<StateArrays*> prepare(int group, const KeptState& kept);
   void reset(int group);
 
   const char* const step_name_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/optim/optimizer.h>
+#include <tandem/optim/fused_optimizer.h>
 
 namespace tandem::optim {
 
@@ -35,11 +35,11 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 //   p = p - lr * u
 // State: square_avg (s), grad_avg (a), momentum_buffer (b), step. s - a^2 counts as 0 where rounding makes it less,
 // which gives a NaN in PyTorch.
-class RMSprop : public OptimizerOf<RMSpropOptions> {
+class RMSprop : public FusedOptimizer<RMSpropOptions> {
  public:
   explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
-  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : OptimizerOf("RMSprop::step", "RMSprop", groups) {}
+  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : FusedOptimizer("RMSprop::step", "RMSprop", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

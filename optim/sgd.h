@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tandem/optim/optimizer.h>
+#include <tandem/optim/fused_optimizer.h>
 
 namespace tandem::optim {
 
@@ -28,11 +28,11 @@ using SgdGroup = ParameterGroup<SgdOptions>;
 //   g = grad + weight_decay * p
 //   v = g at first, then momentum * v + (1 - dampening) * g
 //   p = p - lr * (nesterov ? g + momentum * v : v)
-class SGD : public OptimizerOf<SgdOptions> {
+class SGD : public FusedOptimizer<SgdOptions> {
  public:
   SGD(std::vector<NamedTensor> parameters, const SgdOptions& options)
       : SGD({SgdGroup{std::move(parameters), options}}) {}
-  explicit SGD(const std::vector<SgdGroup>& groups) : OptimizerOf("SGD::step", "SGD", groups) {}
+  explicit SGD(const std::vector<SgdGroup>& groups) : FusedOptimizer("SGD::step", "SGD", groups) {}
 
  private:
   UpdateRule rule(int group) const override;

@@ -1,0 +1,50 @@
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/device_graph.h>
+#include <tandem/optim/fused_optimizer.h>
+
+namespace tandem::optim {
+
+void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const UpdateRule& rule) {
+  const Device device = updates.front().parameter.device();
+  std::vector<UpdateSegment> segments;
+  segments.reserve(updates.size());
+  for (const ParameterUpdate& u : updates) {
+    UpdateSegment segment{static_cast<float*>(u.parameter.raw()),
+                          static_cast<const float*>(u.gradient.raw()),
+                          {},
+                          u.count.defined() ? static_cast<float*>(u.count.raw()) : nullptr,
+                          u.parameter.numel(),
+                          u.is_first};
+    for (std::size_t s = 0; s < u.state.size(); ++s) segment.state[s] = static_cast<float*>(u.state[s].raw());
+    segments.push_back(segment);
+  }
+  const auto index = static_cast<std::size_t>(group);
+  if (stored_.size() <= index) stored_.resize(index + 1);
+  Array& stored = stored_[index];
+  // While a step is recorded, nothing can be written that is not part of it.
+  if (!stored.defined() && !device.is_cpu() && !is_recording_graph()) {
+    stored = Array::empty({sizeof(UpdateRule)}, DType::u8, device);
+    backend(device).write_rule(rule, stored.raw());
+  }
+  backend(device).update(segments, rule, stored.defined() ? stored.raw() : nullptr);
+}
+
+void FusedUpdate::rule_changed(int group, const UpdateRule& rule, const std::string& name) {
+  const auto index = static_cast<std::size_t>(group);
+  if (index >= stored_.size() || !stored_[index].defined()) return;
+  TANDEM_CHECK(!is_recording_graph(), name,
+               ": options can't change within a recorded step, whose repetitions would all set the same: "
+               "call set_lr() or the schedule before or after the step");
+  backend(stored_[index].device()).write_rule(rule, stored_[index].raw());
+}
+
+KeptState state_of(const UpdateRule& rule) {
+  return std::visit(
+      [](const auto& r) {
+        using Rule = std::decay_t<decltype(r)>;
+        return KeptState{{Rule::state_names.begin(), Rule::state_names.end()}, Rule::counts};
+      },
+      rule);
+}
+
+}  // namespace tandem::optim
