@@ -1,4 +1,4 @@
-// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/autograd) leaves
+// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/operations) leaves
 // out.
 #include <tandem/core/ops.h>
 
