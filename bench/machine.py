@@ -1,4 +1,5 @@
-"""What the drivers of this folder ask of the machine they run on: its name, its GPUs, and hosts with slow links on it."""
+"""What the drivers of this folder ask of the machine they run on: its name, its GPUs, and hosts with slow links on
+it."""
 import os
 import re
 import shutil
@@ -19,7 +20,8 @@ def file_name(text):
 def gpus():
     """The names of this host's NVIDIA GPUs."""
     try:
-        result = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+        result = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
+                                text=True)
     except FileNotFoundError:
         return []
     return result.stdout.splitlines() if result.returncode == 0 else []
@@ -30,9 +32,10 @@ class NotHere(Exception):
 
 
 class Network:
-    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. Token buckets
-    let no more than `rate` through each way, and `burst` at once, both in tc's words: at the host's end of each cable, and at
-    the bridge's end where several hosts may send to one. That needs root and the programs ip and tc: NotHere without them."""
+    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. Token
+    buckets let no more than `rate` through each way, and `burst` at once, both in tc's words: at the host's end of each
+    cable, and at the bridge's end where several hosts may send to one. That needs root and the programs ip and tc:
+    NotHere without them."""
     subnet = "10.0.0.0/24"
 
     def __init__(self, count, rate, burst):
@@ -71,7 +74,8 @@ class Network:
             self.command("ip", "-n", self.switch, "link", "add", "bridge0", "type", "bridge")
             self.command("ip", "-n", self.switch, "link", "set", "bridge0", "up")
             for rank, host in enumerate(self.hosts):
-                self.command("ip", "-n", self.switch, "link", "add", f"port{rank}", "type", "veth", "peer", "name", "eth0",
+                self.command("ip", "-n", self.switch, "link", "add", f"port{rank}", "type", "veth", "peer", "name",
+                             "eth0",
                              "netns", host)
                 self.command("ip", "-n", self.switch, "link", "set", f"port{rank}", "master", "bridge0", "up")
                 self.command("ip", "-n", host, "addr", "add", f"{self.address(rank)}/24", "dev", "eth0")

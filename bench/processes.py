@@ -1,4 +1,5 @@
-"""Starts the processes of a measurement and reads what they print: those that run once, and those that wait for commands."""
+"""Starts the processes of a measurement and reads what they print: those that run once, and those that wait for
+commands."""
 import json
 import os
 import select
@@ -53,7 +54,8 @@ class Side:
     """A program that answers each line it reads with a number."""
 
     def __init__(self, command, threads=1):
-        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True,
                                         env=environment(threads))
 
     def ask(self, *words):
@@ -69,8 +71,8 @@ class Side:
 
 
 class Ranks:
-    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK: mpirun hands its input to the
-    first rank only. What they print elsewhere than in answers is shown when one of them fails."""
+    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK: mpirun hands its
+    input to the first rank only. What they print elsewhere than in answers is shown when one of them fails."""
 
     def __init__(self, name, prefix, count):
         self.name = name
@@ -102,7 +104,8 @@ class Ranks:
             if not more:
                 self.log.seek(0)
                 reason = "ended" if readable else f"did not answer within {ANSWER_TIMEOUT} s"
-                raise Failure(f"{self.name}, {self.told}: {reason}\n" + self.log.read().decode(errors="replace")[-3000:])
+                raise Failure(f"{self.name}, {self.told}: {reason}\n"
+                              + self.log.read().decode(errors="replace")[-3000:])
             text += more
         return text.decode()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The PyTorch side of bench/collectives: one rank of a torch.distributed group over Gloo. Commands and answers are those
-of collectives.cpp; the argument is what it calls COMMANDS.
+"""The PyTorch side of bench/collectives: one rank of a torch.distributed group over Gloo. Commands and answers are
+those of collectives.cpp; the argument is what it calls COMMANDS.
 """
 import os
 import sys

@@ -4,12 +4,12 @@
 --style document is the script of "A Short Guide to PyTorch DDP" with the GPU replaced by the CPU and NCCL by Gloo. It
 loads in the training process, by that guide's own rule (as many loader processes as a process has cores, less one).
 --style tuned is what someone who cares for speed makes of it: images as one tensor in memory, channels last, and no
-DistributedDataParallel where there is one process. (torch.compile was tried: on the CPU it makes a step of this network no
-faster.)
+DistributedDataParallel where there is one process. (torch.compile was tried: on the CPU it makes a step of this network
+no faster.)
 
-With --device cuda the document's script is as the guide has it, on the GPU with NCCL; tuned keeps the data set there too and
-reads the loss once an epoch; and --style compiled is tuned, compiled, with the whole step, optimizer included, as one CUDA
-graph.
+With --device cuda the document's script is as the guide has it, on the GPU with NCCL; tuned keeps the data set there
+too and reads the loss once an epoch; and --style compiled is tuned, compiled, with the whole step, optimizer included,
+as one CUDA graph.
 
 Rank, world size and the address of rank 0 come from torchrun's environment variables. Writes JSON lines to --metrics.
 """
@@ -120,7 +120,8 @@ def main():
     if tuned:
         model = model.to(memory_format=torch.channels_last)
     if WORLD_SIZE > 1 or not tuned:
-        torch.distributed.init_process_group(backend="nccl" if args.device == "cuda" else "gloo", world_size=WORLD_SIZE, rank=RANK)
+        torch.distributed.init_process_group(backend="nccl" if args.device == "cuda" else "gloo", world_size=WORLD_SIZE,
+                                             rank=RANK)
         model = nn.parallel.DistributedDataParallel(model, device_ids=[device] if args.device == "cuda" else None)
 
     dataset = torchvision.datasets.MNIST(root=args.data, train=True, transform=transforms.ToTensor())

@@ -94,14 +94,16 @@ def parameters(n):
 def optimizer(kind, forms, **options):
     """The fastest of PyTorch's forms: one parameter after the other, foreach, or fused."""
     def make(n):
-        steps = [kind(parameters(n), **options, **form).step for form in [{"foreach": False}, *({f: True} for f in forms)]]
+        steps = [kind(parameters(n), **options, **form).step
+                 for form in [{"foreach": False}, *({f: True} for f in forms)]]
         return min(steps, key=lambda step: shortest(step, 0.02))
     return make
 
 
 def clip(n):
     mine = parameters(n)
-    return min((lambda foreach=foreach: torch.nn.utils.clip_grad_norm_(mine, 1.0, foreach=foreach) for foreach in (False, True)),
+    return min((lambda foreach=foreach: torch.nn.utils.clip_grad_norm_(mine, 1.0, foreach=foreach)
+                for foreach in (False, True)),
                key=lambda run: shortest(run, 0.02))
 
 

@@ -7,7 +7,8 @@ import time
 import torch
 import torchvision
 
-name, batch, crop, dtype, steps, device = sys.argv[1], *map(int, sys.argv[2:4]), sys.argv[4], int(sys.argv[5]), sys.argv[6]
+name, dtype, device = sys.argv[1], sys.argv[4], sys.argv[6]
+batch, crop, steps = map(int, [*sys.argv[2:4], sys.argv[5]])
 torch.backends.cudnn.benchmark = True
 torch.manual_seed(0)
 model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, aux_loss=True)

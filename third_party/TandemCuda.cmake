@@ -1,15 +1,21 @@
-# Finds CUDA: the compiler and runtime, cuBLAS, cuDNN 9 and NCCL 2, in the toolkit's folder, among the distribution's packages
-# or in Python's wheels (nvidia-cuda-nvcc and so on). Sets TANDEM_HAS_CUDA, and third_party::cuda to link. Says what it found.
+# Finds CUDA: the compiler and runtime, cuBLAS, cuDNN 9 and NCCL 2, in the toolkit's folder, among the distribution's
+# packages or in Python's wheels (nvidia-cuda-nvcc and so on). Sets TANDEM_HAS_CUDA, and third_party::cuda to link. Says
+# what it found.
 
 # TANDEM_CUDA_ARCH: "90", "75;80;90", native, or all: every architecture from 75 on that the compiler has.
-set(TANDEM_CUDA_ARCH all CACHE STRING "GPU architectures: numbers such as 90, native (this machine's GPU), or all from 75 on")
+set(TANDEM_CUDA_ARCH all CACHE STRING
+    "GPU architectures: numbers such as 90, native (this machine's GPU), or all from 75 on")
 
 function(tandem_cuda_hints result)
   set(hints $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda)
   find_program(TANDEM_PYTHON NAMES python3 python)
   mark_as_advanced(TANDEM_PYTHON)
   if(TANDEM_PYTHON)
-    execute_process(COMMAND ${TANDEM_PYTHON} -c "import glob, site; print(*(d for s in site.getsitepackages() + [site.getusersitepackages()] for d in sorted(glob.glob(s + '/nvidia/*'))), sep=';')"
+    string(JOIN "\n" script
+           "import glob, site"
+           "sites = site.getsitepackages() + [site.getusersitepackages()]"
+           "print(*(d for s in sites for d in sorted(glob.glob(s + '/nvidia/*'))), sep=';')")
+    execute_process(COMMAND ${TANDEM_PYTHON} -c "${script}"
                     OUTPUT_VARIABLE wheels ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     list(APPEND hints ${wheels})
   endif()
@@ -45,10 +51,11 @@ macro(tandem_find_cuda)
   find_path(nccl_INCLUDE_DIR nccl.h HINTS ${hints} PATH_SUFFIXES include)
   set(libraries cublasLt cudnn nccl)
   foreach(library ${libraries})
-    find_library(${library}_LIBRARY NAMES ${library} lib${library}.so.13 lib${library}.so.12 lib${library}.so.9 lib${library}.so.2
-                 HINTS ${hints} PATH_SUFFIXES lib64 lib)
+    find_library(${library}_LIBRARY NAMES ${library} lib${library}.so.13 lib${library}.so.12 lib${library}.so.9
+                 lib${library}.so.2 HINTS ${hints} PATH_SUFFIXES lib64 lib)
   endforeach()
-  foreach(item TANDEM_NVCC cuda_INCLUDE_DIR cudnn_INCLUDE_DIR nccl_INCLUDE_DIR cublasLt_LIBRARY cudnn_LIBRARY nccl_LIBRARY)
+  foreach(item TANDEM_NVCC cuda_INCLUDE_DIR cudnn_INCLUDE_DIR nccl_INCLUDE_DIR cublasLt_LIBRARY cudnn_LIBRARY
+          nccl_LIBRARY)
     if(${item})
       message(STATUS "CUDA: ${${item}}")
     else()
@@ -57,7 +64,8 @@ macro(tandem_find_cuda)
   endforeach()
   if(missing)
     string(REPLACE ";" ", " missing "${missing}")
-    set(text "CUDA: not found: ${missing}. Install the CUDA toolkit, cuDNN 9 and NCCL 2, or name their folder in CUDA_HOME")
+    set(text "CUDA: not found: ${missing}. Install the CUDA toolkit, cuDNN 9 and NCCL 2, ")
+    string(APPEND text "or name their folder in CUDA_HOME")
     if(TANDEM_CUDA STREQUAL AUTO)
       message(STATUS "${text}. This build is for the CPU")
     else()
@@ -78,13 +86,16 @@ macro(tandem_find_cuda)
     endif()
     find_package(CUDAToolkit REQUIRED)
     add_library(third_party::cuda INTERFACE IMPORTED)
-    target_include_directories(third_party::cuda SYSTEM INTERFACE ${cuda_INCLUDE_DIR} ${cudnn_INCLUDE_DIR} ${nccl_INCLUDE_DIR})
-    target_link_libraries(third_party::cuda INTERFACE CUDA::cudart_static ${cublasLt_LIBRARY} ${cudnn_LIBRARY} ${nccl_LIBRARY})
+    target_include_directories(third_party::cuda SYSTEM INTERFACE
+      ${cuda_INCLUDE_DIR} ${cudnn_INCLUDE_DIR} ${nccl_INCLUDE_DIR})
+    target_link_libraries(third_party::cuda INTERFACE
+      CUDA::cudart_static ${cublasLt_LIBRARY} ${cudnn_LIBRARY} ${nccl_LIBRARY})
     target_compile_definitions(third_party::cuda INTERFACE TANDEM_HAS_CUDA)
     # For the profile. Without them it has no NVTX ranges, or no lanes of GPUs.
     find_path(nvtx_INCLUDE_DIR nvtx3/nvToolsExt.h HINTS ${hints} PATH_SUFFIXES include)
     find_path(cupti_INCLUDE_DIR cupti.h HINTS ${hints} PATH_SUFFIXES include extras/CUPTI/include)
-    find_library(cupti_LIBRARY NAMES libcupti.so.13 libcupti.so.12 cupti HINTS ${hints} PATH_SUFFIXES lib64 lib extras/CUPTI/lib64)
+    find_library(cupti_LIBRARY NAMES libcupti.so.13 libcupti.so.12 cupti HINTS ${hints}
+                 PATH_SUFFIXES lib64 lib extras/CUPTI/lib64)
     if(nvtx_INCLUDE_DIR)
       message(STATUS "CUDA: ${nvtx_INCLUDE_DIR}/nvtx3")
       target_include_directories(third_party::cuda SYSTEM INTERFACE ${nvtx_INCLUDE_DIR})

@@ -1,7 +1,8 @@
 # Finds what Tandem builds on, and says which Debian/Ubuntu package provides what is missing.
 
 function(tandem_missing what package)
-  message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu: apt-get install ${package} (scripts/setup installs everything)")
+  message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu: apt-get install ${package} "
+                      "(scripts/setup installs everything)")
 endfunction()
 
 macro(tandem_find_header target header package)

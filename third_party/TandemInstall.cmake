@@ -1,5 +1,6 @@
-# cmake --install: programs, headers, libraries, and what find_package(Tandem CONFIG) and pkg-config read. Libraries are static;
-# what they link is written down as this build found it, so that a user's project finds only what CMake itself has modules for.
+# cmake --install: programs, headers, libraries, and what find_package(Tandem CONFIG) and pkg-config read. Libraries are
+# static; what they link is written down as this build found it, so that a user's project finds only what CMake itself
+# has modules for.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,8 +12,8 @@ install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tande
 foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
   install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN *.h
-          PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE PATTERN groups/nccl EXCLUDE
-          PATTERN mpi_process.h EXCLUDE PATTERN tandem.h EXCLUDE)
+          PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE
+          PATTERN groups/nccl EXCLUDE PATTERN mpi_process.h EXCLUDE PATTERN tandem.h EXCLUDE)
   list(APPEND layer_targets tandem_${layer})
   set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
 endforeach()
@@ -22,19 +23,22 @@ install(EXPORT Tandem NAMESPACE Tandem:: FILE TandemTargets.cmake DESTINATION ${
 configure_package_config_file(third_party/TandemConfig.cmake.in ${PROJECT_BINARY_DIR}/TandemConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/TandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/TandemConfig.cmake ${PROJECT_BINARY_DIR}/TandemConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/TandemConfig.cmake ${PROJECT_BINARY_DIR}/TandemConfigVersion.cmake
+        DESTINATION ${package_dir})
 
 # pkg-config: every library that a layer links, by its file.
 foreach(layer distributed optim data nn autograd core)
   string(APPEND pkg_config_libraries " -ltandem_${layer}")
-  list(APPEND dependencies "$<TARGET_GENEX_EVAL:tandem_${layer},$<TARGET_PROPERTY:tandem_${layer},TANDEM_LINKED_FILES>>")
+  list(APPEND dependencies
+       "$<TARGET_GENEX_EVAL:tandem_${layer},$<TARGET_PROPERTY:tandem_${layer},TANDEM_LINKED_FILES>>")
 endforeach()
+set(pkg_config_files "$<JOIN:$<REMOVE_DUPLICATES:${dependencies}>, >")
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/tandem.pc CONTENT
 "prefix=${CMAKE_INSTALL_PREFIX}
 Name: Tandem
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
 Cflags: -std=c++20 -I\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
-Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR}${pkg_config_libraries} $<JOIN:$<REMOVE_DUPLICATES:${dependencies}>, > -pthread
+Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR}${pkg_config_libraries} ${pkg_config_files} -pthread
 ")
 install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,5 +1,5 @@
-# tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder, and every .cu where there is
-# CUDA. Folders named cuda and nccl are for builds with CUDA alone.
+# tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder, and every .cu where
+# there is CUDA. Folders named cuda and nccl are for builds with CUDA alone.
 # tandem_compile_options(target): the flags that every target of ours gets.
 
 function(tandem_compile_options target)
@@ -22,8 +22,8 @@ function(tandem_compile_options target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-march=${TANDEM_ARCH}>)
   endif()
   if(TANDEM_SANITIZE)
-    # What the undefined-behaviour sanitizer finds ends the program, as with the others: nobody reads what a test that passes
-    # prints.
+    # What the undefined-behaviour sanitizer finds ends the program, as with the others: nobody reads what a test that
+    # passes prints.
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>)
     target_link_options(${target} PUBLIC -fsanitize=${TANDEM_SANITIZE})

@@ -1,6 +1,6 @@
 // Element by element. Shapes broadcast; dtypes are promoted as in PyTorch: a number does not widen a tensor, but a
 // floating number makes integers f32. Names and meanings are PyTorch's. What has no gradient is an Array. In place:
-// ops_in_place.h.
+// in_place.h.
 #pragma once
 
 #include <tandem/autograd/tensor.h>

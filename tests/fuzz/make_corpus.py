@@ -31,7 +31,8 @@ def make_idx():
 def make_safetensors():
     header = {"__metadata__": {"epoch": "3"}}
     data = b""
-    for dtype, size in [("F64", 8), ("F32", 4), ("F16", 2), ("BF16", 2), ("I64", 8), ("I32", 4), ("U8", 1), ("BOOL", 1)]:
+    for dtype, size in [("F64", 8), ("F32", 4), ("F16", 2), ("BF16", 2), ("I64", 8), ("I32", 4), ("U8", 1),
+                        ("BOOL", 1)]:
         header[dtype.lower()] = {"dtype": dtype, "shape": [2, 1], "data_offsets": [len(data), len(data) + 2 * size]}
         data += bytes(2 * size)
     header["empty"] = {"dtype": "F32", "shape": [3, 0], "data_offsets": [len(data), len(data)]}
@@ -64,7 +65,8 @@ def make_image():
         write("image", name, data.getvalue())
         if name.endswith("jpg"):
             write("jpeg", name, data.getvalue())
-        if name == "baseline.jpg":  # one that defines no Huffman tables; libjpeg-turbo leaves what begins so to stb_image
+        # One that defines no Huffman tables; libjpeg-turbo leaves what begins so to stb_image.
+        if name == "baseline.jpg":
             without_tables = b"\xff" + data.getvalue().replace(b"\xff\xc4", b"\xff\xe4")
             write("image", "no_tables.jpg", without_tables)
             write("jpeg", "no_tables.jpg", without_tables)
@@ -72,7 +74,8 @@ def make_image():
     picture = picture.resize((60, 40))
     for name, image, options in [
         ("420.jpg", picture, {"quality": 30}), ("444.jpg", picture, {"quality": 30, "subsampling": 0}),
-        ("progressive_420.jpg", picture, {"quality": 30, "progressive": True}), ("cmyk.jpg", picture.convert("CMYK"), {}),
+        ("progressive_420.jpg", picture, {"quality": 30, "progressive": True}),
+        ("cmyk.jpg", picture.convert("CMYK"), {}),
         ("restarts.jpg", picture, {"quality": 30, "restart_marker_blocks": 2}),
     ]:
         data = io.BytesIO()
@@ -99,7 +102,8 @@ def make_mask():
 
 
 def make_nodelist():
-    for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)", "a,b,c"]):
+    for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
+                              "a,b,c"]):
         write("nodelist", str(i), text.encode())
 
 
@@ -126,7 +130,8 @@ def make_store():
         write("store", f"query{i + 1:02}", hello + query)
     barrier = b"\x12" + text(b"/here") + number(2)
     write("store", "barrier", b"\xff\0" + hello + barrier + b"\xff\1" + hello + barrier)
-    write("store", "wait", b"\xff\0" + hello + b"\6" + keys(text(b"/x")) + b"\xff\1" + hello + b"\1" + text(b"/x") + value)
+    write("store", "wait",
+          b"\xff\0" + hello + b"\6" + keys(text(b"/x")) + b"\xff\1" + hello + b"\1" + text(b"/x") + value)
     write("store", "queue", b"\xff\0" + hello + b"\x0f" + key + b"\xff\1" + hello + b"\x0e" + key + value)
     write("store", "will", hello + b"\2" + text(b"tandem/will") + key + text(b""))
 

@@ -7,8 +7,8 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 # One pixel.
-PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc000000301"
-                    "0100c9fe92ef0000000049454e44ae426082")
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154"
+                    "789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082")
 
 
 def make():

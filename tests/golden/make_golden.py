@@ -52,7 +52,7 @@ class Net(nn.Module):
         return self.fc(out.reshape(out.size(0), -1))
 
 
-# --- ops_FAMILY.safetensors --------------------------------------------------------------------------------------------
+# --- ops_FAMILY.safetensors -------------------------------------------------------------------------------------------
 
 def make_operations(family):
     ops = Operations()
@@ -60,7 +60,7 @@ def make_operations(family):
     save(f"ops_{family}.safetensors", ops.tensors, ops.metadata)
 
 
-# --- init.safetensors --------------------------------------------------------------------------------------------------
+# --- init.safetensors -------------------------------------------------------------------------------------------------
 
 def make_init():
     tensors = {}
@@ -117,7 +117,7 @@ def make_init_functions():
     save("init_functions.safetensors", tensors)
 
 
-# --- sgd.safetensors ---------------------------------------------------------------------------------------------------
+# --- sgd.safetensors --------------------------------------------------------------------------------------------------
 
 def make_sgd():
     generator = torch.Generator().manual_seed(30)
@@ -151,7 +151,7 @@ def make_sgd():
     save("sgd.safetensors", tensors, metadata)
 
 
-# --- grad_scaler.safetensors ---------------------------------------------------------------------------------------------
+# --- grad_scaler.safetensors ------------------------------------------------------------------------------------------
 
 def make_grad_scaler():
     generator = torch.Generator().manual_seed(40)
@@ -159,7 +159,8 @@ def make_grad_scaler():
     forms = {
         "grows": (dict(init_scale=8.0, growth_interval=3), {}),
         "backs_off": (dict(init_scale=65536.0, growth_interval=2), {0: inf, 1: nan, 5: -inf}),
-        "other_factors": (dict(init_scale=100.0, growth_factor=1.5, backoff_factor=0.3, growth_interval=1), {2: inf, 7: nan}),
+        "other_factors": (dict(init_scale=100.0, growth_factor=1.5, backoff_factor=0.3, growth_interval=1),
+                          {2: inf, 7: nan}),
         "at_the_top": (dict(init_scale=2.0**126, growth_interval=1), {}),
         "below_one": (dict(init_scale=0.75, growth_interval=4), {1: inf, 3: inf}),
     }
@@ -188,10 +189,11 @@ def make_grad_scaler():
     save("grad_scaler.safetensors", tensors, metadata)
 
 
-# --- batch_norm.safetensors --------------------------------------------------------------------------------------------
+# --- batch_norm.safetensors -------------------------------------------------------------------------------------------
 
 def make_batch_norm():
-    """What SyncBatchNorm must give when the batch is spread over ranks: BatchNorm2d on the whole of it, in one process."""
+    """What SyncBatchNorm must give when the batch is spread over ranks: BatchNorm2d on the whole of it, in one
+    process."""
     generator = torch.Generator().manual_seed(60)
     tensors = {}
     for name, momentum in [("momentum", 0.1), ("cumulative", None)]:
@@ -230,7 +232,7 @@ def make_batch_norm():
     save("batch_norm.safetensors", tensors)
 
 
-# --- sampler.json ------------------------------------------------------------------------------------------------------
+# --- sampler.json -----------------------------------------------------------------------------------------------------
 
 def fnv1a64(indices):
     """Of the indices as 64-bit little-endian integers."""
@@ -271,7 +273,7 @@ def write_json(name, value):
     (FOLDER / name).write_text("{\n" + ",\n".join(sections) + "\n}\n")
 
 
-# --- ddp.safetensors ---------------------------------------------------------------------------------------------------
+# --- ddp.safetensors --------------------------------------------------------------------------------------------------
 
 class Branches(nn.Module):
     """Used twice (shared), used on some steps of some ranks (sometimes), never used (never)."""
@@ -368,7 +370,7 @@ def make_ddp():
     save("ddp.safetensors", tensors)
 
 
-# --- training.json, training.safetensors -------------------------------------------------------------------------------
+# --- training.json, training.safetensors ------------------------------------------------------------------------------
 
 def read_idx(path):
     with gzip.open(path) as file:

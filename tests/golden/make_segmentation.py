@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes segmentation.safetensors beside it, and the small pictures and masks that it is made of: ../data/voc_sample (in the layout
-of PASCAL VOC) and ../data/image_files. What Pillow and torchvision make of them, for Tandem's tests to compare with.
+"""Writes segmentation.safetensors beside it, and the small pictures and masks that it is made of: ../data/voc_sample
+(in the layout of PASCAL VOC) and ../data/image_files. What Pillow and torchvision make of them, for Tandem's tests to
+compare with.
 
     python3 make_segmentation.py
 
@@ -65,7 +66,8 @@ def save_interlaced(path, values):
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 3, 0, 0, 1)),
               (b"PLTE", palette().tobytes()), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks))
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks))
 
 
 def write_pictures():
@@ -125,8 +127,10 @@ def make_transforms(tensors, metadata):
             image, labels = F.crop(image, top, left, crop, crop), F.crop(labels, top, left, crop, crop)
         tensors[f"{name}/image"] = F.pil_to_tensor(image)
         tensors[f"{name}/mask"] = F.pil_to_tensor(labels)[0]
-        metadata[name] = json.dumps({"image": str(image_path.relative_to(DATA)), "mask": str(mask_path.relative_to(DATA)),
-                                     "height": height, "width": width, "flip": flip, "top": top, "left": left, "crop": crop})
+        metadata[name] = json.dumps({"image": str(image_path.relative_to(DATA)),
+                                     "mask": str(mask_path.relative_to(DATA)),
+                                     "height": height, "width": width, "flip": flip, "top": top, "left": left,
+                                     "crop": crop})
     pixels = F.convert_image_dtype(tensors["twice/image"], torch.float)
     tensors["normalized"] = F.normalize(pixels, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -137,7 +141,8 @@ def make_geometry(metadata):
     for height, width in ((375, 500), (500, 375), (333, 500), (281, 500), (500, 334), (300, 300), (7, 100)):
         for short in (1, 64, 129, 333, 520, 1040):
             resized = F.resize(Image.new("L", (width, height)), short).size
-            row = {"height": height, "width": width, "short": short, "resized_height": resized[1], "resized_width": resized[0]}
+            row = {"height": height, "width": width, "short": short, "resized_height": resized[1],
+                   "resized_width": resized[0]}
             # Where the middle begins: at what number of the row, and of the column.
             numbers = torch.arange(resized[0] * resized[1]).view(1, resized[1], resized[0])
             first = F.center_crop(numbers, [short, short])[0, 0, 0].item()
@@ -165,7 +170,8 @@ def make_metrics(tensors, metadata):
     matrix = counts.double()
     iou = matrix.diag() / (matrix.sum(1) + matrix.sum(0) - matrix.diag())
     tensors |= {"metrics/prediction": prediction, "metrics/target": target, "metrics/counts": counts}
-    metadata["metrics"] = json.dumps({"pixel_accuracy": (matrix.diag().sum() / matrix.sum()).item(), "iou": iou.tolist(),
+    metadata["metrics"] = json.dumps({"pixel_accuracy": (matrix.diag().sum() / matrix.sum()).item(),
+                                      "iou": iou.tolist(),
                                       "mean_iou": iou.mean().item()})
 
 

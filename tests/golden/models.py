@@ -45,7 +45,8 @@ def loss_of(model, images, labels):
     out = model(images)
     if not isinstance(out, dict):
         return F.cross_entropy(out, labels)
-    return F.cross_entropy(out["out"], labels, ignore_index=255) + 0.5 * F.cross_entropy(out["aux"], labels, ignore_index=255)
+    return F.cross_entropy(out["out"], labels, ignore_index=255) + 0.5 * F.cross_entropy(out["aux"], labels,
+                                                                                         ignore_index=255)
 
 
 def spread(tensor, count=64):
@@ -95,7 +96,8 @@ def bf16_apart(model, images, labels):
         loss.backward()
         results.append((loss.item(), torch.cat([p.grad.flatten().double() for p in same.parameters()])))
     (loss, gradient), (low_loss, low_gradient) = results
-    return torch.tensor([abs(low_loss / loss - 1), (low_gradient - gradient).norm() / gradient.norm()], dtype=torch.float64)
+    return torch.tensor([abs(low_loss / loss - 1), (low_gradient - gradient).norm() / gradient.norm()],
+                        dtype=torch.float64)
 
 
 def make(save):
@@ -126,6 +128,7 @@ def make(save):
             values[key + "running_var"] = running_var
             values[key + "losses"] = torch.tensor(losses, dtype=torch.float64)
             # How far PyTorch is off itself with another layout in memory: small changes grow from step to step.
-            values[key + "losses_apart"] = torch.tensor(max(abs(a / b - 1) for a, b in zip(apart, losses)), dtype=torch.float64)
+            values[key + "losses_apart"] = torch.tensor(max(abs(a / b - 1) for a, b in zip(apart, losses)),
+                                                        dtype=torch.float64)
             print(f"    losses of two layouts are {values[key + 'losses_apart']:.1e} apart", flush=True)
     save("models.safetensors", values)

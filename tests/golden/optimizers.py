@@ -132,7 +132,8 @@ def make_schedules():
         lrs, momenta = [], []
         for step in range(steps):
             lrs.append([group["lr"] for group in optimizer.param_groups])
-            momenta.append([group["momentum"] if kind == "SGD" else group["betas"][0] for group in optimizer.param_groups])
+            momenta.append([group["momentum"] if kind == "SGD" else group["betas"][0]
+                            for group in optimizer.param_groups])
             optimizer.step()
             if step + 1 < steps:
                 schedule.step()
@@ -155,9 +156,11 @@ def make_schedules():
     run("ChainedScheduler", {"case": "constant_exponential"}, lambda o: schedulers.ChainedScheduler([
         schedulers.ConstantLR(o, 0.1, 4), schedulers.ExponentialLR(o, 0.9)]))
     run("ChainedScheduler", {"case": "linear_step_cosine"}, lambda o: schedulers.ChainedScheduler([
-        schedulers.LinearLR(o, 0.2, 1.0, 6), schedulers.MultiStepLR(o, [8, 20], 0.3), schedulers.CosineAnnealingLR(o, 40)]))
+        schedulers.LinearLR(o, 0.2, 1.0, 6), schedulers.MultiStepLR(o, [8, 20], 0.3),
+        schedulers.CosineAnnealingLR(o, 40)]))
 
-    metrics = [1.0, 0.9, 0.95, 0.899999, 0.92, 0.93, 0.91, 0.5, 0.6, 0.7, 0.7, 0.7, 0.7, 0.49, 0.4899, 0.48, 0.6, 0.6, 0.6,
+    metrics = [1.0, 0.9, 0.95, 0.899999, 0.92, 0.93, 0.91, 0.5, 0.6, 0.7, 0.7, 0.7, 0.7, 0.49, 0.4899, 0.48, 0.6, 0.6,
+               0.6,
                0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, float("nan"), 0.6]
     plateaus = []
     for options in [dict(patience=2), dict(patience=0, factor=0.5, cooldown=2), dict(mode="max", patience=1),

@@ -1,4 +1,4 @@
-// Checkpoints: the same numbers and the same hooks from less memory.
+// Recompute: the same numbers and the same gradient hooks from less memory.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/device/memory_stats.h>

@@ -1,5 +1,5 @@
-// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/autograd) leaves
-// out.
+// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/operations)
+// leaves out.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

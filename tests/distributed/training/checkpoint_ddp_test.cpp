@@ -1,4 +1,4 @@
-// DistributedDataParallel of a model with activation checkpoints: the same buckets, the same gradients.
+// DistributedDataParallel of a model whose parts are recomputed: the same buckets, the same gradients.
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>

@@ -1,2 +1,3 @@
-"""The cases of each family of operations: one module for each header autograd/ops_FAMILY.h."""
-FAMILIES = ["attention", "distance", "dropout", "elementwise", "index", "linear", "loss", "norm", "reduce", "shape", "sort", "spatial"]
+"""The cases of each family of operations: one module for each header autograd/functions/FAMILY.h."""
+FAMILIES = ["attention", "distance", "dropout", "elementwise", "index", "linear", "loss", "norm", "reduce", "shape",
+            "sort", "spatial"]

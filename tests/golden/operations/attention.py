@@ -41,7 +41,8 @@ def multihead_of_sizes(ops, name, query, key, heads, value, **options):
     embed = query[-1]
     batch_first = options.pop("batch_first", False)
     module = torch.nn.MultiheadAttention(embed, heads, batch_first=batch_first, kdim=key[-1], vdim=value[-1])
-    shapes = [query, key, value, (embed, embed), (embed, key[-1]), (embed, value[-1]), (3 * embed,), (embed, embed), (embed,)]
+    shapes = [query, key, value, (embed, embed), (embed, key[-1]), (embed, value[-1]), (3 * embed,), (embed, embed),
+              (embed,)]
     names = ["q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
     def function(q, k, v, *parameters):
         y, weights = torch.func.functional_call(module, dict(zip(names, parameters)), (q, k, v), options)

@@ -3,7 +3,8 @@ import torch
 from torch.nn import functional as F
 
 INF, NAN = float("inf"), float("nan")
-SPECIAL = torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 30.0, -30.0, 100.0, -100.0])
+SPECIAL = torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 30.0, -30.0, 100.0,
+                        -100.0])
 
 
 def name_of(shape):
@@ -23,7 +24,8 @@ def unary(ops):
         function = getattr(torch, name)
         for shape in [(3, 4, 5), (), (2, 3, 1, 7), (0, 3)]:
             ops.case(f"{name}_{name_of(shape)}", name, [ops.uniform(*shape, **interval)], function)
-        ops.case(f"{name}_large", name, [ops.uniform(331, low=3 * interval["low"], high=3 * interval["high"])], function)
+        ops.case(f"{name}_large", name, [ops.uniform(331, low=3 * interval["low"], high=3 * interval["high"])],
+                 function)
         ops.case(f"{name}_integers", name, [ops.integers(3, 5, low=1 if interval is positive else -5)], function)
         if name not in ["neg", "sqrt", "rsqrt", "reciprocal"]:
             ops.case(f"{name}_u8", name, [ops.integers(7, low=0, dtype=torch.uint8)], function)
@@ -75,11 +77,13 @@ def numbers(ops):
                 ops.case(f"{name}_{form}_integers", name, [ops.integers(7, low=1)], call, **attributes)
                 ops.case(f"{name}_{form}_empty", name, [ops.uniform(0, 5)], call, **attributes)
                 if name not in ["pow_number", "number_pow", "sub_number", "number_sub"]:
-                    ops.case(f"{name}_{form}_bool", name, [ops.integers(7, low=0, high=2, dtype=torch.bool)], call, **attributes)
+                    ops.case(f"{name}_{form}_bool", name, [ops.integers(7, low=0, high=2, dtype=torch.bool)], call,
+                             **attributes)
                 ops.case(f"{name}_{form}_large", name, [ops.uniform(131, low=0.3)], call, **attributes)
             if name != "pow_number" or number != -0.5:  # PyTorch's gradient at -0 has the sign of that at 0
                 ops.case(f"{name}_{form}_special", name, [SPECIAL], call, special=True, **attributes)
-    for form, limits in {"both": dict(min=-1, max=0.5), "low": dict(min=-0.5), "high": dict(max=1), "crossed": dict(min=1.0, max=-1.0)}.items():
+    for form, limits in {"both": dict(min=-1, max=0.5), "low": dict(min=-0.5), "high": dict(max=1),
+                         "crossed": dict(min=1.0, max=-1.0)}.items():
         def call(x):
             return torch.clamp(x, **limits)
         for shape in [(3, 4, 5), (), (0,), (1,)]:
@@ -95,7 +99,8 @@ def numbers(ops):
             form = str(number).replace(".", "_")
             ops.case(f"{name}_number_{form}", f"{name}_number", [ops.uniform(3, 5)], call, **attributes)
             ops.case(f"{name}_number_{form}_integers", f"{name}_number", [ops.integers(9)], call, **attributes)
-            ops.case(f"{name}_number_{form}_bool", f"{name}_number", [ops.integers(9, low=0, high=2, dtype=torch.bool)], call, **attributes)
+            ops.case(f"{name}_number_{form}_bool", f"{name}_number", [ops.integers(9, low=0, high=2, dtype=torch.bool)],
+                     call, **attributes)
             ops.case(f"{name}_number_{form}_special", f"{name}_number", [SPECIAL], call, **attributes)
 
 
@@ -129,8 +134,10 @@ def binary(ops):
             low_b = 0.5 if name == "div" else -2.0
             ops.case(f"{name}_{form}", name, [ops.uniform(*left, low=low_a), ops.uniform(*right, low=low_b)], function)
         if name in ["add", "sub"]:
-            ops.case(f"{name}_alpha", name, [ops.uniform(3, 4), ops.uniform(4)], lambda a, b: function(a, b, alpha=-1.5), alpha=-1.5)
-        i64, i32, u8 = ops.integers(3, 7), ops.integers(3, 7, low=1, dtype=torch.int32), ops.integers(7, low=1, dtype=torch.uint8)
+            ops.case(f"{name}_alpha", name, [ops.uniform(3, 4), ops.uniform(4)],
+                     lambda a, b: function(a, b, alpha=-1.5), alpha=-1.5)
+        i64, i32 = ops.integers(3, 7), ops.integers(3, 7, low=1, dtype=torch.int32)
+        u8 = ops.integers(7, low=1, dtype=torch.uint8)
         flag = ops.integers(3, 7, low=0, high=2, dtype=torch.bool)
         ops.case(f"{name}_i64_i32", name, [i64, i32], function)
         ops.case(f"{name}_i32_u8", name, [i32, u8], function)
@@ -141,16 +148,20 @@ def binary(ops):
             ops.case(f"{name}_bool_i64", name, [flag, i32.to(torch.int64)], function)
         if name not in ["sub", "pow"]:
             ops.case(f"{name}_bool_bool", name, [flag, flag.flip(0) | flag.flip(1)], function)
-        ops.case(f"{name}_special", name, [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))], function, special=True)
+        ops.case(f"{name}_special", name, [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))],
+                 function, special=True)
     for name in ["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]:
         function = getattr(torch, name)
         for form in ["row", "scalar", "channel", "empty"]:
             left, right = PAIRS[form]
             ops.case(f"{name}_{form}", name, [ops.uniform(*left), ops.uniform(*right)], function)
-        ops.case(f"{name}_integers", name, [ops.integers(3, 7, low=-1, high=2), ops.integers(7, low=-1, high=2)], function)
+        ops.case(f"{name}_integers", name, [ops.integers(3, 7, low=-1, high=2), ops.integers(7, low=-1, high=2)],
+                 function)
         ops.case(f"{name}_bool_f32", name, [ops.integers(9, low=0, high=2, dtype=torch.bool), ops.uniform(9)], function)
-        ops.case(f"{name}_bool", name, [ops.integers(9, low=0, high=2, dtype=torch.bool), ops.integers(9, low=0, high=2, dtype=torch.bool)], function)
-        ops.case(f"{name}_special", name, [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))], function)
+        ops.case(f"{name}_bool", name, [ops.integers(9, low=0, high=2, dtype=torch.bool),
+                                        ops.integers(9, low=0, high=2, dtype=torch.bool)], function)
+        ops.case(f"{name}_special", name, [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))],
+                 function)
     for name in ["logical_not", "isnan", "isinf", "isfinite"]:
         function = getattr(torch, name)
         ops.case(f"{name}_special", name, [SPECIAL], function)
@@ -176,7 +187,8 @@ def where(ops):
     ops.case("where_integers", "where", [flags, ops.integers(9), ops.integers(9, dtype=torch.int32)], torch.where)
     ops.case("where_i64_f32", "where", [flags, ops.integers(9), ops.uniform(9)], torch.where)
     ops.case("where_bool", "where", [flags, flags, ~flags], torch.where)
-    ops.case("where_number_integers", "where_number", [flags, ops.integers(9)], lambda c, x: torch.where(c, x, 0.5), number=0.5, is_integer=False)
+    ops.case("where_number_integers", "where_number", [flags, ops.integers(9)], lambda c, x: torch.where(c, x, 0.5),
+             number=0.5, is_integer=False)
     ops.case("where_infinite", "where", [torch.isfinite(SPECIAL), SPECIAL, torch.zeros(())], torch.where, special=True)
 
 
@@ -191,7 +203,8 @@ def others(ops):
     ops.case("cast_from_integers", "cast", [ops.integers(2, 3)], lambda x: x.float(), dtype="f32")
     ops.case("copy_row", "copy_", [ops.uniform(3, 4), ops.uniform(4)], lambda x, y: x.detach().clone().copy_(y),
              special="gradient")
-    ops.case("copy_integers", "copy_", [ops.uniform(3, 4), ops.integers(3, 1)], lambda x, y: x.detach().clone().copy_(y),
+    ops.case("copy_integers", "copy_", [ops.uniform(3, 4), ops.integers(3, 1)],
+             lambda x, y: x.detach().clone().copy_(y),
              special="gradient")
 
 
@@ -216,19 +229,25 @@ def more_functions(ops):
         ops.case(f"atan2_{form}", "atan2", [ops.uniform(*left), ops.uniform(*right, low=0.3)], torch.atan2)
         # No quotient is near a whole number, where it jumps.
         b = ops.integers(*right, low=1, high=4).float() * ops.integers(*right, low=0, high=2).mul(2).sub(1)
-        a = (ops.integers(*left) + ops.uniform(*left, low=0.2, high=0.8)).expand(torch.broadcast_shapes(left, right)) * b
+        shape = torch.broadcast_shapes(left, right)
+        a = (ops.integers(*left) + ops.uniform(*left, low=0.2, high=0.8)).expand(shape) * b
         for name in ["remainder", "fmod"]:
             ops.case(f"{name}_{form}", name, [a, b], getattr(torch, name))
-        ops.case(f"floor_divide_{form}", "floor_divide", [a, b], lambda a, b: torch.floor_divide(a.detach(), b.detach()))
-    i64, i32 = ops.integers(3, 40, low=-20, high=20), ops.integers(3, 40, low=1, dtype=torch.int32) * (1 - 2 * ops.integers(3, 40, low=0, high=2, dtype=torch.int32))
-    u8, flag = ops.integers(40, low=1, high=200, dtype=torch.uint8), ops.integers(3, 40, low=0, high=2, dtype=torch.bool)
+        ops.case(f"floor_divide_{form}", "floor_divide", [a, b],
+                 lambda a, b: torch.floor_divide(a.detach(), b.detach()))
+    i64 = ops.integers(3, 40, low=-20, high=20)
+    i32 = ops.integers(3, 40, low=1, dtype=torch.int32)
+    i32 = i32 * (1 - 2 * ops.integers(3, 40, low=0, high=2, dtype=torch.int32))
+    u8 = ops.integers(40, low=1, high=200, dtype=torch.uint8)
+    flag = ops.integers(3, 40, low=0, high=2, dtype=torch.bool)
     pairs = [SPECIAL.repeat_interleave(len(SPECIAL)), SPECIAL.repeat(len(SPECIAL))]
     for name in ["atan2", "remainder", "fmod", "floor_divide"]:
         function = getattr(torch, name)
         ops.case(f"{name}_i64_i32", name, [i64, i32], function)
         ops.case(f"{name}_i32_u8", name, [i32, u8], function)
         ops.case(f"{name}_u8", name, [u8.flip(0), u8], function)
-        ops.case(f"{name}_i64_f32", name, [i64, ops.uniform(40, low=0.5)], lambda a, b: function(a, b.detach()), gradient_is_partial=True)
+        ops.case(f"{name}_i64_f32", name, [i64, ops.uniform(40, low=0.5)], lambda a, b: function(a, b.detach()),
+                 gradient_is_partial=True)
         ops.case(f"{name}_bool_i64", name, [flag, i32.long()], function)
         ops.case(f"{name}_special", name, pairs, lambda a, b: function(a.detach(), b.detach()))
         if name == "atan2":
@@ -238,7 +257,8 @@ def more_functions(ops):
             form = str(number).replace(".", "_")
             ops.case(f"{name}_number_{form}", f"{name}_number", [(ops.integers(3, 5) + 0.3) * number],
                      lambda x: function(x.detach() if name == "floor_divide" else x, number), **attributes)
-            ops.case(f"{name}_number_{form}_integers", f"{name}_number", [i64], lambda x: function(x, number), **attributes)
+            ops.case(f"{name}_number_{form}_integers", f"{name}_number", [i64], lambda x: function(x, number),
+                     **attributes)
     for form, options in {"": {}, "given": dict(nan=1.5, posinf=2.5, neginf=-3.5), "nan": dict(nan=-1.0)}.items():
         def replaced(x):
             return torch.nan_to_num(x, **options)
@@ -265,12 +285,16 @@ def more_activations(ops):
             ops.case(f"{name}{number}_special", name, [SPECIAL], lambda x: function(x.detach()), **options)
             finite = SPECIAL[torch.isfinite(SPECIAL)]
             ops.case(f"{name}{number}_finite", name, [finite], function, special=True, **options)
-    ops.case("threshold_integers", "threshold", [ops.integers(3, 7)], lambda x: F.threshold(x, 1, 2), threshold=1, value=2)
-    for form, (shape, dim) in {"last": ((3, 4), -1), "first": ((4, 3), 0), "channels": ((2, 6, 3, 2), 1), "vector": ((8,), 0), "empty": ((0, 4), 1),
+    ops.case("threshold_integers", "threshold", [ops.integers(3, 7)], lambda x: F.threshold(x, 1, 2), threshold=1,
+             value=2)
+    for form, (shape, dim) in {"last": ((3, 4), -1), "first": ((4, 3), 0), "channels": ((2, 6, 3, 2), 1),
+                               "vector": ((8,), 0), "empty": ((0, 4), 1),
                                "large": ((3, 134), -1)}.items():
         ops.case(f"glu_{form}", "glu", [ops.uniform(*shape)], lambda x: F.glu(x, dim), dim=dim)
-    for form, (shape, size) in {"one": ((3, 4), 1), "channels": ((2, 5, 3, 2), 5), "columns": ((3, 4), 4), "vector": ((7,), 1), "scalar": ((), 1),
-                                "images": ((2, 3, 7, 9), 1), "signals": ((2, 3, 33), 3), "empty": ((0, 3, 2), 3)}.items():
+    for form, (shape, size) in {"one": ((3, 4), 1), "channels": ((2, 5, 3, 2), 5), "columns": ((3, 4), 4),
+                                "vector": ((7,), 1), "scalar": ((), 1),
+                                "images": ((2, 3, 7, 9), 1), "signals": ((2, 3, 33), 3),
+                                "empty": ((0, 3, 2), 3)}.items():
         ops.case(f"prelu_{form}", "prelu", [ops.uniform(*shape), ops.uniform(size)], F.prelu)
     ops.case("prelu_special", "prelu", [SPECIAL, torch.tensor([0.25])], lambda x, w: F.prelu(x.detach(), w.detach()))
 

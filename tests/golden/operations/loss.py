@@ -44,7 +44,8 @@ def class_losses(ops):
              [ops.uniform(3, 5, low=-300, high=300), torch.tensor([0, 4, 2])], F.cross_entropy)
     for op, function in {"cross_entropy": F.cross_entropy, "nll_loss": F.nll_loss}.items():
         for reduction in ["mean", "sum", "none"]:
-            for form, shape in {"rows": (7, 5), "image": (2, 3, 4, 5), "wide": (2, 3, 7, 19), "line": (2, 4, 3)}.items():
+            for form, shape in {"rows": (7, 5), "image": (2, 3, 4, 5), "wide": (2, 3, 7, 19),
+                                "line": (2, 4, 3)}.items():
                 rows = (shape[0],) + shape[2:]
                 smooth = {"label_smoothing": 0.1} if op == "cross_entropy" else {}
                 name = f"{op}_{form}_{reduction}"
@@ -93,7 +94,8 @@ def number_losses(ops):
             ops.case(f"{op}_ties", op, [ops.integers(40).float(), ops.integers(40).float()], function, reduction="mean")
 
     for op, function, inputs in [
-            ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, lambda *s: ops.uniform(*s, low=-6, high=6)),
+            ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits,
+             lambda *s: ops.uniform(*s, low=-6, high=6)),
             ("binary_cross_entropy", F.binary_cross_entropy, lambda *s: ops.uniform(*s, low=0.02, high=0.98))]:
         for reduction in ["mean", "sum", "none"]:
             for form, (shape, _) in pairs.items():
@@ -110,7 +112,8 @@ def number_losses(ops):
         weight, positive = ops.uniform(3, low=0.5, high=2), ops.uniform(3, low=0.5, high=3)
         ops.case(f"binary_cross_entropy_with_logits_pos_weight_{reduction}", "binary_cross_entropy_with_logits",
                  [ops.uniform(4, 3, low=-5, high=5), ops.uniform(4, 3, low=0, high=1)],
-                 lambda x, t: F.binary_cross_entropy_with_logits(x, t, weight=weight, pos_weight=positive, reduction=reduction),
+                 lambda x, t: F.binary_cross_entropy_with_logits(x, t, weight=weight, pos_weight=positive,
+                                                                 reduction=reduction),
                  reduction=reduction, weight=weight.tolist(), pos_weight=positive.tolist())
     far = torch.tensor([-200.0, -90, -20, 0, 20, 90, 200, 1e-4])
     ops.case("binary_cross_entropy_with_logits_far", "binary_cross_entropy_with_logits",
@@ -119,7 +122,8 @@ def number_losses(ops):
     for reduction in ["mean", "sum", "none", "batchmean"]:
         for log_target in [False, True]:
             for form, (shape, other) in (pairs | {"row": ((3, 4), (4,))}).items():
-                if form in ["empty", "scalar"] and reduction in ["mean", "batchmean"] or form == "large" and reduction != "mean":
+                is_undefined = form in ["empty", "scalar"] and reduction in ["mean", "batchmean"]
+                if is_undefined or form == "large" and reduction != "mean":
                     continue
                 target = ops.uniform(*other, low=-3, high=0) if log_target else ops.uniform(*other, low=0.1, high=1)
                 ops.case(f"kl_div_{form}_{reduction}_{int(log_target)}", "kl_div",

@@ -72,10 +72,12 @@ def other_norms(ops):
     # Far from 0: the variance must not drown.
     ops.case("layer_norm_far", "layer_norm", [ops.integers(3, 50, low=100, high=110).float()],
              lambda x: F.layer_norm(x, (50,)), dims=1, eps=1e-5)
-    case("rms_norm_eps", "rms_norm", ops.uniform(3, 7), 1, (7,), lambda x, w: F.rms_norm(x, (7,), w, 0.1), dims=1, eps=0.1)
+    case("rms_norm_eps", "rms_norm", ops.uniform(3, 7), 1, (7,), lambda x, w: F.rms_norm(x, (7,), w, 0.1), dims=1,
+         eps=0.1)
 
     shapes = {"6_2": ((2, 6, 4, 5), 2), "4_4": ((3, 4, 3, 3), 4), "5_1": ((2, 5, 7, 3), 1), "vectors": ((4, 12), 3),
-              "line": ((2, 4, 9), 2), "32_8": ((1, 32, 3, 4), 8), "17_17": ((1, 17, 2, 5), 17), "one_place": ((3, 8, 1, 1), 2),
+              "line": ((2, 4, 9), 2), "32_8": ((1, 32, 3, 4), 8), "17_17": ((1, 17, 2, 5), 17),
+              "one_place": ((3, 8, 1, 1), 2),
               "empty": ((0, 4, 3, 3), 2), "many": ((1, 2, 24, 25), 1), "volume": ((2, 4, 2, 3, 2), 2)}
     for form, (shape, groups) in shapes.items():
         for count in [0, 1, 2] if form == "5_1" else [2]:

@@ -30,17 +30,21 @@ def make(ops):
     for form, (shape, dim) in FORMS.items():
         for descending in [False, True]:
             ops.case(f"sort_{form}_{descending}", "sort", [distinct(ops, shape)],
-                     lambda x: tuple(torch.sort(x, dim=dim, descending=descending, stable=True)), dim=dim, descending=descending)
-    ops.case("argsort_last", "argsort", [distinct(ops, (3, 40))], lambda x: torch.argsort(x, -1, True), dim=-1, descending=True)
+                     lambda x: tuple(torch.sort(x, dim=dim, descending=descending, stable=True)), dim=dim,
+                     descending=descending)
+    ops.case("argsort_last", "argsort", [distinct(ops, (3, 40))], lambda x: torch.argsort(x, -1, True), dim=-1,
+             descending=True)
     for descending in [False, True]:
         ops.case(f"argsort_special_{descending}", "argsort", [special],
                  lambda x: torch.argsort(x, dim=1, descending=descending, stable=True), dim=1, descending=descending)
         ops.case(f"sort_special_{descending}", "sort", [special],
-                 lambda x: tuple(torch.sort(x.detach(), dim=1, descending=descending, stable=True)), dim=1, descending=descending)
+                 lambda x: tuple(torch.sort(x.detach(), dim=1, descending=descending, stable=True)), dim=1,
+                 descending=descending)
         for dtype in INTEGERS:
             x = ops.integers(2, 300, low=0 if dtype in (torch.uint8, torch.bool) else -100, high=100, dtype=dtype)
             ops.case(f"sort_{str(dtype).removeprefix('torch.')}_{descending}", "sort", [x],
-                     lambda x: tuple(torch.sort(x, dim=1, descending=descending, stable=True)), dim=1, descending=descending)
+                     lambda x: tuple(torch.sort(x, dim=1, descending=descending, stable=True)), dim=1,
+                     descending=descending)
 
     for form, (shape, dim) in FORMS.items():
         size = shape[dim] if shape else 1
@@ -54,7 +58,8 @@ def make(ops):
              lambda x: tuple(torch.topk(x, 2, 1)), k=2, dim=1, largest=True)
     with_nan = torch.tensor([[1.0, nan, 3.0, inf, -inf, 2.0]])
     for largest in [True, False]:
-        ops.case(f"topk_special_{largest}", "topk", [with_nan], lambda x: tuple(torch.topk(x.detach(), 4, 1, largest)), k=4, dim=1,
+        ops.case(f"topk_special_{largest}", "topk", [with_nan], lambda x: tuple(torch.topk(x.detach(), 4, 1, largest)),
+                 k=4, dim=1,
                  largest=largest)
 
     for form, (shape, dim) in FORMS.items():
@@ -66,8 +71,10 @@ def make(ops):
     tied = torch.tensor([1.0, 2.0, 2.0, 2.0, 3.0, 5.0])
     ops.case("median_all_tied", "median", [tied], torch.median, special=True)
     for line, rows in enumerate([[1.0, nan, 3.0, nan, 2.0], [inf, -inf, inf, 0.0], [2.0, 1.0, inf]]):
-        ops.case(f"median_special_{line}", "median", [torch.tensor(rows)], lambda x: tuple(torch.median(x.detach(), 0)), dim=0, keepdim=False)
+        ops.case(f"median_special_{line}", "median", [torch.tensor(rows)], lambda x: tuple(torch.median(x.detach(), 0)),
+                 dim=0, keepdim=False)
         ops.case(f"median_all_special_{line}", "median", [torch.tensor(rows)], lambda x: torch.median(x.detach()))
     for dtype in [torch.int64, torch.int32, torch.uint8]:
         x = torch.stack([torch.randperm(90, generator=ops.generator) for _ in range(3)]).to(dtype)
-        ops.case(f"median_{str(dtype).removeprefix('torch.')}", "median", [x], lambda x: tuple(torch.median(x, 1)), dim=1, keepdim=False)
+        ops.case(f"median_{str(dtype).removeprefix('torch.')}", "median", [x], lambda x: tuple(torch.median(x, 1)),
+                 dim=1, keepdim=False)

@@ -66,7 +66,8 @@ def grouped(ops):
         "empty": ((0, 3, 4, 5), 4, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     }
     for name, (shape, out, kernel, stride, padding, dilation, groups) in forms.items():
-        inputs = [ops.uniform(*shape), ops.uniform(out, shape[1] // groups, *kernel, low=-0.5, high=0.5), ops.uniform(out)]
+        inputs = [ops.uniform(*shape), ops.uniform(out, shape[1] // groups, *kernel, low=-0.5, high=0.5),
+                  ops.uniform(out)]
         ops.case(f"conv2d_{name}", "conv2d", inputs,
                  lambda *i: F.conv2d(*i, stride=stride, padding=padding, dilation=dilation, groups=groups),
                  stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -173,7 +174,8 @@ def more_pools(ops):
                  lambda x: F.avg_pool1d(x, kernel, stride, padding, ceil_mode, include),
                  kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=include)
 
-    for op, function in {"adaptive_avg_pool2d": F.adaptive_avg_pool2d, "adaptive_max_pool2d": F.adaptive_max_pool2d}.items():
+    for op, function in {"adaptive_avg_pool2d": F.adaptive_avg_pool2d,
+                         "adaptive_max_pool2d": F.adaptive_max_pool2d}.items():
         for name, (shape, size) in {
                 "1": ((2, 3, 5, 7), (1, 1)), "1_16": ((1, 16, 6, 5), (1, 1)), "1_70": ((2, 70, 3, 3), (1, 1)),
                 "3x2": ((2, 3, 7, 7), (3, 2)), "divides": ((1, 4, 6, 9), (2, 3)), "larger": ((1, 2, 3, 4), (5, 7)),
@@ -221,7 +223,8 @@ def resizes(ops):
 def unbatched(ops):
     """One image or signal; what else came later."""
     inputs = [ops.uniform(4, 6, 7), ops.uniform(6, 2, 3, 3, low=-0.5, high=0.5), ops.uniform(6)]
-    ops.case("conv2d_unbatched", "conv2d", inputs, lambda *i: F.conv2d(*i, stride=2, padding=1, groups=2), stride=[2, 2], padding=[1, 1], groups=2)
+    ops.case("conv2d_unbatched", "conv2d", inputs, lambda *i: F.conv2d(*i, stride=2, padding=1, groups=2),
+             stride=[2, 2], padding=[1, 1], groups=2)
     inputs = [ops.uniform(4, 9), ops.uniform(6, 4, 3, low=-0.5, high=0.5), ops.uniform(6)]
     ops.case("conv1d_unbatched", "conv1d", inputs, lambda *i: F.conv1d(*i, stride=2, padding=1), stride=2, padding=1)
     # name: input shape, output channels, kernel, stride, padding, output padding, groups, dilation, bias
@@ -233,40 +236,59 @@ def unbatched(ops):
         "o0x2d1x3_unbatched": ((3, 3, 4), 2, (2, 2), (1, 1), (0, 3), (0, 2), 1, (1, 3), True),
     }
     for name, (shape, out, kernel, stride, padding, output_padding, groups, dilation, bias) in forms.items():
-        inputs = [ops.uniform(*shape), ops.uniform(shape[-3], out // groups, *kernel, low=-0.5, high=0.5)] + ([ops.uniform(out)] if bias else [])
+        inputs = [ops.uniform(*shape), ops.uniform(shape[-3], out // groups, *kernel, low=-0.5,
+                                                   high=0.5)] + ([ops.uniform(out)] if bias else [])
         ops.case(f"conv_transpose2d_{name}", "conv_transpose2d", inputs,
-                 lambda *i: F.conv_transpose2d(*i, stride=stride, padding=padding, output_padding=output_padding, groups=groups, dilation=dilation),
+                 lambda *i: F.conv_transpose2d(*i, stride=stride, padding=padding, output_padding=output_padding,
+                                               groups=groups, dilation=dilation),
                  stride=stride, padding=padding, output_padding=output_padding, groups=groups, dilation=dilation)
-    for name, (shape, stride, padding, output_padding, dilation) in {"unbatched": ((3, 5), 2, 1, 1, 1), "o2d3p1": ((2, 3, 5), 1, 1, 2, 3)}.items():
+    for name, (shape, stride, padding, output_padding, dilation) in {"unbatched": ((3, 5), 2, 1, 1, 1),
+                                                                     "o2d3p1": ((2, 3, 5), 1, 1, 2, 3)}.items():
         inputs = [ops.uniform(*shape), ops.uniform(3, 4, 3, low=-0.5, high=0.5), ops.uniform(4)]
         ops.case(f"conv_transpose1d_{name}", "conv_transpose1d", inputs,
-                 lambda *i: F.conv_transpose1d(*i, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation),
+                 lambda *i: F.conv_transpose1d(*i, stride=stride, padding=padding, output_padding=output_padding,
+                                               dilation=dilation),
                  stride=stride, padding=padding, output_padding=output_padding, groups=1, dilation=dilation)
-    ops.case("max_pool2d_unbatched", "max_pool2d", [ops.uniform(3, 6, 7)], lambda x: F.max_pool2d(x, 3, 2, 1), kernel=[3, 3], stride=[2, 2], padding=[1, 1])
-    ops.case("max_pool1d_unbatched", "max_pool1d", [ops.uniform(3, 8)], lambda x: F.max_pool1d(x, 2), kernel=2, stride=2, padding=0)
+    ops.case("max_pool2d_unbatched", "max_pool2d", [ops.uniform(3, 6, 7)], lambda x: F.max_pool2d(x, 3, 2, 1),
+             kernel=[3, 3], stride=[2, 2], padding=[1, 1])
+    ops.case("max_pool1d_unbatched", "max_pool1d", [ops.uniform(3, 8)], lambda x: F.max_pool1d(x, 2), kernel=2,
+             stride=2, padding=0)
     average = dict(padding=[0, 0], ceil_mode=False, count_include_pad=True, divisor=0)
-    ops.case("avg_pool2d_unbatched", "avg_pool2d", [ops.uniform(3, 6, 7)], lambda x: F.avg_pool2d(x, 2), kernel=[2, 2], stride=[2, 2], **average)
-    ops.case("avg_pool1d_unbatched", "avg_pool1d", [ops.uniform(3, 8)], lambda x: F.avg_pool1d(x, 2), kernel=2, stride=2, **(average | dict(padding=0)))
-    ops.case("adaptive_avg_pool2d_unbatched", "adaptive_avg_pool2d", [ops.uniform(3, 5, 7)], lambda x: F.adaptive_avg_pool2d(x, (2, 3)), size=[2, 3])
-    ops.case("adaptive_max_pool2d_unbatched", "adaptive_max_pool2d", [ops.uniform(3, 5, 7)], lambda x: F.adaptive_max_pool2d(x, (2, 3)), size=[2, 3])
-    ops.case("adaptive_avg_pool1d_unbatched", "adaptive_avg_pool1d", [ops.uniform(3, 7)], lambda x: F.adaptive_avg_pool1d(x, 3), size=3)
+    ops.case("avg_pool2d_unbatched", "avg_pool2d", [ops.uniform(3, 6, 7)], lambda x: F.avg_pool2d(x, 2), kernel=[2, 2],
+             stride=[2, 2], **average)
+    ops.case("avg_pool1d_unbatched", "avg_pool1d", [ops.uniform(3, 8)], lambda x: F.avg_pool1d(x, 2), kernel=2,
+             stride=2, **(average | dict(padding=0)))
+    ops.case("adaptive_avg_pool2d_unbatched", "adaptive_avg_pool2d", [ops.uniform(3, 5, 7)],
+             lambda x: F.adaptive_avg_pool2d(x, (2, 3)), size=[2, 3])
+    ops.case("adaptive_max_pool2d_unbatched", "adaptive_max_pool2d", [ops.uniform(3, 5, 7)],
+             lambda x: F.adaptive_max_pool2d(x, (2, 3)), size=[2, 3])
+    ops.case("adaptive_avg_pool1d_unbatched", "adaptive_avg_pool1d", [ops.uniform(3, 7)],
+             lambda x: F.adaptive_avg_pool1d(x, 3), size=3)
     # name: input shape, kernel, stride, padding, dilation, ceil mode
     forms = {
-        "k2": ((2, 3, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1), False), "k3s2p1": ((2, 3, 7, 5), (3, 3), (2, 2), (1, 1), (1, 1), False),
-        "d2x3p1s2": ((1, 2, 9, 11), (3, 2), (2, 2), (1, 1), (2, 3), False), "ceil": ((1, 2, 7, 6), (2, 3), (3, 2), (1, 1), (1, 1), True),
-        "large": ((1, 2, 18, 20), (17, 18), (1, 1), (0, 0), (1, 1), False), "empty": ((0, 3, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1), False),
-        "unbatched": ((3, 6, 7), (3, 2), (1, 2), (1, 1), (1, 1), False), "16": ((1, 16, 4, 6), (2, 2), (2, 2), (0, 0), (1, 1), False),
+        "k2": ((2, 3, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1), False),
+        "k3s2p1": ((2, 3, 7, 5), (3, 3), (2, 2), (1, 1), (1, 1), False),
+        "d2x3p1s2": ((1, 2, 9, 11), (3, 2), (2, 2), (1, 1), (2, 3), False),
+        "ceil": ((1, 2, 7, 6), (2, 3), (3, 2), (1, 1), (1, 1), True),
+        "large": ((1, 2, 18, 20), (17, 18), (1, 1), (0, 0), (1, 1), False),
+        "empty": ((0, 3, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1), False),
+        "unbatched": ((3, 6, 7), (3, 2), (1, 2), (1, 1), (1, 1), False),
+        "16": ((1, 16, 4, 6), (2, 2), (2, 2), (0, 0), (1, 1), False),
     }
     for name, (shape, kernel, stride, padding, dilation, ceil_mode) in forms.items():
         ops.case(f"max_pool2d_with_indices_{name}", "max_pool2d_with_indices", [ops.uniform(*shape)],
                  lambda x: F.max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode),
                  kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
-    for name, (shape, size, scale) in {"up": ((2, 3, 5), 9, None), "down": ((2, 3, 9), 4, None), "scale_2": ((2, 3, 4), None, 2.0), "scale_odd": ((1, 2, 7), None, 1.7),
+    for name, (shape, size, scale) in {"up": ((2, 3, 5), 9, None), "down": ((2, 3, 9), 4, None),
+                                       "scale_2": ((2, 3, 4), None, 2.0), "scale_odd": ((1, 2, 7), None, 1.7),
                                        "one": ((1, 1, 1), 3, None), "empty": ((0, 2, 4), 8, None)}.items():
         for mode, align in [("nearest", False), ("linear", False), ("linear", True)]:
-            ops.case(f"interpolate_{mode}_signal_{name}{'_aligned' if align else ''}", "interpolate", [ops.uniform(*shape)],
-                     lambda x: F.interpolate(x, size=size, scale_factor=scale, mode=mode, **({} if mode == "nearest" else dict(align_corners=align))),
-                     mode=mode, size=[size, size] if size else [], scale=[scale, scale] if scale else [], align_corners=align)
+            ops.case(f"interpolate_{mode}_signal_{name}{'_aligned' if align else ''}", "interpolate",
+                     [ops.uniform(*shape)],
+                     lambda x: F.interpolate(x, size=size, scale_factor=scale, mode=mode,
+                                             **({} if mode == "nearest" else dict(align_corners=align))),
+                     mode=mode, size=[size, size] if size else [], scale=[scale, scale] if scale else [],
+                     align_corners=align)
 
 
 def make(ops):
