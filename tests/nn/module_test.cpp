@@ -2,6 +2,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/mnist.h>
 
 #include <gtest/gtest.h>
 
@@ -10,16 +11,15 @@
 
 #include "support/arrays.h"
 #include "support/golden.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
+using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_close;
 using testing::expect_same;
-using testing::MnistNet;
 using Names = std::vector<std::string>;
 
 template <class Entries>

@@ -5,20 +5,20 @@
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/nn/sequential.h>
 
 #include <gtest/gtest.h>
 
 #include "support/arrays.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
+using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_same;
-using testing::MnistNet;
 using Names = std::vector<std::string>;
 
 template <class Entries>
