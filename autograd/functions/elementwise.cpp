@@ -9,14 +9,7 @@
 
 namespace tandem {
 
-using autograd::binary_backward;
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::needs_gradient;
-using autograd::record;
-using autograd::Saved;
-using autograd::SavedOperands;
-using autograd::unary_backward;
+using namespace autograd;
 
 namespace {
 
