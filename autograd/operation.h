@@ -54,8 +54,7 @@ class Saved {
   const Array& get() const;
   bool is_set() const { return array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
-  // Whether the graph alone keeps this memory alive: no Tensor and no view shows it any more.
-  bool is_unshared() const { return array_.storage().use_count() == 1; }
+  bool is_unshared() const { return array_.is_unshared(); }
 
  private:
   const char* operation_ = "";
