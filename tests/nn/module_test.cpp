@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "nn/names.h"
 #include "support/arrays.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
@@ -20,14 +21,8 @@ using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_close;
 using testing::expect_same;
-using Names = std::vector<std::string>;
-
-template <class Entries>
-Names names_of(const Entries& entries) {
-  Names names;
-  for (const auto& entry : entries) names.push_back(entry.name);
-  return names;
-}
+using testing::Names;
+using testing::names_of;
 
 // A copy, where state_dict() gives the live arrays.
 std::vector<NamedArray> snapshot(const nn::Module& module) {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/names.h"
 #include "support/arrays.h"
 #include "support/temporary_folder.h"
 
@@ -19,14 +20,8 @@ namespace {
 using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_same;
-using Names = std::vector<std::string>;
-
-template <class Entries>
-Names names_of(const Entries& entries) {
-  Names names;
-  for (const auto& entry : entries) names.push_back(entry.name);
-  return names;
-}
+using testing::Names;
+using testing::names_of;
 
 TEST(Tree, ModulesByName) {
   MnistNet net;
