@@ -90,7 +90,7 @@ class BackwardPass {
           pending.gradient = std::move(gradient);
         } else if (pending.is_ours) {
           ops::add_(pending.gradient, gradient);
-        } else if (gradient.is_unshared() && (gradient.is_contiguous() || gradient.is_channels_last()) &&
+        } else if (autograd::is_unshared(gradient) && (gradient.is_contiguous() || gradient.is_channels_last()) &&
                    gradient.dtype() == pending.gradient.dtype()) {
           ops::add_(gradient, pending.gradient);
           pending.gradient = std::move(gradient);

@@ -52,8 +52,6 @@ class Array {
 
   bool is_contiguous() const;     // row-major without gaps
   bool is_channels_last() const;  // 4 dimensions, memory N, H, W, C without gaps
-  // Whether no other Array, and so no Tensor, closure or view, shows this memory. Then it may be written over.
-  bool is_unshared() const { return storage_.use_count() == 1; }
 
   // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the
   // CPU.
