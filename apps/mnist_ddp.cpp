@@ -6,16 +6,6 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-struct Net : nn::Module {
-  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
-
-  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
-};
-
 std::string find_data(const std::string& data, bool quiet) {
   const auto report = [quiet](const std::string& line) {
     if (!quiet) std::cerr << line << std::endl;
@@ -70,7 +60,7 @@ int main(int argc, char** argv) {
     data::Loader test_loader(tests, test_sampler, {.batch_size = 500});
 
     manual_seed(options.seed);
-    Net model;
+    nn::models::MnistNet model;
     model.to(options.device());
     if (options.sync_bn) convert_sync_batch_norm(model, group);
     DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);

@@ -20,11 +20,6 @@ using autograd::TensorState;
 
 namespace {
 
-// Whether it may be written over: no Tensor, no closure and no view shows this memory.
-bool nobody_else_has(const Array& gradient) {
-  return gradient.storage().use_count() == 1 && (gradient.is_contiguous() || gradient.is_channels_last());
-}
-
 class BackwardPass;
 thread_local BackwardPass* running = nullptr;
 
@@ -95,7 +90,8 @@ class BackwardPass {
           pending.gradient = std::move(gradient);
         } else if (pending.is_ours) {
           ops::add_(pending.gradient, gradient);
-        } else if (nobody_else_has(gradient) && gradient.dtype() == pending.gradient.dtype()) {
+        } else if (autograd::is_unshared(gradient) && (gradient.is_contiguous() || gradient.is_channels_last()) &&
+                   gradient.dtype() == pending.gradient.dtype()) {
           ops::add_(gradient, pending.gradient);
           pending.gradient = std::move(gradient);
           pending.is_ours = true;

@@ -42,6 +42,9 @@ class Needs {
 using Gradients = std::vector<Array>;
 using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>;
 
+// Whether no other Array shows this memory: no Tensor, no closure and no view. Then it may be written over.
+inline bool is_unshared(const Array& array) { return array.storage().use_count() == 1; }
+
 // An Array that backward will need. Using it after somebody has written over it in place is an Error that names both
 // operations, instead of a wrong gradient.
 class Saved {
@@ -54,8 +57,7 @@ class Saved {
   const Array& get() const;
   bool is_set() const { return array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
-  // Whether the graph alone keeps this memory alive: no Tensor and no view shows it any more.
-  bool is_unshared() const { return array_.storage().use_count() == 1; }
+  bool is_unshared() const { return autograd::is_unshared(array_); }
 
  private:
   const char* operation_ = "";

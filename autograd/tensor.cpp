@@ -129,7 +129,7 @@ void TensorState::accumulate(Array gradient) {
     // It lies as the value does (row-major where that is not dense). Keep the array itself where nobody else sees its
     // memory; a sum's gradient, say, may be one number repeated.
     const MemoryOrder order(value);
-    const bool ours = gradient.storage().use_count() == 1 && gradient.dtype() == value.dtype() && order.fits(gradient);
+    const bool ours = is_unshared(gradient) && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {
       grad = std::move(gradient);
     } else {

@@ -29,16 +29,6 @@ namespace {
 
 constexpr int warm_up_steps = 3;
 
-struct Net : nn::Module {
-  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
-
-  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
-};
-
 // Pictures of noise, with masks that change the class every few pixels and have no void: sample i is the same in every
 // process.
 class NoisePictures : public data::SampleDataset {
@@ -63,7 +53,7 @@ using Factory = std::function<std::unique_ptr<nn::Module>()>;
 // A network for segmentation without its auxiliary classifier, because DataParallel puts one output together, and
 // without dropout, whose draws differ from strategy to strategy.
 Factory factory(const std::string& model) {
-  if (model == "mnist") return [] { return std::make_unique<Net>(); };
+  if (model == "mnist") return [] { return std::make_unique<nn::models::MnistNet>(); };
   return [model]() -> std::unique_ptr<nn::Module> {
     return std::make_unique<nn::models::SegmentationModel>(
         nn::models::make_segmentation_model(model, {.aux_classifier = false, .dropout = 0}));

@@ -53,6 +53,7 @@
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/nn/models/weights.h>
 #include <tandem/nn/normalization.h>

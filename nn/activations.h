@@ -1,5 +1,5 @@
-// The activations: layers without parameters, but for PReLU. What they compute is in autograd/functions/elementwise.h.
-// `inplace` writes over the input, which saves memory where nobody else needs it.
+// The activations. Only PReLU has a parameter. The functions themselves are in autograd/functions/elementwise.h.
+// With `inplace` a layer writes over its input: this saves memory where nobody else needs the input.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>
@@ -7,128 +7,86 @@
 #include <tandem/core/ops/create.h>
 #include <tandem/nn/module.h>
 
+#include <tuple>
+
 namespace tandem::nn {
 
-class ReLU : public Module {
+// A layer that can write over its input: `function` makes a new Tensor, `in_place` writes over x. Both take the numbers
+// after x, which the layer keeps.
+template <auto function, auto in_place, class... Numbers>
+class Activation : public Module {
  public:
-  explicit ReLU(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? relu_(x) : relu(x); }
-
- private:
-  bool inplace_;
-};
-
-class LeakyReLU : public Module {
- public:
-  explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false)
-      : negative_slope_(negative_slope), inplace_(inplace) {}
   Tensor forward(const Tensor& x) override {
-    return inplace_ ? leaky_relu_(x, negative_slope_) : leaky_relu(x, negative_slope_);
+    return std::apply([&](auto... n) { return inplace_ ? in_place(x, n...) : function(x, n...); }, numbers_);
   }
 
+ protected:
+  explicit Activation(bool inplace, Numbers... numbers) : inplace_(inplace), numbers_(numbers...) {}
+
  private:
-  double negative_slope_;
   bool inplace_;
+  std::tuple<Numbers...> numbers_;
 };
 
-class ELU : public Module {
+class ReLU : public Activation<relu, relu_> {
  public:
-  explicit ELU(double alpha = 1, bool inplace = false) : alpha_(alpha), inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? elu_(x, alpha_) : elu(x, alpha_); }
-
- private:
-  double alpha_;
-  bool inplace_;
+  explicit ReLU(bool inplace = false) : Activation(inplace) {}
 };
 
-class SiLU : public Module {
+class LeakyReLU : public Activation<leaky_relu, leaky_relu_, double> {
  public:
-  explicit SiLU(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? silu_(x) : silu(x); }
-
- private:
-  bool inplace_;
+  explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false) : Activation(inplace, negative_slope) {}
 };
 
-class Hardswish : public Module {
+class ELU : public Activation<elu, elu_, double> {
  public:
-  explicit Hardswish(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? hardswish_(x) : hardswish(x); }
-
- private:
-  bool inplace_;
+  explicit ELU(double alpha = 1, bool inplace = false) : Activation(inplace, alpha) {}
 };
 
-class Hardsigmoid : public Module {
+class SiLU : public Activation<silu, silu_> {
  public:
-  explicit Hardsigmoid(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? hardsigmoid_(x) : hardsigmoid(x); }
-
- private:
-  bool inplace_;
+  explicit SiLU(bool inplace = false) : Activation(inplace) {}
 };
 
-class Hardtanh : public Module {
+class Hardswish : public Activation<hardswish, hardswish_> {
+ public:
+  explicit Hardswish(bool inplace = false) : Activation(inplace) {}
+};
+
+class Hardsigmoid : public Activation<hardsigmoid, hardsigmoid_> {
+ public:
+  explicit Hardsigmoid(bool inplace = false) : Activation(inplace) {}
+};
+
+class Hardtanh : public Activation<hardtanh, hardtanh_, double, double> {
  public:
   explicit Hardtanh(double min_val = -1, double max_val = 1, bool inplace = false)
-      : min_val_(min_val), max_val_(max_val), inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override {
-    return inplace_ ? hardtanh_(x, min_val_, max_val_) : hardtanh(x, min_val_, max_val_);
-  }
-
- private:
-  double min_val_, max_val_;
-  bool inplace_;
+      : Activation(inplace, min_val, max_val) {}
 };
 
-class ReLU6 : public Module {
+class ReLU6 : public Activation<relu6, relu6_> {
  public:
-  explicit ReLU6(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? relu6_(x) : relu6(x); }
-
- private:
-  bool inplace_;
+  explicit ReLU6(bool inplace = false) : Activation(inplace) {}
 };
 
-class Threshold : public Module {
+class Threshold : public Activation<tandem::threshold, tandem::threshold_, double, double> {
  public:
-  Threshold(double threshold, double value, bool inplace = false)
-      : threshold_(threshold), value_(value), inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override {
-    return inplace_ ? tandem::threshold_(x, threshold_, value_) : threshold(x, threshold_, value_);
-  }
-
- private:
-  double threshold_, value_;
-  bool inplace_;
+  Threshold(double threshold, double value, bool inplace = false) : Activation(inplace, threshold, value) {}
 };
 
-class SELU : public Module {
+class SELU : public Activation<selu, selu_> {
  public:
-  explicit SELU(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? selu_(x) : selu(x); }
-
- private:
-  bool inplace_;
+  explicit SELU(bool inplace = false) : Activation(inplace) {}
 };
 
-class CELU : public Module {
+class CELU : public Activation<celu, celu_, double> {
  public:
-  explicit CELU(double alpha = 1, bool inplace = false) : alpha_(alpha), inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? celu_(x, alpha_) : celu(x, alpha_); }
-
- private:
-  double alpha_;
-  bool inplace_;
+  explicit CELU(double alpha = 1, bool inplace = false) : Activation(inplace, alpha) {}
 };
 
-class Mish : public Module {
+class Mish : public Activation<mish, mish_> {
  public:
-  explicit Mish(bool inplace = false) : inplace_(inplace) {}
-  Tensor forward(const Tensor& x) override { return inplace_ ? mish_(x) : mish(x); }
-
- private:
-  bool inplace_;
+  explicit Mish(bool inplace = false) : Activation(inplace) {}
 };
 
 class Softsign : public Module {

@@ -4,10 +4,14 @@
 #include <cmath>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 
 namespace tandem::nn {
 
 namespace {
+
+template <class Options>
+constexpr bool is_transposed = std::is_same_v<Options, ConvTransposeOptions>;
 
 void check_sizes(const char* module, std::int64_t in, std::int64_t out, std::int64_t groups, Extent kernel) {
   TANDEM_CHECK(in > 0 && out > 0, module, ": channels must be positive, got ", in, " and ", out);
@@ -16,30 +20,8 @@ void check_sizes(const char* module, std::int64_t in, std::int64_t out, std::int
   TANDEM_CHECK(kernel.h > 0 && kernel.w > 0, module, ": kernel_size must be positive, got ", kernel);
 }
 
-// The weight's draw, then the bias's: both within 1 / sqrt(fan_in), where fan_in is read off the weight's shape, for
-// transposed convolutions too.
-struct Initial {
-  Array weight, bias;
-};
-Initial draw(const Shape& weight, std::int64_t out_channels, bool with_bias) {
-  Initial initial{init::kaiming_uniform(weight), {}};
-  const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(weight)));
-  if (with_bias) initial.bias = init::uniform({out_channels}, bound);
-  return initial;
-}
-
-// "Conv2d(3, 16, kernel 5x5, padding 2x2)"
-template <class Options>
-std::string describe_window(const Module& module, std::int64_t in, std::int64_t out, Extent kernel,
-                            const Options& options, bool bias) {
-  std::ostringstream text;
-  text << module.class_name() << '(' << in << ", " << out << ", kernel " << kernel;
-  if (options.stride != Extent(1)) text << ", stride " << options.stride;
-  if (options.padding != Extent(0)) text << ", padding " << options.padding;
-  if (options.dilation != Extent(1)) text << ", dilation " << options.dilation;
-  if (options.groups != 1) text << ", groups " << options.groups;
-  text << (bias ? ")" : ", without bias)");
-  return text.str();
+Extent extent_of(const Shape& kernel) {
+  return kernel.ndim() == 2 ? Extent(kernel[0], kernel[1]) : Extent(1, kernel[0]);
 }
 
 }  // namespace
@@ -58,58 +40,55 @@ Extent Padding::of(Extent kernel, Extent stride, Extent dilation) const {
   return {total.h / 2, total.w / 2};
 }
 
-Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& o)
-    : options_{o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups} {
-  check_sizes("Conv2d", in_channels, out_channels, o.groups, o.kernel_size);
-  const auto initial =
-      draw({out_channels, in_channels / o.groups, o.kernel_size.h, o.kernel_size.w}, out_channels, o.bias);
-  weight = add_parameter("weight", initial.weight);
-  if (o.bias) bias = add_parameter("bias", initial.bias);
+template <class Options>
+Convolution<Options>::Convolution(const char* name, std::int64_t in_channels, std::int64_t out_channels,
+                                  const Shape& kernel, bool with_bias, const Options& options)
+    : options_(options) {
+  check_sizes(name, in_channels, out_channels, options.groups, extent_of(kernel));
+  Shape shape = is_transposed<Options> ? Shape{in_channels, out_channels / options.groups}
+                                       : Shape{out_channels, in_channels / options.groups};
+  for (const std::int64_t size : kernel) shape.push_back(size);
+  // The weight is drawn before the bias. Both are within 1 / sqrt(fan_in). The fan_in is read off the weight's shape,
+  // also for a transposed convolution.
+  weight = add_parameter("weight", init::kaiming_uniform(shape));
+  const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(shape)));
+  if (with_bias) bias = add_parameter("bias", init::uniform({out_channels}, bound));
 }
 
-std::string Conv2d::describe() const {
-  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {weight.dim(2), weight.dim(3)},
-                         options_, bias.defined());
+// "Conv2d(3, 16, kernel 5x5, padding 2x2)"
+template <class Options>
+std::string Convolution<Options>::describe() const {
+  const auto& o = options_;
+  const std::int64_t first = weight.dim(0), second = weight.dim(1) * o.groups;
+  const Extent kernel{weight.shape().ndim() == 4 ? weight.dim(2) : 1, weight.dim(-1)};
+  std::ostringstream text;
+  text << class_name() << '(' << (is_transposed<Options> ? first : second) << ", "
+       << (is_transposed<Options> ? second : first) << ", kernel " << kernel;
+  if (o.stride != Extent(1)) text << ", stride " << o.stride;
+  if (o.padding != Extent(0)) text << ", padding " << o.padding;
+  if (o.dilation != Extent(1)) text << ", dilation " << o.dilation;
+  if (o.groups != 1) text << ", groups " << o.groups;
+  text << (bias.defined() ? ")" : ", without bias)");
+  return text.str();
 }
+
+template class Convolution<ConvOptions>;
+template class Convolution<ConvTransposeOptions>;
+
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& o)
+    : Convolution("Conv2d", in_channels, out_channels, {o.kernel_size.h, o.kernel_size.w}, o.bias,
+                  {o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
 
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& o)
-    : options_{o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups} {
-  check_sizes("Conv1d", in_channels, out_channels, o.groups, o.kernel_size);
-  const auto initial = draw({out_channels, in_channels / o.groups, o.kernel_size}, out_channels, o.bias);
-  weight = add_parameter("weight", initial.weight);
-  if (o.bias) bias = add_parameter("bias", initial.bias);
-}
-
-std::string Conv1d::describe() const {
-  return describe_window(*this, weight.dim(1) * options_.groups, weight.dim(0), {1, weight.dim(2)}, options_,
-                         bias.defined());
-}
+    : Convolution("Conv1d", in_channels, out_channels, {o.kernel_size}, o.bias,
+                  {o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& o)
-    : options_{o.stride, o.padding, o.output_padding, o.groups, o.dilation} {
-  check_sizes("ConvTranspose2d", in_channels, out_channels, o.groups, o.kernel_size);
-  const auto initial =
-      draw({in_channels, out_channels / o.groups, o.kernel_size.h, o.kernel_size.w}, out_channels, o.bias);
-  weight = add_parameter("weight", initial.weight);
-  if (o.bias) bias = add_parameter("bias", initial.bias);
-}
-
-std::string ConvTranspose2d::describe() const {
-  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {weight.dim(2), weight.dim(3)},
-                         options_, bias.defined());
-}
+    : Convolution("ConvTranspose2d", in_channels, out_channels, {o.kernel_size.h, o.kernel_size.w}, o.bias,
+                  {o.stride, o.padding, o.output_padding, o.groups, o.dilation}) {}
 
 ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& o)
-    : options_{o.stride, o.padding, o.output_padding, o.groups, o.dilation} {
-  check_sizes("ConvTranspose1d", in_channels, out_channels, o.groups, o.kernel_size);
-  const auto initial = draw({in_channels, out_channels / o.groups, o.kernel_size}, out_channels, o.bias);
-  weight = add_parameter("weight", initial.weight);
-  if (o.bias) bias = add_parameter("bias", initial.bias);
-}
-
-std::string ConvTranspose1d::describe() const {
-  return describe_window(*this, weight.dim(0), weight.dim(1) * options_.groups, {1, weight.dim(2)}, options_,
-                         bias.defined());
-}
+    : Convolution("ConvTranspose1d", in_channels, out_channels, {o.kernel_size}, o.bias,
+                  {o.stride, o.padding, o.output_padding, o.groups, o.dilation}) {}
 
 }  // namespace tandem::nn

@@ -24,95 +24,76 @@ class Padding {
   bool same_ = false;
 };
 
-struct Conv2dOptions {
-  Extent kernel_size;
-  Extent stride = 1;
+template <class Size>
+struct ConvolutionOptions {
+  Size kernel_size;
+  Size stride = 1;
   Padding padding = 0;
-  Extent dilation = 1;
+  Size dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
 };
+using Conv2dOptions = ConvolutionOptions<Extent>;
+using Conv1dOptions = ConvolutionOptions<std::int64_t>;
 
-// x (N, in, H, W) -> (N, out, OH, OW); weight (out, in / groups, kernel h, kernel w), bias (out).
+template <class Size>
+struct TransposedConvolutionOptions {
+  Size kernel_size;
+  Size stride = 1;
+  Size padding = 0;
+  Size output_padding = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Size dilation = 1;
+};
+using ConvTranspose2dOptions = TransposedConvolutionOptions<Extent>;
+using ConvTranspose1dOptions = TransposedConvolutionOptions<std::int64_t>;
+
+// What the four convolutions have in common: the weight, the bias and the printed form. `Options` are those of the
+// operation: ConvOptions, or ConvTransposeOptions of a transposed convolution, whose weight has its input channels
+// first. The options include the number of groups.
+template <class Options>
+class Convolution : public Module {
+ public:
+  std::string describe() const override;
+
+  Tensor weight, bias;
+
+ protected:
+  // `name` stands in the errors. `kernel` is (K) or (KH, KW).
+  Convolution(const char* name, std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
+              bool with_bias, const Options& options);
+
+  Options options_;
+};
+
+// x (N, in, H, W) -> (N, out, OH, OW); weight (out, in / groups, KH, KW), bias (out).
 //   nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2})
-class Conv2d : public Module {
+class Conv2d : public Convolution<ConvOptions> {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
   Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, options_); }
-  std::string describe() const override;
-
-  Tensor weight, bias;
-
- private:
-  ConvOptions options_;
 };
 
-struct Conv1dOptions {
-  std::int64_t kernel_size;
-  std::int64_t stride = 1;
-  Padding padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
-};
-
-// x (N, in, L) -> (N, out, OL); weight (out, in / groups, kernel), bias (out).
-class Conv1d : public Module {
+// x (N, in, L) -> (N, out, OL); weight (out, in / groups, K), bias (out).
+class Conv1d : public Convolution<ConvOptions> {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
   Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options_); }
-  std::string describe() const override;
-
-  Tensor weight, bias;
-
- private:
-  ConvOptions options_;
 };
 
-struct ConvTranspose2dOptions {
-  Extent kernel_size;
-  Extent stride = 1;
-  Extent padding = 0;
-  Extent output_padding = 0;
-  std::int64_t groups = 1;
-  bool bias = true;
-  Extent dilation = 1;
-};
-
-// x (N, in, H, W) -> (N, out, OH, OW); weight (in, out / groups, kernel h, kernel w), bias (out).
-class ConvTranspose2d : public Module {
+// x (N, in, H, W) -> (N, out, OH, OW); weight (in, out / groups, KH, KW), bias (out).
+class ConvTranspose2d : public Convolution<ConvTransposeOptions> {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
   Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, options_); }
-  std::string describe() const override;
-
-  Tensor weight, bias;
-
- private:
-  ConvTransposeOptions options_;
 };
 
-struct ConvTranspose1dOptions {
-  std::int64_t kernel_size;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t output_padding = 0;
-  std::int64_t groups = 1;
-  bool bias = true;
-  std::int64_t dilation = 1;
-};
-
-// x (N, in, L) -> (N, out, OL); weight (in, out / groups, kernel), bias (out).
-class ConvTranspose1d : public Module {
+// x (N, in, L) -> (N, out, OL); weight (in, out / groups, K), bias (out).
+class ConvTranspose1d : public Convolution<ConvTransposeOptions> {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
   Tensor forward(const Tensor& x) override { return conv_transpose1d(x, weight, bias, options_); }
-  std::string describe() const override;
-
-  Tensor weight, bias;
-
- private:
-  ConvTransposeOptions options_;
 };
 
 }  // namespace tandem::nn

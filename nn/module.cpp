@@ -18,6 +18,18 @@ void walk(M& module, const std::string& prefix, const F& f) {
   for (const auto& [name, child] : module.children()) walk<M>(*child, prefix + name + '.', f);
 }
 
+// The tensors in list_of(module), of `root` and of all modules below. Each tensor comes once, under its first name.
+template <class List>
+std::vector<NamedTensor> tensors_of(const Module& root, const List& list_of) {
+  std::vector<NamedTensor> all;
+  std::set<const void*> seen;
+  walk(root, "", [&](const Module& module, const std::string& prefix) {
+    for (const auto& [name, tensor] : list_of(module))
+      if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
+  });
+  return all;
+}
+
 }  // namespace
 
 Tensor Module::forward(const Tensor&) {
@@ -54,23 +66,13 @@ Tensor Module::add_buffer(std::string name, Array value) {
 // --- All below ---
 
 std::vector<NamedTensor> Module::parameters() const {
-  std::vector<NamedTensor> all;
-  std::set<const void*> seen;
-  walk(*this, "", [&](const Module& module, const std::string& prefix) {
-    for (const auto& [name, tensor] : module.parameters_)
-      if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
-  });
-  return all;
+  return tensors_of(
+      *this, [](const Module& module) -> auto& { return module.parameters_; });
 }
 
 std::vector<NamedTensor> Module::buffers() const {
-  std::vector<NamedTensor> all;
-  std::set<const void*> seen;
-  walk(*this, "", [&](const Module& module, const std::string& prefix) {
-    for (const auto& [name, tensor] : module.buffers_)
-      if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
-  });
-  return all;
+  return tensors_of(
+      *this, [](const Module& module) -> auto& { return module.buffers_; });
 }
 
 std::vector<NamedModule> Module::modules() {

@@ -141,13 +141,15 @@ void check_data(const Settings& s) {
 }
 
 data::SegmentationTransform training_transform(const Settings& s) {
+  using Transform = data::SegmentationTransform;
   if (!s.augment) {
     if (s.min_scale || s.max_scale)
       throw UsageError("--min-scale and --max-scale: nothing is resized at random with --no-augment");
-    return data::SegmentationTransform::middle(s.crop);
+    return Transform::middle(s.crop);
   }
   try {
-    return data::SegmentationTransform::train(s.base, s.crop, s.min_scale.value_or(0.5), s.max_scale.value_or(2));
+    return Transform::train(s.base, s.crop, s.min_scale.value_or(Transform::default_min_scale),
+                            s.max_scale.value_or(Transform::default_max_scale));
   } catch (const Error& error) {
     throw UsageError(std::string("--base, --min-scale, --max-scale: ") + error.what());
   }

@@ -12,10 +12,7 @@
 
 namespace tandem {
 
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::record;
-using autograd::Saved;
+using namespace autograd;
 
 namespace {
 

@@ -9,14 +9,7 @@
 
 namespace tandem {
 
-using autograd::binary_backward;
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::needs_gradient;
-using autograd::record;
-using autograd::Saved;
-using autograd::SavedOperands;
-using autograd::unary_backward;
+using namespace autograd;
 
 namespace {
 
@@ -42,10 +35,10 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
       binary_backward(op, SavedOperands<F>(name, a.value(), needs_a, b.value(), needs_b), a.value(), b.value()));
 }
 
-// x in the dtype of arithmetic with this number.
+// x in the dtype of arithmetic with `number`.
 Tensor fit(const Tensor& x, Number number) { return cast(x, ops::result_dtype(x.value(), number)); }
-// The number in the dtype of arithmetic with x.
-Tensor beside(const Tensor& x, Number number) {
+// `number` as a Tensor () in the dtype of arithmetic with x.
+Tensor operand_for(const Tensor& x, Number number) {
   return Tensor(ops::scalar(number.value, ops::result_dtype(x.value(), number), x.device()));
 }
 
@@ -58,7 +51,7 @@ double largest(DType dtype) {
   }
 }
 
-// Looks at the numbers, which on a GPU would be waiting for them.
+// Reads the numbers of b. On a GPU nothing is checked, because the host would have to wait for them.
 void check_divisor(const char* operation, const Tensor& a, const Tensor& b) {
   if (is_floating(promote(a.dtype(), b.dtype())) || !b.device().is_cpu()) return;
   using reductions::CountNonzero;
@@ -85,17 +78,17 @@ Array floor_divide(const Tensor& a, const Tensor& b) {
   check_divisor("floor_divide", a, b);
   return ops::zip(functors::FloorDivide{}, a.value(), b.value());
 }
-Array floor_divide(const Tensor& x, Number number) { return floor_divide(x, beside(x, number)); }
+Array floor_divide(const Tensor& x, Number number) { return floor_divide(x, operand_for(x, number)); }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check_divisor("remainder", a, b);
   return binary("remainder", functors::Remainder{}, a, b);
 }
-Tensor remainder(const Tensor& x, Number number) { return remainder(x, beside(x, number)); }
+Tensor remainder(const Tensor& x, Number number) { return remainder(x, operand_for(x, number)); }
 Tensor fmod(const Tensor& a, const Tensor& b) {
   check_divisor("fmod", a, b);
   return binary("fmod", functors::Fmod{}, a, b);
 }
-Tensor fmod(const Tensor& x, Number number) { return fmod(x, beside(x, number)); }
+Tensor fmod(const Tensor& x, Number number) { return fmod(x, operand_for(x, number)); }
 Tensor affine(const Tensor& x, double scale, double shift) {
   return unary("affine", functors::Affine{scale, shift}, x);
 }

@@ -5,11 +5,7 @@
 
 namespace tandem {
 
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::needs_gradient;
-using autograd::Saved;
-using autograd::SavedOperands;
+using namespace autograd;
 
 namespace {
 

@@ -6,10 +6,7 @@
 
 namespace tandem {
 
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::record;
-using autograd::Saved;
+using namespace autograd;
 
 namespace {
 
@@ -135,9 +132,7 @@ Tensor masked_fill(const Tensor& x, const Array& mask, double value) {
 
 Tensor masked_select(const Tensor& x, const Array& mask) {
   const ProfileRange range("masked_select");
-  TANDEM_CHECK(mask.dtype() == DType::boolean, "masked_select: mask must be bool, got ", mask.dtype());
-  TANDEM_CHECK(mask.device() == x.device(), "masked_select: mask is on ", mask.device(), ", x on ", x.device());
-  const Shape shape = broadcast_shape(x.shape(), mask.shape(), "masked_select");
+  const Shape shape = ops::masked_shape(x.value(), mask, "masked_select");
   const Array places = ops::flat_nonzero(mask.expand(shape));
   return record("masked_select", {x}, ops::index_select(x.value().expand(shape).reshape({-1}), 0, places),
                 [shape, before = x.shape(), places](const Array& grad, Needs) -> Gradients {

@@ -6,10 +6,7 @@
 
 namespace tandem {
 
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::record;
-using autograd::Saved;
+using namespace autograd;
 
 namespace {
 
@@ -48,8 +45,6 @@ Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEn
   TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(),
                "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(), ", got ",
                target.shape());
-  TANDEM_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-               "cross_entropy: label_smoothing must be from 0 to 1, got ", options.label_smoothing);
   Tensor x = autocast_f32(input);
   if (x.dtype() != DType::f64) x = cast(x, DType::f32);
   const std::int64_t dim = x.shape().ndim() == 1 ? 0 : 1, classes = x.dim(dim);
@@ -103,6 +98,8 @@ Tensor softmax(const Tensor& x, std::int64_t dim) { return softmax("softmax", x,
 Tensor log_softmax(const Tensor& x, std::int64_t dim) { return softmax("log_softmax", x, dim, true); }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  TANDEM_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+               "cross_entropy: label_smoothing must be from 0 to 1, got ", options.label_smoothing);
   if (is_floating(target.dtype())) return probability_loss(logits, target, options);
   return class_loss("cross_entropy", logits, target.value(), options.weight,
                     {options.reduction, options.ignore_index, options.label_smoothing});

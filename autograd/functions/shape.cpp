@@ -9,9 +9,7 @@
 
 namespace tandem {
 
-using autograd::Gradients;
-using autograd::Needs;
-using autograd::record;
+using namespace autograd;
 
 namespace {
 

@@ -221,12 +221,16 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
   scatter_into(y, d, along(list, d, shape), from, true, of);
 }
 
+Shape masked_shape(const Array& x, const Array& mask, const char* operation) {
+  TANDEM_CHECK(mask.dtype() == DType::boolean, operation, ": mask must be bool, got ", mask.dtype());
+  TANDEM_CHECK(mask.device() == x.device(), operation, ": mask is on ", mask.device(), ", x on ", x.device());
+  return broadcast_shape(x.shape(), mask.shape(), operation);
+}
+
 Array masked_fill(const Array& x, const Array& mask, double value) {
-  TANDEM_CHECK(mask.dtype() == DType::boolean, "masked_fill: mask must be bool, got ", mask.dtype());
-  TANDEM_CHECK(mask.device() == x.device(), "masked_fill: mask is on ", mask.device(), ", x on ", x.device());
+  const Shape shape = masked_shape(x, mask, "masked_fill");
   TANDEM_CHECK(can_hold(x.dtype(), value) && (is_floating(x.dtype()) || value == std::trunc(value)),
                "masked_fill: ", value, " is no ", x.dtype());
-  const Shape shape = broadcast_shape(x.shape(), mask.shape(), "masked_fill");
   Array y = x.shape() == shape ? empty_like(x) : Array::empty(shape, x.dtype(), x.device());
   if (y.numel() > 0)
     backend(x.device())

@@ -31,6 +31,8 @@ void scatter_add_(Array& target, std::int64_t dim, const Array& index, const Arr
 void index_add_(Array& target, std::int64_t dim, const Array& index, const Array& source,
                 IndexFault::Of of = IndexFault::Of::index_add);
 
+// The shape that x and its `mask` broadcast to. Error when the mask is not bool, or on another device than x.
+Shape masked_shape(const Array& x, const Array& mask, const char* operation);
 // x with `value` where `mask` (bool) is true, both broadcast.
 Array masked_fill(const Array& x, const Array& mask, double value);
 // Where x is not zero: (count, ndim) i64, in row-major order. Waits for a GPU, as do the two below.

@@ -90,7 +90,7 @@ void check_operands(const Array& a, const Array& b, const std::optional<Array>& 
                      (operand.dtype() != DType::boolean && a.device().is_cpu() && a.dtype() == b.dtype()),
                  "matmul: needs floating dtypes (integers of one dtype on the CPU), got ", a.dtype(), " and ",
                  b.dtype());
-  TANDEM_CHECK(!bias || bias->shape() == Shape{b.dim(-1)}, "matmul: bias has shape ", bias ? bias->shape() : Shape{},
+  TANDEM_CHECK(!bias || bias->shape() == Shape{b.dim(-1)}, "bias has shape ", bias ? bias->shape() : Shape{},
                ", expected (", b.dim(-1), ")");
   TANDEM_CHECK(a.device() == b.device() && (!bias || bias->device() == a.device()),
                "matmul: operands must be on one device, got ", a.device(), " and ", b.device(),

@@ -49,8 +49,6 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
   TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " wants target ",
                rows, " i64, got ", target.shape(), ' ', target.dtype());
   TANDEM_CHECK(target.device() == x.device(), name, ": input is on ", x.device(), ", target on ", target.device());
-  TANDEM_CHECK(how.label_smoothing >= 0 && how.label_smoothing <= 1, name,
-               ": label_smoothing must be from 0 to 1, got ", how.label_smoothing);
   const DType dtype = loss_dtype(x);
   Array weights;
   if (weight.defined()) {

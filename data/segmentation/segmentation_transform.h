@@ -29,8 +29,9 @@ struct SegmentationTransform {
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
   // Training: a short side of min_scale to max_scale times `base`, rounded down, flip, a random crop.
-  static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = 0.5,
-                                     double max_scale = 2);
+  static constexpr double default_min_scale = 0.5, default_max_scale = 2;
+  static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = default_min_scale,
+                                     double max_scale = default_max_scale);
   // Evaluation: a short side of `base`, whole pictures, whose sizes differ: one by one into the network.
   static SegmentationTransform evaluation(std::int64_t base);
   // A short side of `crop`, and the middle of the picture.

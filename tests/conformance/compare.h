@@ -29,17 +29,6 @@ inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType:
   return Array::from(values, shape).to(dtype);
 }
 
-// The distance from 1 to the next number: two results that differ in one rounding are this far apart, relatively.
-inline double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return 0x1p-23;
-    case DType::f64: return 0x1p-52;
-    case DType::bf16: return 0x1p-7;
-    case DType::f16: return 0x1p-10;
-    default: return 0;
-  }
-}
-
 // Each element within tolerance * max(floor, |expected|); infinities and NaN are only near themselves.
 inline void expect_same(const Array& expected, const Array& found, double tolerance, double floor = 1) {
   ASSERT_EQ(expected.shape(), found.shape());
@@ -54,7 +43,7 @@ inline void expect_same(const Array& expected, const Array& found, double tolera
 
 // The same within one rounding of the dtype.
 inline void expect_same(const Array& expected, const Array& found) {
-  expect_same(expected, found, epsilon_of(expected.dtype()));
+  expect_same(expected, found, machine_epsilon(expected.dtype()));
 }
 
 }  // namespace tandem::testing

@@ -13,10 +13,10 @@ namespace tandem {
 namespace {
 
 using testing::all_dtypes;
-using testing::epsilon_of;
 using testing::expect_same;
 using testing::floating_dtypes;
 using testing::gpu;
+using testing::machine_epsilon;
 using testing::numbers;
 
 // A view of an array of shape (4, 5, 6, 7), which is made on both devices.
@@ -72,7 +72,7 @@ void for_each_op(F f) {
 void expect_near(const Array& expected, const Array& found) {
   const DType dtype = expected.dtype();
   const bool is_16_bit = size_of(dtype) == 2;
-  expect_same(expected, found, (is_16_bit ? 1 : 4) * epsilon_of(dtype), is_16_bit ? 0x1p-8 : 1);
+  expect_same(expected, found, (is_16_bit ? 1 : 4) * machine_epsilon(dtype), is_16_bit ? 0x1p-8 : 1);
 }
 
 TEST(CudaElementwise, MapsAsTheCpu) {
@@ -170,7 +170,7 @@ TEST(CudaElementwise, ZipGradientsAreTheCpus) {
                        << typeid(op).name() << ' ' << dtype << ", operand " << operand << ", " << name);
           expect_same(ops::zip_grad(op, operand, view_a(a), view_b(b), grad),
                       ops::zip_grad(op, operand, view_a(a_there), view_b(b_there), grad_there),
-                      (size_of(dtype) == 2 ? 2 : 8) * std::max(1.0, summands) * epsilon_of(dtype));
+                      (size_of(dtype) == 2 ? 2 : 8) * std::max(1.0, summands) * machine_epsilon(dtype));
         }
       });
     }

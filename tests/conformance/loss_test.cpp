@@ -16,17 +16,17 @@
 namespace tandem {
 namespace {
 
-using testing::epsilon_of;
 using testing::error_of;
 using testing::expect_same;
 using testing::floating_dtypes;
 using testing::gpu;
+using testing::machine_epsilon;
 using testing::numbers;
 
 // Sums of this many rounded numbers, in another order than the CPU's.
 double tolerance_of(DType dtype, std::int64_t summands) {
-  const double sum = static_cast<double>(summands) * epsilon_of(dtype == DType::f64 ? DType::f64 : DType::f32);
-  return std::max(epsilon_of(dtype), sum + 4 * epsilon_of(DType::f64));
+  const double sum = static_cast<double>(summands) * machine_epsilon(dtype == DType::f64 ? DType::f64 : DType::f32);
+  return std::max(machine_epsilon(dtype), sum + 4 * machine_epsilon(DType::f64));
 }
 
 TEST(CudaLoss, LogSoftmax) {
@@ -97,7 +97,7 @@ TEST(CudaLoss, CrossEntropy) {
       const Array grad_loss = ops::scalar(0.7, here.loss.dtype());
       expect_same(ops::cross_entropy_grad(here, logits, target, {}, {}, grad_loss),
                   ops::cross_entropy_grad(there, logits.to(gpu), target.to(gpu), {}, {}, grad_loss.to(gpu)),
-                  std::max(tolerance, epsilon_of(dtype)));
+                  std::max(tolerance, machine_epsilon(dtype)));
     }
   }
 }

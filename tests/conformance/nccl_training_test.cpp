@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
+#include <support/small_training.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <nccl.h>
 #endif
@@ -28,12 +29,8 @@ using testing::Group;
 using testing::over_nccl;
 using testing::run_gpu_ranks;
 
-float noise(int index) { return static_cast<float>((index * 7919 + 104729) % 1999) / 1000.0f - 1; }
-
-Array noise_array(const Shape& shape, int salt, Device device) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < shape.product(); ++i) values.push_back(noise(static_cast<int>(i) + salt));
-  return Array::from(values, shape).to(device);
+Array noise_array(const Shape& shape, int begin, Device device) {
+  return testing::noise_array(shape, begin).to(device);
 }
 
 // Element by element: what it shows is the way of the gradients, not the layers.

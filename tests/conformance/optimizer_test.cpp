@@ -89,7 +89,7 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
         p->step(rule);
       }
     }
-    const double tolerance = 16 * testing::epsilon_of(DType::f32);
+    const double tolerance = 16 * testing::machine_epsilon(DType::f32);
     expect_same(here.values, there.values, tolerance);
     for (int i = 0; i < 3; ++i) expect_same(here.states[i], there.states[i], tolerance);
     expect_same(here.gradients, there.gradients, 0);

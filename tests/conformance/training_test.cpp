@@ -11,6 +11,7 @@
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
@@ -19,7 +20,6 @@
 
 #include <gtest/gtest.h>
 
-#include "support/mnist_net.h"
 #include "support/ranks.h"
 #include "support/small_training.h"
 #include "support/temporary_folder.h"
@@ -50,7 +50,7 @@ void expect_near(const std::vector<float>& expected, const std::vector<float>& f
 
 TEST(CudaModule, MovesEverythingAndKeepsEveryHandle) {
   manual_seed(1);
-  testing::MnistNet net;
+  nn::models::MnistNet net;
   const Tensor weight = net.fc.weight;
   Tensor(weight).set_grad(ops::full(weight.shape(), 3));
   const auto before = net.state_dict();
@@ -252,9 +252,9 @@ TEST(CudaTraining, ARecordedStepIsThreeCalls) {
 
 TEST(CudaTraining, MnistNetGoesAsOnTheCpu) {
   manual_seed(0);
-  testing::MnistNet here;
+  nn::models::MnistNet here;
   manual_seed(0);
-  testing::MnistNet there;
+  nn::models::MnistNet there;
   Training on_cpu(here, {}), on_gpu(there, cuda, true);
   std::vector<std::pair<Array, Array>> batches, batches_there;
   for (int i = 0; i < 20; ++i) {

@@ -2,32 +2,27 @@
 #include <tandem/core/random/random.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/mnist.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <type_traits>
 
+#include "nn/names.h"
 #include "support/arrays.h"
 #include "support/golden.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
+using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_close;
 using testing::expect_same;
-using testing::MnistNet;
-using Names = std::vector<std::string>;
-
-template <class Entries>
-Names names_of(const Entries& entries) {
-  Names names;
-  for (const auto& entry : entries) names.push_back(entry.name);
-  return names;
-}
+using testing::Names;
+using testing::names_of;
 
 // A copy, where state_dict() gives the live arrays.
 std::vector<NamedArray> snapshot(const nn::Module& module) {

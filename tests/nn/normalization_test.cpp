@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/names.h"
 #include "support/arrays.h"
 #include "support/temporary_folder.h"
 
@@ -13,13 +14,8 @@ namespace {
 
 using testing::array_of;
 using testing::expect_close;
-using Names = std::vector<std::string>;
-
-Names names_of(const nn::Module& module) {
-  Names names;
-  for (const auto& [name, tensor] : module.parameters()) names.push_back(name);
-  return names;
-}
+using testing::Names;
+using testing::names_of;
 
 // The layer makes `expected` of x, in training as in evaluation; and trains what it has.
 void expect_makes(nn::Module& layer, const Array& x, const std::vector<float>& expected) {
@@ -53,13 +49,13 @@ TEST(LayerNorm, NormalizesTheLastDimensions) {
 
 TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
   const nn::LayerNorm norm({2, 3});
-  EXPECT_EQ(names_of(norm), (Names{"weight", "bias"}));
+  EXPECT_EQ(names_of(norm.parameters()), (Names{"weight", "bias"}));
   EXPECT_EQ(norm.weight.shape(), (Shape{2, 3}));
   EXPECT_EQ(norm.weight.value().to_vector<float>(), std::vector<float>(6, 1));
   EXPECT_EQ(norm.bias.value().to_vector<float>(), std::vector<float>(6, 0));
   nn::LayerNorm no_bias({2}, {.eps = 0, .bias = false}), plain({2}, {.eps = 0, .elementwise_affine = false});
-  EXPECT_EQ(names_of(no_bias), (Names{"weight"}));
-  EXPECT_EQ(names_of(plain), (Names{}));
+  EXPECT_EQ(names_of(no_bias.parameters()), (Names{"weight"}));
+  EXPECT_EQ(names_of(plain.parameters()), (Names{}));
   set(no_bias.weight, {1, 3});
   expect_makes(no_bias, array_of({0, 2}, {1, 2}), {-1, 3});
   expect_makes(plain, array_of({0, 2}, {1, 2}), {-1, 1});
@@ -70,19 +66,19 @@ TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
 
 TEST(RMSNorm, DividesByTheRootOfTheMeanSquare) {
   nn::RMSNorm norm({2}, {.eps = 0});
-  EXPECT_EQ(names_of(norm), (Names{"weight"}));
+  EXPECT_EQ(names_of(norm.parameters()), (Names{"weight"}));
   expect_makes(norm, array_of({1, 7, -7, 1}, {2, 2}), {0.2f, 1.4f, -1.4f, 0.2f});
   set(norm.weight, {10, 100});
   expect_makes(norm, array_of({1, 7}, {1, 2}), {2, 140});
   nn::RMSNorm plain({2}, {.eps = 75, .elementwise_affine = false});
-  EXPECT_EQ(names_of(plain), (Names{}));
+  EXPECT_EQ(names_of(plain.parameters()), (Names{}));
   expect_makes(plain, array_of({1, 7}, {1, 2}), {0.1f, 0.7f});
 }
 
 TEST(GroupNorm, NormalizesGroupsOfChannels) {
   const Array x = array_of({0, 2, 2, 0, 1, 5, 5, 1}, {1, 4, 2});
   nn::GroupNorm two(2, 4, {.eps = 0});
-  EXPECT_EQ(names_of(two), (Names{"weight", "bias"}));
+  EXPECT_EQ(names_of(two.parameters()), (Names{"weight", "bias"}));
   EXPECT_EQ(two.weight.value().to_vector<float>(), std::vector<float>(4, 1));
   EXPECT_EQ(two.bias.value().to_vector<float>(), std::vector<float>(4, 0));
   expect_makes(two, x, {-1, 1, 1, -1, -1, 1, 1, -1});
@@ -92,7 +88,7 @@ TEST(GroupNorm, NormalizesGroupsOfChannels) {
   expect_makes(two, x.reshape({1, 4, 2, 1}), {-1, 1, 2, -2, -3, 3, 14, 6});
   // All channels together: of mean 2 and mean square 7.5.
   nn::GroupNorm one(1, 4, {.eps = 0, .affine = false});
-  EXPECT_EQ(names_of(one), (Names{}));
+  EXPECT_EQ(names_of(one.parameters()), (Names{}));
   const float d = 1 / std::sqrt(3.5f);
   expect_makes(one, x, {-2 * d, 0, 0, -2 * d, -d, 3 * d, 3 * d, -d});
 }
@@ -100,11 +96,11 @@ TEST(GroupNorm, NormalizesGroupsOfChannels) {
 TEST(InstanceNorm2d, NormalizesEachChannelOfEachImage) {
   const Array x = array_of({0, 2, 5, 1, 10, 10, -3, 3}, {2, 2, 1, 2});
   nn::InstanceNorm2d norm(2);
-  EXPECT_EQ(names_of(norm), (Names{}));
+  EXPECT_EQ(names_of(norm.parameters()), (Names{}));
   const float one = 1 / std::sqrt(1 + 1e-5f), two = 2 / std::sqrt(4 + 1e-5f), three = 3 / std::sqrt(9 + 1e-5f);
   expect_makes(norm, x, {-one, one, two, -two, 0, 0, -three, three});
   nn::InstanceNorm2d affine(2, {.affine = true});
-  EXPECT_EQ(names_of(affine), (Names{"weight", "bias"}));
+  EXPECT_EQ(names_of(affine.parameters()), (Names{"weight", "bias"}));
   set(affine.weight, {1, 10});
   set(affine.bias, {0, 5});
   expect_makes(affine, x, {-one, one, 10 * two + 5, -10 * two + 5, 0, 0, -10 * three + 5, 10 * three + 5});

@@ -2,6 +2,7 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/containers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/nn/summary.h>
 
 #include <gtest/gtest.h>
@@ -9,14 +10,13 @@
 #include <sstream>
 
 #include "support/arrays.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
+using nn::models::MnistNet;
 using testing::array_of;
-using testing::MnistNet;
 
 template <class T>
 std::string text(const T& value) {

@@ -7,6 +7,7 @@
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/nn/recompute.h>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@
 #include <map>
 
 #include "support/arrays.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -257,7 +257,7 @@ TEST(Recompute, SaysWhenTheSecondRunDiffers) {
 TEST(Recompute, CountsABatchOnce) {
   const auto train = [](bool recomputed) {
     manual_seed(1);
-    auto net = std::make_unique<testing::MnistNet>();
+    auto net = std::make_unique<nn::models::MnistNet>();
     const Tensor x = ramp({2, 1, 28, 28});
     const Tensor y = recomputed ? nn::recompute(*net, x) : (*net)(x);
     sum(y * y).backward();

@@ -5,28 +5,23 @@
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/nn/sequential.h>
 
 #include <gtest/gtest.h>
 
+#include "nn/names.h"
 #include "support/arrays.h"
-#include "support/mnist_net.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
+using nn::models::MnistNet;
 using testing::counting;
 using testing::expect_same;
-using testing::MnistNet;
-using Names = std::vector<std::string>;
-
-template <class Entries>
-Names names_of(const Entries& entries) {
-  Names names;
-  for (const auto& entry : entries) names.push_back(entry.name);
-  return names;
-}
+using testing::Names;
+using testing::names_of;
 
 TEST(Tree, ModulesByName) {
   MnistNet net;

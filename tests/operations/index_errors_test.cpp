@@ -3,17 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "operations/device.h"
 #include "support/arrays.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::testing {
 namespace {
-
-#ifdef TANDEM_TABLE_ON_GPU
-const Device device = Device::cuda(0);
-#else
-const Device device;
-#endif
 
 Array numbers(const Shape& shape) { return counting(shape).to(device); }
 Array indices(const std::vector<std::int64_t>& values, const Shape& shape) {

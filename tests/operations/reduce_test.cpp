@@ -10,28 +10,12 @@
 #include <numeric>
 #include <random>
 
+#include "operations/device.h"
 #include "support/arrays.h"
+#include "support/temporary_folder.h"
 
 namespace tandem::testing {
 namespace {
-
-#ifdef TANDEM_TABLE_ON_GPU
-const Device device = Device::cuda(0);
-#else
-const Device device;
-#endif
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-#define EXPECT_SAYS(call, word) \
-  EXPECT_NE(error_of([&] { call; }).find(word), std::string::npos) << error_of([&] { call; })
 
 Array random(const Shape& shape, unsigned seed = 1) {
   std::mt19937 generator(seed);
@@ -44,21 +28,21 @@ Array random(const Shape& shape, unsigned seed = 1) {
 TEST(ReduceErrors, NameTheOperationAndTheRule) {
   const Tensor x(Array::empty({2, 3}, DType::f32, device)), none(Array::empty({0, 3}, DType::f32, device));
   const Tensor whole(ops::ones({2, 3}, DType::i64, device));
-  EXPECT_SAYS(amax(none, {0}), "max of an empty array of shape (0, 3)");
-  EXPECT_SAYS(max(none), "empty");
-  EXPECT_SAYS(min(none, 0), "dimension 0 of an empty array of shape (0, 3)");
-  EXPECT_SAYS(argmax(none), "argmax of an empty array");
-  EXPECT_SAYS(norm(none, INFINITY), "norm of an empty array");
+  EXPECT_ERROR(amax(none, {0}), "max of an empty array of shape (0, 3)");
+  EXPECT_ERROR(max(none), "empty");
+  EXPECT_ERROR(min(none, 0), "dimension 0 of an empty array of shape (0, 3)");
+  EXPECT_ERROR(argmax(none), "argmax of an empty array");
+  EXPECT_ERROR(norm(none, INFINITY), "norm of an empty array");
   EXPECT_EQ(amax(none, {1}).shape(), Shape{0});
-  EXPECT_SAYS(sum(x, {0, -2}), "sum: dimension 0 comes twice");
-  EXPECT_SAYS(sum(x, {2}), "dimension 2 is out of range");
-  EXPECT_SAYS(mean(whole), "mean: needs a floating dtype, got i64");
-  EXPECT_SAYS(var(whole), "var: needs a floating dtype, got i64");
-  EXPECT_SAYS(norm(whole), "norm: needs a floating dtype, got i64");
-  EXPECT_SAYS(topk(x, 4), "topk: k = 4 is not between 0 and 3");
-  EXPECT_SAYS(topk(x, -1), "k = -1");
-  EXPECT_SAYS(sort(x, 2), "dimension 2");
-  EXPECT_SAYS(cumsum(x, -3), "dimension -3");
+  EXPECT_ERROR(sum(x, {0, -2}), "sum: dimension 0 comes twice");
+  EXPECT_ERROR(sum(x, {2}), "dimension 2 is out of range");
+  EXPECT_ERROR(mean(whole), "mean: needs a floating dtype, got i64");
+  EXPECT_ERROR(var(whole), "var: needs a floating dtype, got i64");
+  EXPECT_ERROR(norm(whole), "norm: needs a floating dtype, got i64");
+  EXPECT_ERROR(topk(x, 4), "topk: k = 4 is not between 0 and 3");
+  EXPECT_ERROR(topk(x, -1), "k = -1");
+  EXPECT_ERROR(sort(x, 2), "dimension 2");
+  EXPECT_ERROR(cumsum(x, -3), "dimension -3");
 }
 
 TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {

@@ -12,18 +12,13 @@
 #include <regex>
 #include <set>
 
+#include "operations/device.h"
 #include "support/golden.h"
 
 namespace tandem::testing {
 namespace {
 
 using nlohmann::json;
-
-#ifdef TANDEM_TABLE_ON_GPU
-const Device device = Device::cuda(0);
-#else
-const Device device;
-#endif
 
 struct Family {
   const char* name;

@@ -4,6 +4,7 @@
 #include <tandem/core/array/array.h>
 
 #include <gtest/gtest.h>
+#include <support/dtypes.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,16 +44,6 @@ inline Array strided(const Array& array) {
   view = view.select(-1, 1).permute(reversed);
   view.copy_from(array);
   return view;
-}
-
-inline double machine_epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-52;
-    case DType::f32: return 0x1p-23;
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    default: return 0;
-  }
 }
 
 // Same shape, and no element further from the expected one than `tolerance` times the largest expected magnitude.

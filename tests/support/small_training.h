@@ -20,11 +20,17 @@ inline float noise(std::int64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
 }
 
+// The numbers of that sequence from `begin` on.
+inline Array noise_array(const Shape& shape, std::int64_t begin) {
+  Array result = Array::empty(shape);
+  for (std::int64_t i = 0; i < result.numel(); ++i) result.data<float>()[i] = noise(begin + i);
+  return result;
+}
+
 // Samples begin .. begin + count - 1 of an endless data set of 8x8 images.
 struct Samples {
   Samples(std::int64_t begin, std::int64_t count)
-      : images(Array::empty({count, 1, 8, 8})), labels(Array::empty({count}, DType::i64)) {
-    for (std::int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = noise(begin * 64 + i);
+      : images(noise_array({count, 1, 8, 8}, begin * 64)), labels(Array::empty({count}, DType::i64)) {
     for (std::int64_t i = 0; i < count; ++i) labels.data<std::int64_t>()[i] = (begin + i) * 7 % 10;
   }
   Array images, labels;
@@ -44,5 +50,14 @@ inline nn::Sequential network_with_batch_norm() {
                         nn::Flatten(),
                         nn::Linear(4 * 4 * 4, 10)};
 }
+
+// Two branches, of which the second is optional: without it, its parameters get no gradient. x (N, 2) -> (N, 1).
+struct Branches : nn::Module {
+  nn::Linear& always = add("always", nn::Linear(2, 1));
+  nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));
+  bool both = true;
+
+  Tensor forward(const Tensor& x) override { return both ? always(x) + sometimes(x) : always(x); }
+};
 
 }  // namespace tandem::testing

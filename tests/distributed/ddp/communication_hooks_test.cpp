@@ -1,12 +1,12 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/reducer.h>
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
 #include <support/ranks.h>
+#include <support/small_training.h>
 
 #include <cmath>
 
@@ -18,12 +18,8 @@ using testing::message_of;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 
-Array noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  Array result = Array::empty(shape);
-  for (std::int64_t i = 0; i < result.numel(); ++i) result.data<float>()[i] = generator.uniform(-1.0f, 1.0f);
-  return result;
-}
+// Other numbers for each seed.
+Array noise(const Shape& shape, std::int64_t seed) { return testing::noise_array(shape, 10000 * seed); }
 
 std::vector<NamedTensor> parameters_of(const std::vector<Shape>& shapes) {
   std::vector<NamedTensor> parameters;
@@ -42,9 +38,9 @@ void pass(const std::vector<NamedTensor>& parameters, const std::vector<Array>& 
 }
 
 // Of the ranks' gradients with these seeds.
-Array mean_noise(const Shape& shape, int ranks, std::uint64_t seed) {
+Array mean_noise(const Shape& shape, int ranks, std::int64_t seed) {
   Array sum = ops::zeros(shape);
-  for (int r = 0; r < ranks; ++r) ops::add_(sum, noise(shape, seed + static_cast<std::uint64_t>(r)));
+  for (int r = 0; r < ranks; ++r) ops::add_(sum, noise(shape, seed + r));
   ops::scale_(sum, 1.0 / ranks);
   return sum;
 }
@@ -167,7 +163,7 @@ TEST(PowerSgd, makes_up_for_its_errors) {
       // Two buckets: their halves interleave.
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
       reducer.set_hook(powersgd_hook({.rank = 2, .start_step = 1, .error_feedback = feedback}));
-      const Array mine = noise({16, 24}, static_cast<std::uint64_t>(group->rank()));
+      const Array mine = noise({16, 24}, group->rank());
       const Array mean = mean_noise({16, 24}, 2, 0);
       Array applied = ops::zeros({16, 24});
       const int steps = 30;

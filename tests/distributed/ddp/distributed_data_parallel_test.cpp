@@ -182,12 +182,7 @@ TEST(DistributedDataParallel, names_what_one_model_lacks) {
 
 TEST(DistributedDataParallel, an_unused_parameter_is_an_error_on_every_rank) {
   const auto results = run_ranks_catching(2, [](Group group) {
-    struct Branches : nn::Module {
-      nn::Linear& always = add("always", nn::Linear(2, 1));
-      nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));
-      bool both = true;
-      Tensor forward(const Tensor& x) override { return both ? always(x) + sometimes(x) : always(x); }
-    } model;
+    testing::Branches model;
     model.both = group->rank() == 0;
     DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
     sum(ddp(ops::ones({1, 2}))).backward();

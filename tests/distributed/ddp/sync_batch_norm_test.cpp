@@ -4,13 +4,13 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/nn/loss.h>
+#include <tandem/nn/models/mnist.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <support/arrays.h>
 #include <support/golden.h>
-#include <support/mnist_net.h>
 #include <support/ranks.h>
 
 #include <cmath>
@@ -19,12 +19,12 @@
 namespace tandem::distributed {
 namespace {
 
+using nn::models::MnistNet;
 using testing::expect_close;
 using testing::expect_same;
 using testing::Golden;
 using testing::Group;
 using testing::message_of;
-using testing::MnistNet;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 

@@ -1,4 +1,4 @@
-// The network of "A Short Guide to PyTorch DDP", as a program would write it.
+// The network of "A Short Guide to PyTorch DDP": two convolutions with batch norm and pooling, and a linear layer.
 #pragma once
 
 #include <tandem/nn/batch_norm.h>
@@ -8,8 +8,9 @@
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
-namespace tandem::testing {
+namespace tandem::nn::models {
 
+// Pictures (N, 1, 28, 28) of digits -> logits (N, 10).
 struct MnistNet : nn::Module {
   nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
                                                         nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
@@ -19,4 +20,4 @@ struct MnistNet : nn::Module {
   Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
 };
 
-}  // namespace tandem::testing
+}  // namespace tandem::nn::models
