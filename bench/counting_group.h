@@ -1,7 +1,7 @@
 // CountingGroup: a process group that counts what goes through another one.
 #pragma once
 
-#include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/groups/forwarding_group.h>
 
 #include <chrono>
 #include <cstdint>
@@ -22,28 +22,17 @@ struct Traffic {
 };
 
 // Hands every operation on. Used by one thread, as it is by the strategies: they start and wait on the training thread.
-class CountingGroup : public distributed::ProcessGroup {
+class CountingGroup : public distributed::ForwardingGroup {
  public:
-  explicit CountingGroup(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {}
+  using ForwardingGroup::ForwardingGroup;
 
   // What was counted since the last call.
   Traffic take() { return std::exchange(*traffic_, {}); }
 
-  int rank() const override { return group_->rank(); }
-  int size() const override { return group_->size(); }
-  const char* backend() const override { return group_->backend(); }
-  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override { return group_->subgroup(ranks); }
-  Array allocate(const Shape& shape, DType dtype, Device device) override {
-    return group_->allocate(shape, dtype, device);
-  }
-  std::chrono::milliseconds timeout() const override { return group_->timeout(); }
-  std::shared_ptr<distributed::Store> store() const override { return group_->store(); }
-
- protected:
   std::shared_ptr<distributed::Work> start(distributed::Operation operation) override {
     count(operation);
     const Stopwatch stopwatch(*traffic_);
-    return std::make_shared<CountingWork>(pass_on(std::move(operation)), traffic_);
+    return std::make_shared<CountingWork>(ForwardingGroup::start(std::move(operation)), traffic_);
   }
 
  private:
@@ -104,25 +93,6 @@ class CountingGroup : public distributed::ProcessGroup {
     }
   }
 
-  std::shared_ptr<distributed::Work> pass_on(distributed::Operation o) {
-    using Kind = distributed::Operation::Kind;
-    switch (o.kind) {
-      case Kind::broadcast: return group_->broadcast(o.outputs[0], o.root, o.name);
-      case Kind::all_reduce: return group_->all_reduce(o.outputs[0], o.reduce_op, o.name);
-      case Kind::reduce: return group_->reduce(o.outputs[0], o.root, o.reduce_op, o.name);
-      case Kind::all_gather: return group_->all_gather(o.outputs, o.inputs[0], o.name);
-      case Kind::reduce_scatter: return group_->reduce_scatter(o.outputs[0], o.inputs, o.reduce_op, o.name);
-      case Kind::gather: return group_->gather(o.outputs, o.inputs[0], o.root, o.name);
-      case Kind::scatter: return group_->scatter(o.outputs[0], o.inputs, o.root, o.name);
-      case Kind::all_to_all: return group_->all_to_all(o.outputs, o.inputs, o.name);
-      case Kind::send: return group_->send(o.inputs[0], o.root, o.name);
-      case Kind::receive: return group_->receive(o.outputs[0], o.root, o.name);
-      case Kind::barrier: break;
-    }
-    return group_->barrier(o.name);
-  }
-
-  std::shared_ptr<ProcessGroup> group_;
   std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();
 };
 

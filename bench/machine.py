@@ -18,13 +18,16 @@ def file_name(text):
 
 
 def gpus():
-    """The names of this host's NVIDIA GPUs."""
+    """What nvidia-smi says of each of this host's NVIDIA GPUs."""
+    fields = ["name", "driver_version", "memory.total", "compute_cap"]
     try:
-        result = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
-                                text=True)
-    except FileNotFoundError:
+        result = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"],
+                                capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
         return []
-    return result.stdout.splitlines() if result.returncode == 0 else []
+    if result.returncode != 0:
+        return []
+    return [dict(zip(fields, map(str.strip, line.split(",")))) for line in result.stdout.splitlines() if line.strip()]
 
 
 class NotHere(Exception):

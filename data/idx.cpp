@@ -1,6 +1,7 @@
 #include <tandem/data/idx.h>
 
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
 
 #define ZLIB_CONST  // zlib then takes its input as const
 #include <zlib.h>
@@ -30,7 +31,7 @@ class Source {
     check(std::filesystem::is_regular_file(status), "is not a regular file");
     file_bytes_ = std::filesystem::file_size(path, error);
     file_.reset(std::fopen(path_.c_str(), "rb"));
-    check(file_ != nullptr, "cannot be opened: ", std::generic_category().message(errno), "; check its permissions");
+    check(file_ != nullptr, "cannot be opened: ", reason_for(errno), "; check its permissions");
     fill();
     is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
     if (is_gzip_) {
@@ -82,7 +83,7 @@ class Source {
 
   void fill() {
     available_ = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
-    check(std::ferror(file_.get()) == 0, "cannot be read: ", std::generic_category().message(errno));
+    check(std::ferror(file_.get()) == 0, "cannot be read: ", reason_for(errno));
     at_ = buffer_.data();
   }
 

@@ -8,18 +8,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#ifdef __SANITIZE_THREAD__
-// Libraries are not built for the thread sanitizer, which therefore sees what they allocate, copy and lock, but not all
-// of how their threads wait for each other: oneDNN's by spinning, Gloo's buffers (its common/memory.h) by counting
-// their users. Open MPI takes two of its locks in both orders, the second time from the only thread that can hold them.
-extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:libdnnl.so\n"
-         "race:gloo::transport::tcp::UnboundBuffer::~UnboundBuffer\n"
-         "race:std::default_delete<gloo::transport::UnboundBuffer>\n"
-         "deadlock:mca_btl_tcp_add_procs\n";
-}
-#endif
-
 namespace tandem::onednn {
 
 namespace {

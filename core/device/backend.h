@@ -36,7 +36,7 @@ struct AttentionMask;
 struct BatchNormAffine;
 struct BatchNormUpdate;
 
-// Grouped by what they do, in the order in which core/cpu/cpu_backend.h and core/cuda/cuda_backend.h name their files.
+// Grouped by what they do. core/device/backend_overrides.inc repeats them for the back-ends and names their files.
 class Backend {
  public:
   virtual ~Backend() = default;

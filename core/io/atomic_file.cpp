@@ -1,12 +1,12 @@
 #include <tandem/core/io/atomic_file.h>
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
 #include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <sstream>
@@ -49,17 +49,9 @@ AtomicFile::~AtomicFile() { close_and_remove(); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   TANDEM_CHECK(file_ >= 0, "cannot write ", path_.string(), ": it has been committed or has failed already");
-  while (!bytes.empty()) {
-    // Linux writes at most 2 GiB at a time.
-    constexpr std::size_t largest = std::size_t{1} << 30;
-    const auto count = ::write(file_, bytes.data(), std::min(bytes.size(), largest));
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      fail("write", errno);
-    }
-    written_ += static_cast<std::uint64_t>(count);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
+  const std::size_t count = write_all(file_, bytes.data(), bytes.size());
+  written_ += count;
+  if (count < bytes.size()) fail("write", errno);
 }
 
 void AtomicFile::commit() {

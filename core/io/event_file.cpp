@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
 
@@ -152,16 +153,9 @@ void EventFile::add_histogram(const std::string& tag, std::int64_t step, std::sp
 }
 
 void EventFile::flush() {
-  std::string_view rest = pending_;
-  while (!rest.empty()) {
-    const auto count = ::write(file_, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    const int error_number = errno;
-    if (count < 0) pending_.clear();  // half a record: whatever came after it could not be read
-    TANDEM_CHECK(count >= 0, "can't write the event file ", path_.string(), ": ", explain_file_error(error_number));
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  pending_.clear();
+  const std::string bytes = std::exchange(pending_, {});  // after half a record, nothing that follows could be read
+  TANDEM_CHECK(write_all(file_, bytes.data(), bytes.size()) == bytes.size(), "can't write the event file ",
+               path_.string(), ": ", explain_file_error(errno));
 }
 
 }  // namespace tandem

@@ -27,9 +27,9 @@ const char* advice_for(int error_number) {
 
 }  // namespace
 
-std::string explain_file_error(int error_number) {
-  return std::generic_category().message(error_number) + "; " + advice_for(error_number);
-}
+std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
+
+std::string explain_file_error(int error_number) { return reason_for(error_number) + "; " + advice_for(error_number); }
 
 void create_folder(const std::filesystem::path& folder, const std::string& purpose) {
   std::error_code error;

@@ -1,3 +1,4 @@
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/io/input_file.h>
 
 #include <fcntl.h>
@@ -6,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 namespace tandem {
@@ -15,8 +15,7 @@ InputFile::InputFile(const std::filesystem::path& path, const std::string& kind)
     : label_(kind + " " + path.string() + ": ") {
   // Without waiting for the other end of a pipe.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  check(file >= 0, "cannot be opened: ", std::generic_category().message(errno),
-        "; correct the path or its permissions");
+  check(file >= 0, "cannot be opened: ", reason_for(errno), "; correct the path or its permissions");
   struct stat status {};
   const bool is_known = ::fstat(file, &status) == 0;
   if (is_known && S_ISREG(status.st_mode)) {
@@ -26,7 +25,7 @@ InputFile::InputFile(const std::filesystem::path& path, const std::string& kind)
   }
   const int error_number = errno;
   ::close(file);
-  check(is_known, "cannot be examined: ", std::generic_category().message(error_number));
+  check(is_known, "cannot be examined: ", reason_for(error_number));
   check(false, "is not a regular file");
 }
 
@@ -39,7 +38,7 @@ void InputFile::read(void* destination, std::uint64_t bytes, std::uint64_t offse
   while (bytes > 0) {
     const auto count = ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
-    check(count >= 0, "cannot be read at byte ", offset, ": ", std::generic_category().message(errno));
+    check(count >= 0, "cannot be read at byte ", offset, ": ", reason_for(errno));
     check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);
     at += count;
     offset += static_cast<std::uint64_t>(count);

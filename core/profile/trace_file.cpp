@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_file.h>
 
@@ -90,12 +91,7 @@ void TraceFile::close() {
 }
 
 bool TraceFile::put(const std::string& text, off_t at) {
-  for (std::size_t done = 0; done < text.size();) {
-    const auto n = ::pwrite(file_, text.data() + done, text.size() - done, at + static_cast<off_t>(done));
-    if (n > 0) done += static_cast<std::size_t>(n);
-    else if (n == 0 || errno != EINTR) return false;
-  }
-  return true;
+  return write_all(file_, text.data(), text.size(), at) == text.size();
 }
 
 }  // namespace tandem::detail

@@ -32,8 +32,6 @@ fs::path checked_path(const char* name, const fs::path& archive) {
   return path;
 }
 
-std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
-
 std::string for_entries_of(const fs::path& archive) { return "to unpack " + archive.string() + " to"; }
 
 // The data of the entry that comes next, as the file `part`.

@@ -1,5 +1,6 @@
 #include <tandem/data/download/download.h>
 
+#include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
 
@@ -19,7 +20,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -28,8 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-std::string reason_for(int error_number) { return std::generic_category().message(error_number); }
 
 // `destination`.part, opened for appending and locked against other processes.
 class PartFile {
@@ -59,16 +57,7 @@ class PartFile {
   const fs::path& path() const { return path_; }
 
   // 0, or the error number.
-  int append(const char* data, std::size_t bytes) {
-    while (bytes > 0) {
-      const auto count = ::write(file_, data, bytes);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return errno;
-      data += count;
-      bytes -= static_cast<std::size_t>(count);
-    }
-    return 0;
-  }
+  int append(const char* data, std::size_t bytes) { return write_all(file_, data, bytes) == bytes ? 0 : errno; }
   void discard() {
     TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ", reason_for(errno));
   }

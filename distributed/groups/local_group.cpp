@@ -1,3 +1,4 @@
+#include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/local_group.h>
 
 namespace tandem::distributed {
@@ -21,11 +22,7 @@ class LocalGroup : public ProcessGroup {
     TANDEM_CHECK(ranks.empty() || ranks == std::vector<int>{0}, "a group of one has no other ranks than 0");
     return ranks.empty() ? nullptr : std::make_shared<LocalGroup>();
   }
-  Array allocate(const Shape& shape, DType dtype, Device device) override {
-    auto array = Array::empty(shape, dtype, device);
-    array.fill(0);
-    return array;
-  }
+  Array allocate(const Shape& shape, DType dtype, Device device) override { return ops::zeros(shape, dtype, device); }
   std::shared_ptr<Store> store() const override { return nullptr; }
   std::chrono::milliseconds timeout() const override { return std::chrono::milliseconds::max(); }
 

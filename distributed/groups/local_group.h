@@ -5,7 +5,7 @@
 
 namespace tandem::distributed {
 
-// Every operation is done at once and moves nothing.
+// Every operation is done when it has been started, and moves nothing to another process.
 std::shared_ptr<ProcessGroup> local_group();
 
 }  // namespace tandem::distributed

@@ -13,7 +13,7 @@ struct Member {
   std::string host;
   std::string pid;
   std::string loopback;        // loopback_identity(): equal for ranks that can share memory
-  std::string cannot_share{};  // why it can't even so, in one line; empty: it can
+  std::string cannot_share{};  // why it can't share memory even so, in one line; empty: it can
 
   std::string name() const;  // "rank 1 (host, pid 4711)"
 };

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-
-const char* name_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum: return "sum";
-    case ReduceOp::mean: return "mean";
-    case ReduceOp::min: return "min";
-    case ReduceOp::max: return "max";
-    case ReduceOp::product: return "product";
-  }
-  return "reduction";
-}
 
 void check_reduction(const Array& array, ReduceOp op) {
   TANDEM_CHECK(op != ReduceOp::mean || is_floating(array.dtype()), "a mean over ranks needs a floating dtype, got ",
@@ -33,41 +21,6 @@ Array bytes_of(const std::string& text, std::int64_t length) {
 }
 
 }  // namespace
-
-const char* Operation::kind_name() const {
-  switch (kind) {
-    case Kind::broadcast: return "broadcast";
-    case Kind::all_reduce: return "all_reduce";
-    case Kind::reduce: return "reduce";
-    case Kind::all_gather: return "all_gather";
-    case Kind::reduce_scatter: return "reduce_scatter";
-    case Kind::gather: return "gather";
-    case Kind::scatter: return "scatter";
-    case Kind::all_to_all: return "all_to_all";
-    case Kind::barrier: return "barrier";
-    case Kind::send: return "send";
-    case Kind::receive: return "receive";
-  }
-  return "operation";
-}
-
-std::string Operation::what() const {
-  const std::string text = kind_name();
-  return name.empty() || name == text ? text : text + " '" + name + "'";
-}
-
-std::string Operation::signature() const {
-  std::ostringstream text;
-  text << kind_name();
-  if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
-    text << '(' << name_of(reduce_op) << ')';
-  if (kind == Kind::barrier) return text.str();
-  const Array& array = outputs.empty() ? inputs.front() : outputs.front();
-  text << " of " << array.dtype() << ' ' << array.shape();
-  if (kind == Kind::broadcast || kind == Kind::scatter) text << " from rank " << root;
-  if (kind == Kind::reduce || kind == Kind::gather) text << " to rank " << root;
-  return text.str();
-}
 
 std::shared_ptr<Work> ProcessGroup::broadcast(Array array, int root, std::string name) {
   check_rank("root", root);

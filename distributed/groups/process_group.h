@@ -2,11 +2,11 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/distributed/groups/operation.h>
 
 #include <chrono>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +14,17 @@ namespace tandem::distributed {
 
 class Store;
 
-enum class ReduceOp { sum, mean, min, max, product };
-
-// This rank has nothing wrong; another one has: it failed, went away or does not come.
+// Nothing is wrong with this rank, but with another one: that one failed, went away or does not come.
 struct PeerError : Error {
   using Error::Error;
 };
 
-// An operation that has been started. Any thread may ask it. Of arrays on a GPU that a group reaches without the host
-// (NCCL), wait() is about the GPU: what this thread starts there afterwards runs after the operation, and the host goes
-// on at once. Then is_done() and wait(timeout) look at the GPU from the host, and an operation that fails after wait()
-// has returned says so when something is read from the GPU, or at the next operation.
+// An operation that has been started. Any thread may call its methods.
+//
+// An operation of an NCCL group runs on the GPU, and wait() orders the GPU's work: whatever this thread starts there
+// afterwards runs after the operation. The host itself goes on at once. is_done() and wait(timeout) do ask, from the
+// host, whether the GPU has finished the operation. When an operation fails after wait() has returned, the error comes
+// when something is read from the GPU, or with the next operation.
 class Work {
  public:
   virtual ~Work() = default;
@@ -36,42 +36,6 @@ class Work {
   virtual void wait(std::chrono::milliseconds timeout) = 0;
   // What went wrong; null while the operation runs and when it succeeded.
   virtual std::exception_ptr exception() const = 0;
-};
-
-// What the ranks do together, once. Arrays by kind, in place where only `outputs` is named:
-//   broadcast, all_reduce, reduce    outputs: 1
-//   all_gather                       inputs: 1, outputs: one a rank
-//   reduce_scatter                   inputs: one a rank, outputs: 1
-//   gather                           inputs: 1, outputs: one a rank on the root, else none
-//   scatter                          inputs: one a rank on the root, else none; outputs: 1
-//   all_to_all                       inputs and outputs: one a rank
-//   send, receive                    inputs: 1; outputs: 1
-struct Operation {
-  enum class Kind {
-    broadcast,
-    all_reduce,
-    reduce,
-    all_gather,
-    reduce_scatter,
-    gather,
-    scatter,
-    all_to_all,
-    barrier,
-    send,
-    receive
-  };
-  Kind kind;
-  std::string name;  // for errors: "gradient bucket 2"
-  std::vector<Array> inputs{};
-  std::vector<Array> outputs{};
-  int root = 0;  // of broadcast, reduce, gather and scatter; the other rank of send and receive
-  ReduceOp reduce_op = ReduceOp::sum;
-
-  const char* kind_name() const;
-  // "all_reduce 'gradient bucket 2'"
-  std::string what() const;
-  // What all ranks must have in common: "all_reduce(sum) of f32 (29034)".
-  std::string signature() const;
 };
 
 // Every rank must call the same collectives in the same order, with arrays of the same shape and dtype: a
@@ -122,8 +86,8 @@ class ProcessGroup {
   // the same list; null on those that are not in it.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
 
-  // Zeros on `device`, in memory from which this group's operations need no copy: for gradients and other arrays
-  // that are reduced again and again. They may outlive the group.
+  // Zeros on `device`, in memory that this group's operations can use without a copy: for gradients and other arrays
+  // that are reduced again and again. The array may outlive the group.
   virtual Array allocate(const Shape& shape, DType dtype, Device device = {}) = 0;
 
   // The longest wait for a peer in an operation.
@@ -132,7 +96,8 @@ class ProcessGroup {
   // Where the ranks met; null in a group of one that no launcher started.
   virtual std::shared_ptr<Store> store() const = 0;
 
-  // What the functions above come to, once they have checked their arguments; for groups that pass on to another.
+  // Starts an operation. The functions above check their arguments, put them into an Operation and call this one. Its
+  // other callers are groups that hand such an operation on to another group.
   virtual std::shared_ptr<Work> start(Operation operation) = 0;
 
  private:

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/watchdog.h>
 
 #include <fmt/format.h>
@@ -124,7 +125,7 @@ void Watchdog::observe(int rank) {
   observed_[rank] = std::move(progress);
 }
 
-// A rank that runs the same collective by number but another by kind, shape or dtype.
+// Says which rank's collective has the number of this rank's collective, but another kind, shape or dtype. Empty: none.
 std::string Watchdog::find_difference() {
   const std::scoped_lock lock(mutex_, observed_mutex_);
   for (const auto& [ticket, mine] : waiting_) {
@@ -188,6 +189,13 @@ std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
     text += silent > silent_seconds ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
   }
   return text;
+}
+
+std::string Watchdog::explain_late(const std::vector<int>& ranks, const std::string& what,
+                                   std::chrono::milliseconds timeout) {
+  const std::string where = whereabouts(ranks);
+  return names_of(members_, ranks) + " did not come within " + seconds_text(timeout) + " to " + what +
+         (where.empty() ? "" : ": " + where);
 }
 
 }  // namespace tandem::distributed

@@ -16,17 +16,16 @@
 
 namespace tandem::distributed {
 
-// Keys of the store. What rank `rank` does: new about twice a second for as long as somebody raises the watch key. Why
-// the group failed.
-std::string progress_key(int rank);
-constexpr const char* watch_key = "watch";
-constexpr const char* failure_key = "failure";
-std::string left_key(int rank);  // there once the rank has left the group or is dead
+// Keys of the store.
+constexpr const char* watch_key = "watch";      // a rank that waits for long raises this number
+std::string progress_key(int rank);             // what the rank does; written anew when the watch key has changed
+constexpr const char* failure_key = "failure";  // why the group failed
+std::string left_key(int rank);                 // there once the rank has left the group or is dead
 
-// A thread looks at the store twice a second: whether another rank has failed, and whether some rank waits for
-// long and wants to know what the others do; then it writes this rank's progress there. While an operation of this
-// rank waits for more than half a second it is the one that asks. Methods may be called by any thread. When the store
-// goes away the watchdog says nothing more.
+// The watchdog's thread looks at the store twice a second. It learns there whether another rank has failed, and whether
+// some rank has waited for long and asks what the others do: then the thread writes this rank's progress to the store.
+// While an operation of this rank has waited for more than half a second, this rank is one that asks. Any thread may
+// call the methods. When the store goes away, the watchdog falls silent.
 class Watchdog {
  public:
   // `on_failure` is called once, on the watchdog's thread, with what is wrong: another rank has failed, or
@@ -36,20 +35,24 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // An operation that waits for peers. `sequence` counts collectives; 0 for a message between two ranks.
+  // An operation that waits for peers begins. `sequence` is its number among the group's collectives, from 1 on, or 0
+  // for a message between two ranks. Returns a ticket, with which end() is called when the operation has ended.
   std::uint64_t begin(std::uint64_t sequence, std::string what, std::string signature);
   void end(std::uint64_t ticket);
 
-  // Tells everybody why this rank fails. Returns what the group failed of first, which may be something else.
+  // Tells all ranks why this rank fails. Returns why the group failed first, which may be another rank's reason.
   std::string report(const std::string& failure);
 
-  // The other ranks that have not come to collective `sequence`, or have stopped giving signs of life; not those of
-  // which nothing is known yet. Reads the store.
+  // The other ranks that have not come to collective `sequence`, or that have stopped giving signs of life. Ranks of
+  // which nothing is known yet are not among them. Reads the store.
   std::vector<int> behind(std::uint64_t sequence);
 
   // What `ranks` are doing and when they last gave a sign of life: "rank 1 ... is not in any operation, 12
   // collectives done; last sign of life 0.4 s ago". Reads the store.
   std::string whereabouts(const std::vector<int>& ranks);
+
+  // That `ranks` did not come within `timeout` to the operation `what`, and where they are. Reads the store.
+  std::string explain_late(const std::vector<int>& ranks, const std::string& what, std::chrono::milliseconds timeout);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -79,18 +82,20 @@ class Watchdog {
   const Members members_;
   const std::function<void(const std::string&)> on_failure_;
 
+  std::string watched_;  // the watch key's value, last time; used by the watchdog's thread alone
+
+  // Who needs both of the mutexes locks them together, with std::scoped_lock.
   std::mutex mutex_;
   std::condition_variable stop_;
-  bool stopping_ = false;
-  std::uint64_t beat_ = 0;
-  std::string watched_;  // the watch key's value, last time
-  std::uint64_t tickets_ = 0;
-  std::uint64_t done_ = 0;
-  std::map<std::uint64_t, Waiting> waiting_;  // by ticket
+  bool stopping_ = false;                     // guarded by mutex_
+  std::uint64_t beat_ = 0;                    // guarded by mutex_; how often this rank has written its progress
+  std::uint64_t tickets_ = 0;                 // guarded by mutex_; given out so far
+  std::uint64_t done_ = 0;                    // guarded by mutex_; collectives finished
+  std::map<std::uint64_t, Waiting> waiting_;  // guarded by mutex_; by ticket
 
   std::mutex observed_mutex_;
-  std::optional<Clock::time_point> asking_since_;
-  std::vector<Progress> observed_;  // by rank
+  std::optional<Clock::time_point> asking_since_;  // guarded by observed_mutex_
+  std::vector<Progress> observed_;                 // guarded by observed_mutex_; by rank
 
   std::thread thread_;
 };

@@ -1,3 +1,4 @@
+#include <tandem/core/base/write_all.h>
 #include <tandem/distributed/launch/worker_output.h>
 
 #include <fcntl.h>
@@ -48,19 +49,12 @@ void WorkerStream::read_some() {
     pipe_.close();
     return;
   }
-  if (log_.is_open()) {
-    for (ssize_t done = 0; done < n;) {
-      const auto written = ::write(log_.get(), buffer + done, static_cast<std::size_t>(n - done));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        if (console_) console_->add("tandemrun: a log file cannot be written any more\n");
-        log_.close();
-        break;
-      }
-      done += written;
-    }
+  const auto size = static_cast<std::size_t>(n);
+  if (log_.is_open() && write_all(log_.get(), buffer, size) < size) {
+    if (console_) console_->add("tandemrun: a log file cannot be written any more\n");
+    log_.close();
   }
-  unfinished_.append(buffer, static_cast<std::size_t>(n));
+  unfinished_.append(buffer, size);
   std::size_t begin = 0;
   for (auto end = unfinished_.find('\n'); end != std::string::npos; end = unfinished_.find('\n', begin)) {
     take_line(unfinished_.substr(begin, end - begin));

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
 
@@ -143,14 +144,8 @@ void FileStore::write(const std::string& key, const std::string& value) {
   std::string record;
   append_text(record, key);
   append_text(record, value);
-  bool is_written = ftruncate(file_.get(), position_) == 0;
-  for (std::size_t done = 0; is_written && done < record.size();) {
-    const auto n =
-        pwrite(file_.get(), record.data() + done, record.size() - done, position_ + static_cast<std::int64_t>(done));
-    is_written = n >= 0 || errno == EINTR;
-    if (n > 0) done += static_cast<std::size_t>(n);
-  }
-  if (!is_written) {
+  if (ftruncate(file_.get(), position_) != 0 ||
+      write_all(file_.get(), record.data(), record.size(), position_) < record.size()) {
     const int reason = errno;
     [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
     table_ = {};  // it may know more already than the file: read all again

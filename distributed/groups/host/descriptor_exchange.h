@@ -13,9 +13,9 @@ struct PeerLink {
   FileDescriptor file;    // the peer's
 };
 
-// Collective; links by rank, that of `rank` itself empty. `file` is passed over Unix sockets whose names the
-// ranks tell each other through `store`; nothing appears in the file system. Error naming the rank that does
-// not come before the deadline.
+// Collective. Returns the links by rank; the link of `rank` itself is empty. `file` is passed over Unix sockets, and
+// the ranks tell each other the names of these through `store`; nothing appears in the file system. Error naming the
+// rank that does not come before the deadline.
 std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
                                            Deadline deadline);
 

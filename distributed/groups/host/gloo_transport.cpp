@@ -155,8 +155,8 @@ class GlooTransport : public HostTransport {
  private:
   class GlooTransfer : public Transfer {
    public:
-    GlooTransfer(GlooTransport& backend, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
-        : transport_(backend), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
+    GlooTransfer(GlooTransport& transport, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
+        : transport_(transport), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
     // The group may be gone, and with it whoever could wake the thread.
     ~GlooTransfer() override {
       if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();

@@ -1,4 +1,5 @@
-// Process groups for arrays in host memory: over TCP, through memory that the ranks of one host share, or over MPI.
+// Process groups for arrays in host memory. Their bytes go over TCP, through memory that the ranks of one host share,
+// or over MPI.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -16,18 +17,18 @@ struct GroupOptions {
   // The longest wait for a peer, in any operation and while connecting.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
   // The network interface, by name ("eth0") or by network ("10.1.0.0/16"). Empty: the loopback when all ranks
-  // share a host, else the one from which this host reaches the store.
+  // share a host, else the interface through which this host reaches the store.
   std::string interface {};
-  // "gloo": TCP. "shm": memory that the ranks share; Error unless all are on one host. "auto": shm where that
-  // is so and every rank has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
-  // --mpi=...), where the build has it.
+  // "gloo": TCP. "shm": memory that the ranks share; Error unless all ranks are on one host. "auto": shm where all
+  // ranks are on one host and each has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
+  // --mpi=...), where the build has MPI.
   std::string backend = "auto";
 };
 
-// Connects every rank to every other; returns when all are there. `store` must hold no key of an earlier
-// group (use a prefix_store), and stays in use while the group lives. Operations run one after the other, in
-// the order in which they were started: on a thread of the group, or on the one that waits for them.
-// Destroying the group breaks off what is still running.
+// Connects every rank to every other; returns when all ranks are there. `store` must hold no key of an earlier group
+// (use a prefix_store), and the group uses it as long as it lives. Collectives run one after the other, in the order in
+// which they were started, on a thread of the group or on the thread that waits for one. Destroying the group breaks
+// off what is still running.
 std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options);
 
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 // HostTransport: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
 #pragma once
 
+#include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
 
@@ -35,8 +36,8 @@ struct Call {
   std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
   std::string signature;
   std::chrono::steady_clock::time_point deadline;
-  // Whether the thread has nothing else to do: the one that waits for the result may watch for its peers
-  // without sleeping; the communication thread must leave the core to the computation.
+  // Whether this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
+  // to do and may; the communication thread must leave its core to the computation.
   bool may_spin;
 };
 
@@ -48,17 +49,18 @@ class Transfer {
   virtual void wait(std::chrono::steady_clock::time_point deadline) = 0;
 };
 
-// Calls come from one thread at a time, except send and receive, which may come while run() runs, and
-// break_off().
+// One thread at a time calls a transport, with two exceptions: send() and receive() may be called while another thread
+// is in run(), and break_off() at any time.
 class HostTransport {
  public:
   virtual ~HostTransport() = default;
   virtual const char* name() const = 0;
 
-  // Runs a collective to its end. Its arrays are contiguous. Throws one of the errors above, or another.
+  // Runs a collective to its end. Its arrays are contiguous and in host memory. Throws one of the errors above, or
+  // another Error.
   virtual void run(const Operation& operation, const Call& call) = 0;
 
-  // A message; `data` is copied, so that two ranks that first send and then receive don't wait for each other.
+  // Begins a message. `data` is copied, so that two ranks that first send and then receive don't wait for each other.
   virtual std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) = 0;
   // `data` stays alive until the transfer is destroyed.
   virtual std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) = 0;
@@ -67,7 +69,7 @@ class HostTransport {
   virtual void break_off() noexcept = 0;
 
   // Zeros, where run() reaches them without a copy.
-  virtual Array allocate(const Shape& shape, DType dtype);
+  virtual Array allocate(const Shape& shape, DType dtype) { return ops::zeros(shape, dtype); }
 };
 
 struct GroupOptions;

@@ -36,8 +36,7 @@ class Mpi {
  public:
   static Mpi& get();
 
-  std::mutex mutex;  // one thread at a time is in MPI
-  // Everything below is guarded by it.
+  std::mutex mutex;  // Who calls MPI or uses anything below holds this mutex: one thread at a time may be in MPI.
   std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
   std::list<Message> in_flight;                   // sent, or received for nobody
 

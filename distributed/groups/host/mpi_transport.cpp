@@ -16,8 +16,8 @@
 #include <optional>
 #include <thread>
 
-// MPI's non-blocking collectives, on a communicator of the group's ranks. MPI moves them along only inside its own
-// calls and can neither wait with a deadline nor cancel a collective, so waiting is a loop of MPI_Test.
+// The collectives are MPI's non-blocking ones, on a communicator of the group's ranks. MPI moves their bytes along only
+// inside its own calls. It can neither wait with a deadline nor cancel a collective, so waiting is a loop of MPI_Test.
 namespace tandem::distributed {
 namespace {
 
@@ -137,11 +137,11 @@ class MpiTransport : public HostTransport {
     void wait(Clock::time_point) override {}
   };
 
-  // Outlives the backend when nobody waits for it in time.
+  // A receipt outlives the transport when nobody waits for it in time.
   class Receipt : public Transfer {
    public:
-    Receipt(MpiTransport& backend, void* data, std::size_t bytes, int from)
-        : transport_(backend), mpi_(backend.mpi_), data_(data), bytes_(bytes), from_(from) {
+    Receipt(MpiTransport& transport, void* data, std::size_t bytes, int from)
+        : transport_(transport), mpi_(transport.mpi_), data_(data), bytes_(bytes), from_(from) {
       check_count(bytes);
       message_.bytes = std::make_unique_for_overwrite<char[]>(bytes);
       const std::lock_guard lock(mpi_.mutex);
@@ -210,7 +210,8 @@ class MpiTransport : public HostTransport {
 
   // --- Waiting ---
 
-  // Until is_done(). `is_missed` of a rank's goodbye: it left without doing its part; `from`: that rank, or -1 for any.
+  // Waits until is_done(). is_missed(goodbye) says whether the rank that left with that goodbye has not done its part.
+  // `from` is the one rank that is waited for, or -1 for all others.
   template <class IsDone, class IsMissed>
   void await(const IsDone& is_done, const IsMissed& is_missed, const Call& call, int from = -1) {
     const auto spin_until = call.may_spin ? Clock::now() + spin_time : Clock::time_point::min();
@@ -259,8 +260,8 @@ class MpiTransport : public HostTransport {
 
   // --- Whether the ranks run the same operation ---
 
-  // MPI itself would mix up their bytes. Every rank asks the one before it, while the collective runs: when all of them
-  // agree with their neighbours, all agree.
+  // MPI itself would mix up the bytes of different operations. So each rank sends its signature to the next rank while
+  // the collective runs: when every rank agrees with the one before it, all agree.
   void exchange_signatures(const std::string& signature) {
     if (size_ == 1) return;
     Pending& p = *pending_;
@@ -313,7 +314,7 @@ class MpiTransport : public HostTransport {
         scale_for_mean(out[0], operation.reduce_op);
         return MPI_Iallreduce(MPI_IN_PLACE, out[0].raw(), n, type, op, comm_, &p.collective);
       case Kind::reduce: {
-        if (rank_ != root) p.joined = out[0].clone();  // a mean's is scaled
+        if (rank_ != root) p.joined = out[0].clone();  // a mean scales it, and `outputs` stay as they are here
         const Array& array = rank_ == root ? out[0] : p.joined;
         scale_for_mean(array, operation.reduce_op);
         return MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : array.raw(), array.raw(), n, type, op, root, comm_,
@@ -345,7 +346,7 @@ class MpiTransport : public HostTransport {
     }
   }
 
-  // Where MPI has put all ranks' arrays in a row, they go to the outputs.
+  // Copies the arrays that MPI has put in a row, one of each rank, to the outputs.
   void finish(const Operation& operation) const {
     const bool joins =
         operation.kind == Kind::all_gather || operation.kind == Kind::gather || operation.kind == Kind::all_to_all;

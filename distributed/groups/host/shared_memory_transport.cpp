@@ -18,21 +18,21 @@
 #include <mutex>
 #include <optional>
 
-// Every rank has a segment that all others map. A collective takes two steps. Each rank writes into its header
-// where in its segment its array lies, raises its progress, and waits for the others' progress; then each
-// reads what it needs from the others' segments, raises its progress again and waits until nobody reads from
-// its own segment any more. A small array is copied into one of two slots that operations use in turn: nobody can
-// start the operation after the next before all have finished this one, so the second wait falls away.
+// Every rank has a segment that all others map. A collective takes two steps. First each rank writes into its header
+// where its array lies in its segment, raises its progress, and waits for the others' progress. Then each rank reads
+// what it needs from the others' segments, raises its progress again, and waits until no other rank reads from its
+// segment. A small array is copied into one of two slots, which operations use in turn. No rank can start the operation
+// after the next one before all ranks have finished this one, so small arrays need no second wait.
 namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
 using Clock = std::chrono::steady_clock;
 
-// Up to here the second wait costs more than what the slots make slower: every rank copies and reads the whole array,
-// where otherwise an array of the group's memory is not copied at all, and an all_reduce is shared out. Measured with
-// two processes: all_reduce of 8 KB 7.9 us with slots, 2.7 without; of 116 KB 66 against 9 (ordinary arrays: 66 against
-// 16).
+// The size of a slot. Small arrays go through a slot, which saves the second wait. But then every rank copies and reads
+// the whole array, where otherwise an array of the group's memory is not copied at all and the ranks share the work of
+// an all_reduce. Measured by bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes
+// 7.9 us through slots and 2.7 us without; of 116 KB 66 us and 9 us (16 us for arrays that are not the group's memory).
 constexpr std::size_t slot_bytes = 4096;
 constexpr std::size_t message_ring = 1024;  // messages from one rank to another that nobody has received yet
 // How long a thread without other work watches for a peer before it sleeps: some skew between the ranks of a
@@ -184,7 +184,7 @@ class SharedMemoryTransport : public HostTransport {
 
   // --- Waiting ---
 
-  // Until `counter` of `peer` has reached `target`.
+  // Waits until `counter` of `peer` has reached `target`.
   void await(int peer, Counter& counter, std::uint32_t target, const Call& call) const {
     if (counter.reached(target)) return;
     if (call.may_spin) {
@@ -209,7 +209,7 @@ class SharedMemoryTransport : public HostTransport {
     }
   }
 
-  // For this step of all ranks.
+  // Waits until the progress of all ranks has reached `target`.
   void await_all(std::uint32_t target, const Call& call) const {
     try {
       for (int r = 0; r < size_; ++r) await(r, segments_.control(r).progress, target, call);
@@ -243,7 +243,7 @@ class SharedMemoryTransport : public HostTransport {
     }
   }
 
-  // The arrays that the others read, in a row.
+  // The arrays that the other ranks read; copy_in() puts them in a row.
   std::vector<Array> published(const Operation& operation) const {
     if (operation.kind == Kind::broadcast && operation.root != rank_) return {};
     return operation.inputs.empty() ? operation.outputs : operation.inputs;
@@ -315,7 +315,7 @@ class SharedMemoryTransport : public HostTransport {
     detail::fail("shm: ", operation.what(), " is not a collective");
   }
 
-  // In rank order, whoever does it: the bits depend on nothing else.
+  // Reduces in rank order, on whatever rank it is done, so that the bits depend on nothing else.
   void reduce(const Operation& operation, const Call& call, std::size_t offset) const {
     const Array& out = operation.outputs[0];
     std::vector<const void*> sources;
@@ -356,11 +356,11 @@ class SharedMemoryTransport : public HostTransport {
   std::shared_ptr<SharedSegment> own_;
   Segments segments_;
   std::vector<PeerLink> links_;
-  std::optional<std::size_t> staging_;  // for arrays that lie elsewhere; its offset
+  std::optional<std::size_t> staging_;  // the offset of a block for copies of arrays that lie in no segment
   std::size_t staging_bytes_ = 0;
 
   std::mutex outbox_mutex_;
-  std::vector<Outbox> outbox_;           // by peer
+  std::vector<Outbox> outbox_;           // guarded by outbox_mutex_; by peer
   std::vector<std::uint32_t> received_;  // messages asked for, by peer
 };
 
@@ -368,8 +368,8 @@ class SharedMemoryTransport : public HostTransport {
 
 class SharedMemoryTransport::Receipt : public Transfer {
  public:
-  Receipt(SharedMemoryTransport& backend, int from, std::uint32_t index, void* data, std::size_t bytes)
-      : transport_(backend), segments_(backend.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
+  Receipt(SharedMemoryTransport& transport, int from, std::uint32_t index, void* data, std::size_t bytes)
+      : transport_(transport), segments_(transport.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
 
   bool is_done() override { return mailbox().written.reached(index_ + 1); }
 

@@ -10,12 +10,12 @@
 namespace tandem::distributed {
 
 // A memfd: it has no name, needs no /dev/shm, and is gone with the last process that maps it. Pages take memory
-// once they are touched. Any thread.
+// once they are touched. Any thread may call the methods.
 class SharedSegment {
  public:
-  // A new one. `bytes` is the most it can ever hold.
+  // A new segment of this process. `bytes` is the most it can ever hold.
   explicit SharedSegment(std::size_t bytes);
-  // That of another process.
+  // The segment of another process, which that process gave as a file.
   explicit SharedSegment(FileDescriptor file);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
@@ -24,10 +24,11 @@ class SharedSegment {
   char* base() const { return base_; }
   const FileDescriptor& file() const { return file_; }
 
-  // A block at a multiple of 64 bytes, from its owner's process; as an offset. Error when there is no room.
+  // Returns the offset of a free block, a multiple of 64. Error when there is no room. Only the process that made the
+  // segment allocates in it.
   std::size_t allocate(std::size_t bytes);
   void free(std::size_t offset);
-  // Whether [data, data + bytes) lies in it.
+  // Whether [data, data + bytes) lies in the segment.
   bool contains(const void* data, std::size_t bytes) const;
 
  private:
@@ -38,8 +39,8 @@ class SharedSegment {
   char* base_ = nullptr;
 
   std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // offset -> bytes, no two adjacent
-  std::map<std::size_t, std::size_t> used_;
+  std::map<std::size_t, std::size_t> free_;  // guarded by mutex_; offset -> bytes, no two adjacent
+  std::map<std::size_t, std::size_t> used_;  // guarded by mutex_; offset -> bytes
 };
 
 }  // namespace tandem::distributed

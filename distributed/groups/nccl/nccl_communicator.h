@@ -27,7 +27,7 @@ class NcclCommunicator {
   void run(const char* what, const std::function<ncclResult_t(ncclComm_t)>& enqueue,
            const std::function<void()>& keep_waiting);
 
-  // What has gone wrong since, in NCCL's words; empty: nothing.
+  // What has gone wrong since the ranks were connected, in NCCL's words; empty: nothing.
   std::string error();
 
   // Tells NCCL that this memory will be used again and again, which saves it a copy where the connection allows that.
@@ -43,8 +43,8 @@ class NcclCommunicator {
  private:
   void await(const char* what, const std::function<void()>& keep_waiting);
 
-  std::mutex mutex_;  // NCCL allows one call at a time
-  ncclComm_t communicator_ = nullptr;
+  std::mutex mutex_;                   // NCCL allows one call at a time
+  ncclComm_t communicator_ = nullptr;  // guarded by mutex_; null once it has been aborted or closed
 };
 
 // For the rank that makes the id for all.

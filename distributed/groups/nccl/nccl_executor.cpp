@@ -1,9 +1,10 @@
 #include <tandem/core/device/backend.h>
+#include <tandem/core/ops/create.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_operations.h>
 
 #include <exception>
-#include <sstream>
 #include <utility>
 
 namespace tandem::distributed {
@@ -13,22 +14,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds leaving_time{10000};  // for NCCL to end in order
 
-std::size_t bytes_of(const Operation& operation) {
-  std::size_t bytes = 0;
-  for (const auto& input : operation.inputs) bytes += input.bytes();
-  for (const auto& output : operation.outputs) bytes += output.bytes();
-  return bytes;
-}
-
 }  // namespace
 
 std::string ended_key(int rank) { return "ended/" + std::to_string(rank); }
-
-std::string seconds_text(milliseconds time) {
-  std::ostringstream text;
-  text << static_cast<double>(time.count()) / 1000 << " s";
-  return text.str();
-}
 
 bool is_recorded(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -50,20 +38,18 @@ class NcclExecutor::NcclWork : public Work {
     return task_->error;
   }
   void wait() override {
-    Operation given, flat;  // let go of outside the lock
+    Operation given, contiguous;  // let go of outside the lock
     backend(executor_->device_);
     const std::lock_guard lock(executor_->mutex_);
     if (task_->error) std::rethrow_exception(task_->error);
     if (!task_->done) TANDEM_CUDA(cudaStreamWaitEvent(cuda::current_stream(), task_->finished));
     task_->awaited = true;
-    // Whatever gets this memory next is computed in this stream too, after the event.
+    // Whoever gets this memory next uses it in this stream too, after the event.
     given = std::exchange(task_->given, {});
-    flat = std::exchange(task_->flat, {});
+    contiguous = std::exchange(task_->contiguous, {});
   }
   void wait(milliseconds timeout) override {
-    const auto until = Clock::now() + timeout;
-    while (!is_done() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    TANDEM_CHECK(is_done(), task_->what, " is not done after ", seconds_text(timeout));
+    await_done(*this, task_->what, timeout);
     wait();
   }
 
@@ -99,9 +85,6 @@ NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<S
     throw PeerError(failure_);
   }
   watchdog_->end(ticket);
-}
-
-void NcclExecutor::start_thread() {
   thread_ = std::thread([this] { watch(); });
 }
 
@@ -127,15 +110,15 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   auto task = std::make_shared<Task>();
   task->what = operation.what();
   task->given = std::move(operation);
-  for (const auto& output : task->given.outputs) output.storage()->written_by(task->given.kind_name());
+  mark_written(task->given);
   auto work = std::make_shared<NcclWork>(shared_from_this(), task);
-  // Nothing to move is nothing to wait for, on every rank: it does not count as an operation.
-  task->done = bytes_of(task->given) == 0;
+  // Where there are no bytes to move, no rank waits for another, and the operation gets no number.
+  task->done = task->given.bytes() == 0;
   if (task->done) return work;
 
   try {
     const auto known = failure();
-    if (!known.empty()) throw PeerError(task->what + " can't run, the process group is broken: " + known);
+    if (!known.empty()) throw PeerError(broken_text(task->what, known));
     enqueue(*task);
   } catch (const PeerError&) {
     task->error = std::current_exception();
@@ -155,19 +138,18 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   return work;
 }
 
-// From here on everything happens in order on the GPU: what is in the compute stream, the operation, and after the wait
-// what comes next there.
+// Puts an operation into the group's stream. The GPU begins it when it has done what is in the compute stream by now.
 void NcclExecutor::enqueue(Task& task) {
   const cudaStream_t compute = cuda::current_stream();
   task.recorded = is_recorded(compute);
-  task.flat = contiguous_operation(task.given);
+  task.contiguous = adjacent(contiguous_on(device_, task.given));
   TANDEM_CUDA(cudaEventRecord(ready_, compute));
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
   task.sequence = ++started_;
   task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
   try {
     communicator_->run(
-        task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.flat, communicator, stream_); },
+        task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.contiguous, communicator, stream_); },
         patience_for(task));
   } catch (const std::exception& error) {
     // Where a peer or the watching thread was first, theirs is the reason.
@@ -177,10 +159,7 @@ void NcclExecutor::enqueue(Task& task) {
   }
   {
     const cuda::StreamGuard communication(stream_);
-    for (std::size_t i = 0; i < task.given.outputs.size(); ++i) {
-      Array output = task.given.outputs[i];
-      if (task.flat.outputs[i].raw() != output.raw()) output.copy_from(task.flat.outputs[i]);
-    }
+    copy_back(task.contiguous, task.given);
   }
   TANDEM_CUDA(cudaEventRecord(task.finished, stream_));
   if (task.recorded) watchdog_->end(task.ticket);
@@ -215,11 +194,8 @@ void NcclExecutor::close() {
   cudaStreamDestroy(stream_);
 }
 
-// --- Memory ---
-
 Array NcclExecutor::allocate(const Shape& shape, DType dtype) {
-  auto array = Array::empty(shape, dtype, device_);
-  array.fill(0);
+  const auto array = ops::zeros(shape, dtype, device_);
   void* handle = communicator_->remember(array.raw(), array.bytes());
   if (!handle) return array;
   // NCCL must forget it before the allocator hands it to somebody else or back to the driver.

@@ -42,19 +42,17 @@ class CudaEvent {
 
 // Whether a CUDA graph is being recorded in `stream`.
 bool is_recorded(cudaStream_t stream);
-std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
-// Of the executor's store: there once the rank has left with everything done.
+// A key of the executor's store, there once the rank has left with everything done.
 std::string ended_key(int rank);
 
-// One thread at a time may call start(). A thread of the executor's own watches the operations that run: it lets go of
-// their arrays, and when one fails, comes too late or is left alone by a peer, it stops NCCL. The first failure is the
-// group's, on all ranks.
+// One thread at a time may call start(). The executor's own thread, the watching thread, looks at the operations that
+// run. It lets go of the arrays of those that are done. When an operation fails, does not end in time or is left alone
+// by a peer, it stops NCCL. The first failure is the whole group's, on all ranks.
 class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
  public:
   // `store` is this executor's own part of the host group's, which is told of a failure too.
   NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
                const ncclUniqueId& id);
-  void start_thread();
 
   // `operation` is on arrays of the device, and neither a barrier nor a message.
   std::shared_ptr<Work> start(Operation operation);
@@ -69,22 +67,23 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // One thread has a task to itself until the task is in pending_. From then on mutex_ guards it.
   struct Task {
     Operation given;
-    Operation flat;
+    Operation contiguous;
     std::string what;
     std::uint64_t sequence = 0;
     std::uint64_t ticket = 0;
     CudaEvent finished;
-    bool recorded = false;  // in a CUDA graph: it runs with that
-    bool awaited = false;   // by a stream
+    bool recorded = false;  // in a CUDA graph: the operation runs when the graph does
+    bool awaited = false;   // a stream waits for it
     bool done = false;
     std::exception_ptr error;
   };
   class NcclWork;
   struct Finished {
     std::uint64_t ticket;
-    Operation given, flat;
+    Operation given, contiguous;
   };
 
   void enqueue(Task& task);
@@ -106,24 +105,25 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const int rank_, next_;
   const std::chrono::milliseconds timeout_;
   cudaStream_t stream_ = nullptr;
-  CudaEvent ready_;  // what the compute stream has done when an operation begins
-  std::uint64_t started_ = 0;
+  CudaEvent ready_;            // where the compute stream is when an operation is started
+  std::uint64_t started_ = 0;  // collectives; used by the thread that calls start(), and no other
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<NcclCommunicator> communicator_;
 
-  std::mutex mutex_;  // guards what follows, and the tasks
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<Task>> pending_;  // started, and not seen to be done
-  Clock::time_point front_since_;              // since when the first of them is that
-  std::string failure_;                        // the first one; empty: none
-  bool recorded_ = false;                      // some CUDA graph holds operations of this group
-  bool closing_ = false;
-  // Of the watching thread: since when the next rank is known to have left, and the GPU has not stood still.
-  Clock::time_point last_look_;
-  bool neighbour_left_ = false;
-  Clock::time_point left_since_;
+  std::mutex mutex_;
+  std::condition_variable wake_;               // the watching thread waits here
+  std::deque<std::shared_ptr<Task>> pending_;  // guarded by mutex_; started, and not seen to be done
+  Clock::time_point front_since_;              // guarded by mutex_; since when the first of pending_ is the first
+  std::string failure_;                        // guarded by mutex_; the first failure; empty: none
+  bool recorded_ = false;                      // guarded by mutex_; some CUDA graph holds operations of this group
+  bool closing_ = false;                       // guarded by mutex_
 
-  std::thread thread_;
+  // Used by the watching thread alone.
+  Clock::time_point last_look_;   // at the store
+  bool neighbour_left_ = false;   // the next rank has left while the GPU waits for something
+  Clock::time_point left_since_;  // since when neighbour_left_ has been true
+
+  std::thread thread_;  // the last member: it uses all the others
 };
 
 }  // namespace tandem::distributed

@@ -1,5 +1,7 @@
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/device/backend.h>
+#include <tandem/distributed/groups/executor.h>
+#include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -31,34 +33,30 @@ void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
   }
 }
 
-class NcclGroup : public ProcessGroup {
+class NcclGroup : public ForwardingGroup {
  public:
-  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank) : host_(std::move(host)), device_(device) {
+  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank)
+      : ForwardingGroup(std::move(host)), device_(device) {
     tandem::backend(device_);  // makes it this thread's
-    auto store = prefix_store("nccl", host_->store());
+    auto store = prefix_store("nccl", group_->store());
     auto members = meet(*store, rank(), size(), job_rank, "", timeout());
-    check_own_gpu(*host_, members, device_);
+    check_own_gpu(*group_, members, device_);
     ncclUniqueId id;
     const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};
-    const auto agreed = host_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
+    const auto agreed = group_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
     std::memcpy(id.internal, agreed.data(), sizeof id.internal);
-    executor_ = std::make_shared<NcclExecutor>(host_, std::move(store), std::move(members), device_, id);
-    executor_->start_thread();
+    executor_ = std::make_shared<NcclExecutor>(group_, std::move(store), std::move(members), device_, id);
   }
   ~NcclGroup() override { executor_->close(); }
 
-  int rank() const override { return host_->rank(); }
-  int size() const override { return host_->size(); }
   const char* backend() const override { return "nccl"; }
-  std::shared_ptr<Store> store() const override { return host_->store(); }
-  std::chrono::milliseconds timeout() const override { return host_->timeout(); }
 
   Array allocate(const Shape& shape, DType dtype, Device device) override {
-    return device == device_ ? executor_->allocate(shape, dtype) : host_->allocate(shape, dtype, device);
+    return device == device_ ? executor_->allocate(shape, dtype) : group_->allocate(shape, dtype, device);
   }
 
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
-    auto part = host_->subgroup(ranks);
+    auto part = group_->subgroup(ranks);
     if (!part) return nullptr;
     return nccl_group(std::move(part), device_, executor_->members()[static_cast<std::size_t>(rank())].rank);
   }
@@ -71,14 +69,11 @@ class NcclGroup : public ProcessGroup {
     if (one && !one->device().is_cpu() && !message) return executor_->start(std::move(operation));
     // What follows a failure on the GPU, such as a checkpoint, must not go on with what it has left there.
     const auto failure = executor_->failure();
-    if (!failure.empty()) {
-      throw PeerError(operation.what() + " can't run, the process group is broken: " + failure);
-    }
-    return host_->start(std::move(operation));
+    if (!failure.empty()) throw PeerError(broken_text(operation.what(), failure));
+    return group_->start(std::move(operation));
   }
 
  private:
-  const std::shared_ptr<ProcessGroup> host_;
   const Device device_;
   std::shared_ptr<NcclExecutor> executor_;
 };

@@ -70,23 +70,16 @@ class GroupedCalls {
 
 }  // namespace
 
-Operation contiguous_operation(const Operation& given) {
-  Operation flat = given;
-  for (auto& input : flat.inputs) input = input.contiguous();
-  const bool reads_outputs = flat.inputs.empty();
-  for (auto& output : flat.outputs) {
-    if (output.is_contiguous()) continue;
-    output = reads_outputs ? output.contiguous() : Array::empty(output.shape(), output.dtype(), output.device());
+Operation adjacent(Operation operation) {
+  // Whether this rank's arrays lie so already is not for the others to know, so it must not decide which call is made.
+  if (operation.kind == Kind::all_gather && !are_adjacent(operation.outputs))
+    operation.outputs = adjacent_like(operation.outputs);
+  if (operation.kind == Kind::reduce_scatter && !are_adjacent(operation.inputs)) {
+    auto parts = adjacent_like(operation.inputs);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_from(operation.inputs[i]);
+    operation.inputs = std::move(parts);
   }
-  // NCCL takes all ranks' parts as one array. Whether this rank's are one already is not for the others to know, so it
-  // must not decide which call is made.
-  if (given.kind == Kind::all_gather && !are_adjacent(flat.outputs)) flat.outputs = adjacent_like(flat.outputs);
-  if (given.kind == Kind::reduce_scatter && !are_adjacent(flat.inputs)) {
-    auto parts = adjacent_like(flat.inputs);
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_from(flat.inputs[i]);
-    flat.inputs = std::move(parts);
-  }
-  return flat;
+  return operation;
 }
 
 ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStream_t stream) {

@@ -7,12 +7,12 @@
 
 namespace tandem::distributed {
 
-// The same operation on arrays as NCCL wants them, contiguous and, where there is one for each rank, one behind the
-// other: the given ones where they are that, else copies of the inputs and room for the outputs. The copies are made in
-// the current stream.
-Operation contiguous_operation(const Operation& given);
+// NCCL takes the ranks' parts of an all_gather's outputs and of a reduce_scatter's inputs as one array. The same
+// operation on arrays of which these lie one behind the other: the given ones where they do, else room for the outputs
+// and copies of the inputs, which are made in the current stream.
+Operation adjacent(Operation contiguous);
 
-// Issues what contiguous_operation has made, in `stream`.
+// Issues what adjacent() has made, in `stream`.
 ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStream_t stream);
 
 }  // namespace tandem::distributed

@@ -1,5 +1,6 @@
 // What an NcclExecutor's thread does while operations run, and how it finds out who is to blame when they don't end.
 #include <tandem/core/cuda/undefined_contents.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 
 #include <utility>
@@ -14,7 +15,7 @@ constexpr milliseconds idle_period{500};  // while nothing does
 constexpr milliseconds look_period{250};  // between two looks at the store
 constexpr milliseconds patience{1000};    // with an operation whose peer has left: others may just be slow
 
-// Without a store nobody knows; then the timeout is what remains.
+// False when the store is gone: then only the timeout ends an operation that is stuck.
 bool is_set(Store& store, const std::string& key) {
   try {
     return store.check({key});
@@ -61,13 +62,13 @@ void NcclExecutor::watch() {
   pending_.clear();  // NCCL no longer touches their arrays
 }
 
-// A Work that nobody waits for may live long; its arrays need not. They are let go of outside the lock.
+// A Work that nobody waits for may live long; its arrays need not. The caller lets go of them, outside of the lock.
 std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   std::vector<Finished> finished;
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
     Task& task = *pending_.front();
     task.done = true;
-    finished.push_back({task.ticket, std::exchange(task.given, {}), std::exchange(task.flat, {})});
+    finished.push_back({task.ticket, std::exchange(task.given, {}), std::exchange(task.contiguous, {})});
     pending_.pop_front();
     front_since_ = Clock::now();
   }
@@ -99,8 +100,8 @@ std::string NcclExecutor::find_failure() {
 
   if (now - last_look_ < look_period) return "";
   last_look_ = now;
-  // Every rank keeps an eye on the next one. Of a recorded step nobody knows when it ends: there it counts only when
-  // the next rank has not left in order.
+  // Every rank watches the next one. When a recorded step ends is not known, so a next rank that left in order, having
+  // done all its operations, is no failure then.
   const bool stuck = (front && now - since > look_period) || (!front && recorded_ && is_busy());
   if (!stuck || members_.size() == 1) {
     neighbour_left_ = false;
@@ -135,20 +136,15 @@ bool NcclExecutor::is_busy() {
 
 std::string NcclExecutor::explain_late(const Task& task) {
   auto ranks = watchdog_->behind(task.sequence);
-  std::string text = " within " + seconds_text(timeout_);
-  if (ranks.empty()) {
-    for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
-      if (r != rank_) ranks.push_back(r);
-    }
-    text = task.what + " did not end" + text;
-  } else {
-    text = names_of(members_, ranks) + " did not come" + text + " to " + task.what;
+  if (!ranks.empty()) return watchdog_->explain_late(ranks, task.what, timeout_);
+  for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
+    if (r != rank_) ranks.push_back(r);
   }
   const auto where = watchdog_->whereabouts(ranks);
-  return where.empty() ? text : text + ": " + where;
+  return task.what + " did not end within " + seconds_text(timeout_) + (where.empty() ? "" : ": " + where);
 }
 
-// Any thread. The watching one does the rest.
+// Any thread may call this. The watching thread does the rest.
 void NcclExecutor::fail(const std::string& failure) {
   {
     const std::lock_guard lock(mutex_);
@@ -163,7 +159,8 @@ void NcclExecutor::fail(const std::string& failure) {
   }
 }
 
-// How long NCCL may take on the host: while it connects the ranks it needs them.
+// A function that NcclCommunicator calls while it waits for NCCL on the host, and that throws when the wait is in vain.
+// NCCL waits there for peers while it connects the ranks.
 std::function<void()> NcclExecutor::patience_for(const Task& task) {
   return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
     throw_if_failed();

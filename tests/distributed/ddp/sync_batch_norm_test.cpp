@@ -3,6 +3,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
 #include <tandem/optim/sgd.h>
@@ -57,27 +58,15 @@ Array sum_over_ranks(Group group, const Array& array) {
 }
 
 // Passes everything on, and remembers what was started, in order.
-class RecordingGroup : public ProcessGroup {
+class RecordingGroup : public ForwardingGroup {
  public:
-  explicit RecordingGroup(Group group) : group_(std::move(group)) {}
-  int rank() const override { return group_->rank(); }
-  int size() const override { return group_->size(); }
-  const char* backend() const override { return group_->backend(); }
-  Group subgroup(const std::vector<int>& ranks) override { return group_->subgroup(ranks); }
-  Array allocate(const Shape& shape, DType dtype, Device device) override {
-    return group_->allocate(shape, dtype, device);
-  }
-  std::shared_ptr<Store> store() const override { return group_->store(); }
-  std::chrono::milliseconds timeout() const override { return group_->timeout(); }
+  using ForwardingGroup::ForwardingGroup;
   std::shared_ptr<Work> start(Operation operation) override {
     started.push_back(operation.name);
-    return group_->start(std::move(operation));
+    return ForwardingGroup::start(std::move(operation));
   }
 
   std::vector<std::string> started;
-
- private:
-  Group group_;
 };
 
 // The layer of the golden file, three steps long, on one rank's part of each batch.

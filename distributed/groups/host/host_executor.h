@@ -1,0 +1,68 @@
+// HostExecutor: a group's operations on arrays in host memory, from start() until a transport has moved their bytes.
+#pragma once
+
+#include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/host/host_transport.h>
+#include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/watchdog.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tandem::distributed {
+
+// Collectives wait in a queue and run one after the other: on the thread that waits for one, or on the executor's own
+// communication thread. Messages between two ranks do not queue: the transport begins them at once. The group owns the
+// executor, and its works share it, because they may outlive the group. One thread at a time may call start().
+class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
+ public:
+  HostExecutor(std::shared_ptr<Store> store, Members members, const GroupOptions& options,
+               std::unique_ptr<HostTransport> transport);
+
+  std::shared_ptr<Work> start(Operation operation);
+  // Breaks off what is still running, and waits until it has ended. Then only works may use the executor.
+  void close();
+
+  HostTransport& transport() { return *transport_; }
+  const Members& members() const { return members_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Task;
+  class QueuedWork;
+  class TransferWork;
+
+  std::shared_ptr<Work> start_transfer(Operation operation);
+  void run();
+  // Runs the first operation of the queue. `lock` holds mutex_; it is released while the operation runs.
+  void run_front(std::unique_lock<std::mutex>& lock, bool may_spin);
+  std::string attempt(Task& task, bool may_spin);
+  std::string explain(const std::string& what, const std::string& signature, const std::exception& exception);
+  void fail(const std::string& failure);
+
+  const GroupOptions options_;
+  const Members members_;
+  std::unique_ptr<HostTransport> transport_;
+  std::uint64_t started_ = 0;  // collectives; used by the thread that starts them, and no other
+
+  std::mutex mutex_;
+  std::condition_variable wake_;             // the communication thread waits here
+  std::condition_variable changed_;          // those who wait for works do so here
+  std::deque<std::shared_ptr<Task>> queue_;  // guarded by mutex_
+  std::string failure_;                      // guarded by mutex_; the first failure; empty: none
+  bool busy_ = false;                        // guarded by mutex_; some thread runs a collective
+  bool closing_ = false;                     // guarded by mutex_
+  int transfers_ = 0;                        // guarded by mutex_; threads that wait for a message
+
+  std::unique_ptr<Watchdog> watchdog_;
+  std::thread thread_;  // the last member: it uses all the others
+};
+
+}  // namespace tandem::distributed
