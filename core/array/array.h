@@ -18,7 +18,7 @@ namespace tandem {
 // last"). Several threads may read one Array; a caller who writes must keep the others away.
 class Array {
  public:
-  // the end of a slice that goes to the end of its dimension
+  // The end of a slice that goes to the end of its dimension.
   static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
   Array() = default;  // an undefined array has no storage: only defined() and assignment make sense

@@ -150,7 +150,7 @@ Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const c
                         std::int64_t dilation) {
     const std::int64_t beyond = ceil_mode ? stride - 1 : 0;
     std::int64_t outputs = (size + 2 * padding - reach(kernel, dilation) + beyond) / stride + 1;
-    // the last window must start inside of the image
+    // The last window must start inside of the image.
     if (ceil_mode && (outputs - 1) * stride >= size + padding) --outputs;
     return PoolAxis{size, outputs, kernel, stride, padding, dilation};
   };
