@@ -26,7 +26,8 @@ Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Dev
   return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
 }
 
-// Whether `strides` walk `shape` in the order of `dense`, ignoring dimensions of size 1 (their stride is never used).
+// Whether `strides` visit `shape` in the same order as the strides `dense`. Dimensions of size 1 are ignored, because
+// their stride is never used.
 bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense) {
   for (int i = 0; i < shape.ndim(); ++i)
     if (shape[i] != 1 && strides[i] != dense[i]) return false;
@@ -92,7 +93,8 @@ Array Array::clone() const {
 
 namespace {
 
-// Between devices, by way of the host where neither is the CPU. Only dense runs of bytes travel.
+// Copies between two devices, through the host where neither of them is the CPU. Only dense runs of bytes are
+// transferred.
 void copy_across(const Array& from, const Array& to) {
   const bool same_walk = from.dtype() == to.dtype() && ((from.is_contiguous() && to.is_contiguous()) ||
                                                         (from.is_channels_last() && to.is_channels_last()));
@@ -114,7 +116,7 @@ void copy_across(const Array& from, const Array& to) {
 }  // namespace
 
 void check_writable(const Array& target, const char* operation) {
-  if (target.numel() == 0) return;  // whatever its strides
+  if (target.numel() == 0) return;  // an empty target has no elements that could share memory
   for (int i = 0; i < target.ndim(); ++i)
     TANDEM_CHECK(target.strides()[i] != 0 || target.shape()[i] < 2, operation, ": elements of the target of shape ",
                  target.shape(), " share memory (it was expanded); write to a clone()");

@@ -1,4 +1,4 @@
-// Array: numbers on a device. A small value handle: copying it copies no numbers.
+// Array: numbers on a device. An Array is a small handle: copying it copies no numbers.
 #pragma once
 
 #include <tandem/core/array/storage.h>
@@ -13,20 +13,21 @@
 
 namespace tandem {
 
-// Shape, strides (in elements), offset and dtype over shared storage. Views share the storage of what they view.
-// Images read (N, C, H, W); their memory is N, H, W, C ("channels last").
-// Several threads may read one Array; writing needs the caller's own order.
+// An Array is a shape, strides and an offset (in elements) and a dtype over a shared Storage. A view shares the storage
+// of the array that it views. Images have the shape (N, C, H, W), but their memory order is N, H, W, C ("channels
+// last"). Several threads may read one Array; a caller who writes must keep the others away.
 class Array {
  public:
-  static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();  // of a slice
+  // The end of a slice that goes to the end of its dimension.
+  static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
-  Array() = default;  // undefined: no storage; only defined() and assignment are meaningful
+  Array() = default;  // an undefined array has no storage: only defined() and assignment make sense
   Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
 
-  // Uninitialised memory, row-major or with channels last (4 dimensions only).
+  // Uninitialised memory: row-major, or channels last (for 4 dimensions only).
   static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
   static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
-  // A copy of `values` in host memory.
+  // A new array in host memory with a copy of `values`.
   template <class T>
   static Array from(std::span<const T> values, const Shape& shape);
   template <class T>
@@ -51,10 +52,10 @@ class Array {
   std::int64_t offset() const { return offset_; }
 
   bool is_contiguous() const;     // row-major without gaps
-  bool is_channels_last() const;  // 4 dimensions, memory N, H, W, C without gaps
+  bool is_channels_last() const;  // 4 dimensions, memory order N, H, W, C without gaps
 
-  // The first element. data<T>() is for the host: it checks that T is the array's dtype and that the array is on the
-  // CPU.
+  // The address of the first element. data<T>() is for use on the host: it checks that T is the array's dtype and that
+  // the array is on the CPU.
   void* raw() const {
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
   }
@@ -66,38 +67,38 @@ class Array {
     return static_cast<T*>(raw());
   }
 
-  // Views: no number moves. Dimensions count from the end where they are negative. In view, reshape and unflatten one
-  // size may be -1. Names and meanings are PyTorch's.
-  Array view(const Shape& shape) const;     // Error where no view can express the new shape
-  Array reshape(const Shape& shape) const;  // copies there
+  // Views: no number is copied. A negative dimension counts from the end. In view, reshape and unflatten, one size may
+  // be -1: it follows from the others. Names and meanings are PyTorch's.
+  Array view(const Shape& shape) const;     // Error when no view can have the new shape
+  Array reshape(const Shape& shape) const;  // copies when no view can have the new shape
   Array flatten(std::int64_t from_dim = 0, std::int64_t to_dim = -1) const;
   Array unflatten(std::int64_t dim, const Shape& sizes) const;
   Array permute(const Dims& order) const;
   Array transpose(std::int64_t a, std::int64_t b) const;
   Array movedim(std::int64_t from, std::int64_t to) const;
-  // x[begin:end:step] of Python along `dim`: negative bounds count from the end, those outside are moved to the
-  // nearest.
+  // Python's x[begin:end:step] along `dim`. Negative bounds count from the end; bounds outside of the dimension are
+  // moved to its nearest end.
   Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
   Array narrow(std::int64_t dim, std::int64_t start,
-               std::int64_t length) const;                   // Error where that is outside
+               std::int64_t length) const;                   // Error when the range leaves the dimension
   Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
   Array expand(const Shape& shape) const;                    // repeats size-1 dimensions by stride 0; -1 keeps a size
   Array squeeze() const;                                     // drops all dimensions of size 1
   Array squeeze(std::int64_t dim) const;                     // drops `dim` where its size is 1
   Array squeeze(const Dims& dims) const;
   Array unsqueeze(std::int64_t dim) const;
-  // The elements (i, i + offset) of `dim1` and `dim2`, as the last dimension.
+  // The elements (i, i + offset) of the dimensions `dim1` and `dim2` become the last dimension.
   Array diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
 
-  // Copies, each of them only where it is needed (clone: always).
+  // Each of these returns a copy, but returns the array itself when it is already as wanted. clone() always copies.
   Array contiguous() const;
   Array channels_last() const;
   Array to(DType dtype) const;
   Array to(Device device) const;
   Array clone() const;
 
-  // In-place writes. The version of the storage goes up.
-  void copy_from(const Array& source);  // any strides, dtype and device; source broadcasts to this shape
+  // In-place writes. Each of them raises the version of the storage.
+  void copy_from(const Array& source);  // any strides, dtypes and devices; source broadcasts to this shape
   void fill(double value);
 
   // The only element as a number. Error when there is not exactly one.
@@ -119,7 +120,8 @@ class Array {
 
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
-// Error where elements of the target share memory (it was expanded), so that writing to it would write some twice.
+// Error when elements of the target share memory, because it was expanded: writing to the target would write some of
+// them twice.
 void check_writable(const Array& target, const char* operation);
 
 }  // namespace tandem

@@ -8,13 +8,13 @@ namespace tandem {
 
 namespace {
 
-// The strides that show the same elements under `wanted`, where they exist: each group of adjacent old dimensions that
-// is itself contiguous may be split and joined freely.
+// The strides with which the shape `wanted` shows the same elements, if such strides exist. A group of adjacent old
+// dimensions that is contiguous within itself may be split and joined freely.
 std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
   Shape sizes;
   Strides steps;
   for (int i = 0; i < shape.ndim(); ++i) {
-    if (shape[i] == 1) continue;  // its stride says nothing
+    if (shape[i] == 1) continue;  // the stride of a dimension of size 1 is never used
     sizes.push_back(shape[i]);
     steps.push_back(strides[i]);
   }
@@ -35,7 +35,7 @@ std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, 
   return result;
 }
 
-// `wanted` with the size that -1 stands for, where one does.
+// `wanted`, with a size of -1 replaced by the size that it stands for.
 Shape resolve_shape(const Array& array, const Shape& wanted, const char* operation) {
   Shape shape = wanted;
   int unknown = -1;
@@ -147,7 +147,7 @@ Array Array::permute(const Dims& order) const {
 }
 
 Array Array::transpose(std::int64_t a, std::int64_t b) const {
-  // A scalar has one dimension to name, as in PyTorch.
+  // As in PyTorch, a scalar may be addressed as if it had one dimension.
   const int i = normalize_dim(a, std::max(ndim(), 1)), j = normalize_dim(b, std::max(ndim(), 1));
   if (ndim() == 0) return *this;
   Array result = *this;
@@ -212,7 +212,7 @@ Array Array::expand(const Shape& wanted) const {
     if (shape_[i - lead] == shape[i]) strides[i] = strides_[i - lead];
     else TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ", wanted);
   }
-  shape.product();  // an Error where that is more than can be counted
+  shape.product();  // throws when the number of elements does not fit in 64 bits
   return Array(storage_, shape, strides, offset_, dtype_);
 }
 

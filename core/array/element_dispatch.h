@@ -1,4 +1,5 @@
-// Element-wise operations on Arrays for every device: the choice of what its loops call, by operation and dtype.
+// Element-wise operations on Arrays, for every device: chooses by operation and dtype which function a device's loops
+// call for each element.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,8 +8,8 @@
 
 namespace tandem {
 
-// The loops of a device: Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...), any strides.
-// Loops::element_t<T> is the type that f takes and gives for elements of type T.
+// `Loops` stands for the loops of a device. Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...),
+// for arrays of any strides. Loops::element_t<T> is the type that f takes and returns for elements of type T.
 namespace elementwise {
 
 template <class Loops>
@@ -125,7 +126,7 @@ void where(const Array& condition, const Array& a, const Array& b, const Array& 
 
 }  // namespace elementwise
 
-// Backend::reduce_grad with the element-wise loops of a device.
+// Backend::reduce_grad, computed by the element-wise loops of a device.
 template <class Loops>
 void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y, const Array& grad_x) {
   with_derivative(op, [&](const auto& f) {

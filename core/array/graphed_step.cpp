@@ -7,8 +7,8 @@ namespace tandem {
 
 namespace {
 
-// The first step makes gradients and momentum, the second one is the first to find them; buckets are laid out anew
-// between the two.
+// How many equal calls run as they are before one is recorded. The first step creates gradients and momentum, and only
+// the second one finds them in place. Between the two, DistributedDataParallel lays out its buckets anew.
 constexpr std::int64_t warm_up_calls = 3;
 
 }  // namespace

@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// A step is hundreds of small calls; on a GPU that is faster than the host can make them, recording them once pays.
+// A training step makes hundreds of small calls. When a GPU does the work faster than the host can make the calls,
+// recording the step once pays.
 //
 //   GraphedStep step(options.device(), [&](const std::vector<Array>& batch) {
 //     optimizer.zero_grad();
@@ -23,29 +24,32 @@ namespace tandem {
 //   });
 //   for (auto& [images, labels] : loader) total += step({images, labels});
 //
-// The first calls run the function as it is: they set up what a step needs once (gradients, momentum, libraries). The
-// next one records it, and from then on a call copies its inputs to where the recorded step reads them, and replays.
-// Inputs of other shapes or dtypes (the last, smaller batch) run the function as it is; when they stay, they are
-// recorded in place of what was.
+// The first calls run the function as it is: they set up what a step needs only once (gradients, momentum, libraries).
+// The next call records the step. From then on a call copies its inputs to where the recorded step reads them, and
+// replays the step. A call whose inputs have other shapes or dtypes (the last, smaller batch) runs the function as it
+// is. When such inputs keep coming, their step is recorded and replaces the old recording.
 //
 // `function` must do the same in every call, except for the values of its inputs:
-//   - numbers of the host that it uses are recorded: one that changes (the factor of a loss) must be an input, an Array
-//   of shape ().
-//     The options of tandem::optim's optimizers are none of them: set_lr() and schedules, called between the steps,
-//     reach the recorded one;
-//   - what it does on the host beside the device's work happens when it is run or recorded, not when it is replayed;
-//   - it must start afresh (zero_grad first): a recording that failed halfway is followed by a call as it is;
-//   - the arrays that it keeps from call to call (parameters, gradients, running statistics) must stay where they are.
-// Where the step can't be recorded (a function that reads a value on the way), it is called as it is for ever, and
-// `report` is told why, once. Errors of the function itself arise then. One thread.
+//   - Numbers of the host that it uses are recorded with it. A number that changes from call to call, such as the
+//   factor
+//     of a loss, must be an input: an Array of shape (). The options of tandem::optim's optimizers are an exception:
+//     set_lr() and schedules, called between the steps, reach the recorded step.
+//   - What the function does on the host, beside the device's work, happens when the function runs or is recorded. It
+//     does not happen when the step is replayed.
+//   - The function must start afresh (zero_grad first), because a recording that failed halfway is followed by a call
+//     that runs it as it is.
+//   - The arrays that it keeps from call to call (parameters, gradients, running statistics) must stay where they are.
+// When the step can't be recorded, because the function reads a value on the way for instance, every later call runs
+// the function as it is, and `report` is told the reason, once. An Error of the function itself shows in such a call.
+// For one thread.
 class GraphedStep {
  public:
   using Function = std::function<Array(const std::vector<Array>& inputs)>;
 
-  // device: where the step's work is done; the CPU: nothing is recorded, and nothing reported.
+  // `device` is where the step's work is done. On the CPU nothing is recorded, and nothing is reported.
   GraphedStep(Device device, Function function, std::function<void(const std::string&)> report = {});
 
-  // What the function returns; of a recorded step the array that the next call overwrites.
+  // Returns what the function returns. From a recorded step this is an array that the next call overwrites.
   Array operator()(const std::vector<Array>& inputs);
 
   bool is_recorded() const { return graph_ != nullptr; }
@@ -63,12 +67,12 @@ class GraphedStep {
   const Function function_;
   const std::function<void(const std::string&)> report_;
   bool may_record_;
-  Signature last_;             // of the latest calls as they are
-  std::int64_t repeated_ = 0;  // and how many of them in a row
+  Signature last_;             // of the latest calls that ran the function as it is
+  std::int64_t repeated_ = 0;  // how many such calls in a row had this signature
   Signature recorded_;
   std::vector<Array> inputs_;  // where the recorded step reads them
   Array result_;
-  std::unique_ptr<DeviceGraph> graph_;  // destroyed before the arrays that it uses
+  std::unique_ptr<DeviceGraph> graph_;  // declared last: it must be destroyed before the arrays that it uses
 };
 
 }  // namespace tandem

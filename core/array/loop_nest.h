@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-// The dimensions of K arrays of the same shape, joined where all of them allow it and ordered so that the last array
-// (the output) is walked through memory in order. The innermost dimension is the last. Strides are in elements.
+// The dimensions of K arrays of the same shape. Dimensions are joined where all arrays allow it, and ordered so that
+// the walk goes through the memory of the last array (the output) in order. The innermost dimension comes last. Strides
+// are in elements.
 template <int K>
 struct LoopNest {
   int ndim = 0;
@@ -53,7 +54,7 @@ struct LoopNest {
     return ndim == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
   }
 
-  // Where element `index` of the walk lies in each array.
+  // The offset of element `index` of the walk in each array, in elements.
   TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index) const {
     std::array<std::int64_t, K> result{};
     for (int d = ndim - 1; d >= 0; --d) {
@@ -65,7 +66,7 @@ struct LoopNest {
   }
 };
 
-// Where element `index`, row by row, of a view lies; in elements.
+// The offset of element `index` of a view, in elements. Elements are counted row by row.
 TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int ndim, const std::int64_t* shape,
                                                  const std::int64_t* strides) {
   std::int64_t offset = 0;

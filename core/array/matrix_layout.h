@@ -7,17 +7,19 @@
 
 namespace tandem {
 
-// Row-major, or the transpose of something row-major, with `leading` elements from one dense run to the next.
+// A matrix that is row-major, or is the transpose of a row-major matrix. A dense run is a row of that row-major matrix;
+// `leading` is the number of elements from the beginning of one run to the beginning of the next.
 struct MatrixLayout {
   bool transposed;
   std::int64_t leading;
 };
 
-// Nothing where neither of the two dimensions is dense, or where runs overlap: libraries need a copy then.
+// The layout of the matrices of m. There is none where neither of the two dimensions is dense or where runs overlap:
+// libraries then need a copy.
 inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
   const int last = m.ndim() - 1;
   const std::int64_t rows = m.shape()[last - 1], columns = m.shape()[last];
-  // The stride of a dimension of size 1 says nothing.
+  // The stride of a dimension of size 1 is never used, so any value may stand for it.
   const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[last - 1];
   const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[last];
   if ((columns == 1 || to_next_column == 1) && to_next_row >= columns) return MatrixLayout{false, to_next_row};
@@ -25,7 +27,8 @@ inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
   return std::nullopt;
 }
 
-// m (M, N) or (B, M, N) such that it has a layout: itself or a copy, of one matrix where all are the same.
+// Returns m (M, N) or (B, M, N) in a form that has a matrix layout: m itself, or a copy. When all matrices of a batch
+// are the same one, only one is copied.
 inline Array with_matrix_layout(const Array& m) {
   if (matrix_layout(m)) return m;
   const bool repeats = m.ndim() == 3 && m.strides()[0] == 0;

@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Where an array is dense in some order of its dimensions (channels last, a transposition), apply() of it is row-major
-// and not a copy. Otherwise the order is that of the dimensions. What is computed in this order comes back with
-// restore().
+// When an array is dense in some order of its dimensions (channels last, or transposed), that is its order: apply() of
+// the array is then row-major, and is not a copy. Otherwise the order is that of the dimensions. restore() brings back
+// what was computed in this order.
 class MemoryOrder {
  public:
   explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.ndim(), 0)) {
@@ -24,18 +24,19 @@ class MemoryOrder {
     is_identity_ = false;
   }
 
-  // `a`, which has the dimensions of the array that this order is of, row-major in it. Copies where `a` lies otherwise.
+  // Returns `a`, whose dimensions are those of the array that this order was taken from, so that it is row-major in
+  // this order. Copies when `a` lies otherwise in memory.
   Array apply(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).contiguous(); }
   Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
-  // Whether `a`, which has these dimensions, is dense in this order.
+  // Whether `a`, whose dimensions are those of that array, is dense in this order.
   bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
-  // Uninitialised memory in this order.
+  // Uninitialised memory of the given shape, dense in this order.
   Array empty(const Shape& shape, DType dtype, Device device) const {
     Shape permuted = shape;
     for (int i = 0; i < shape.ndim(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
     return restore(Array::empty(permuted, dtype, device));
   }
-  // Where dimension `dim` comes in this order.
+  // The position of dimension `dim` in this order.
   int position(int dim) const { return static_cast<int>(inverse()[dim]); }
   // The order of the dimensions that are left without `dim`.
   MemoryOrder without(int dim) const {
@@ -57,7 +58,7 @@ class MemoryOrder {
   bool is_identity_ = true;
 };
 
-// A row-major array as (before, n, after), where n is dimension `dim`.
+// A view of a row-major array as (before, n, after), where n is the size of dimension `dim`.
 inline Array around(const Array& a, int dim) {
   std::int64_t before = 1, after = 1;
   for (int i = 0; i < dim; ++i) before *= a.shape()[i];

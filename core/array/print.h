@@ -7,9 +7,10 @@
 
 namespace tandem {
 
-// Nested brackets with aligned columns: "[1., 2.]", a scalar without them, a line break in front where ndim is 2 or
-// more. Four decimals where a value needs some, powers of ten where values are very large or small. Of more than 1,000
-// elements the first and the last three of every dimension.
+// Nested brackets with aligned columns, as in "[1., 2.]". A scalar has no brackets. With 2 dimensions or more, the text
+// begins with a line break. Values have four decimals where one of them needs decimals, and powers of ten where some
+// are very large or very small. Of an array with more than 1,000 elements, the first and last three of every dimension
+// are shown.
 std::string values_to_string(const Array& array);
 
 }  // namespace tandem

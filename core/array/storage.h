@@ -10,13 +10,14 @@
 
 namespace tandem {
 
-// Owns its bytes (given back to the device's caching allocator), or keeps alive whatever owns them.
-// Counts in-place writes, so that autograd can tell that a value it saved has changed. Writing from several threads
-// at once is the caller's matter, as with any memory.
+// Owns its bytes, which go back to the device's caching allocator, or keeps alive whatever owns them. It counts
+// in-place writes, so that autograd can tell that a value that it saved has changed. Keeping several threads from
+// writing at once is the caller's task, as with any memory.
 class Storage {
  public:
   Storage(std::size_t bytes, Device device);
-  // Memory that something else owns; `release` runs when the last Array is gone (it keeps the owner alive until then).
+  // Memory that something else owns. `release` keeps the owner alive; it runs when the last Array of this storage is
+  // gone.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -26,7 +27,7 @@ class Storage {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // In-place writes so far, and the operation that made the last one.
+  // The number of in-place writes so far, and the name of the operation that made the last one.
   std::uint64_t version() const { return version_; }
   const char* last_writer() const { return last_writer_; }
   void written_by(const char* operation) {
@@ -43,7 +44,8 @@ class Storage {
   const char* last_writer_ = "";
 };
 
-// A part of `parent` with a version count of its own: one parameter in an optimizer's arena, one gradient in a bucket.
+// A part of `parent` with a version count of its own, for one parameter in an optimizer's arena or one gradient in a
+// bucket.
 std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes);
 
 }  // namespace tandem

@@ -17,8 +17,9 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-// `text` after the name of the operation that this thread is in (the innermost ProfileRange, core/profile/profile.h),
-// unless the text has it: what many operations share need not know for whom it works.
+// Puts the name of the operation that this thread is in before `text`, unless the text has that name already. The
+// operation is the innermost ProfileRange (core/profile/profile.h). Code that many operations share therefore need not
+// know which of them called it.
 std::string with_operation(std::string text);
 
 template <class... Parts>
@@ -32,7 +33,7 @@ template <class... Parts>
 }  // namespace tandem
 
 // TANDEM_CHECK(weight.dim(1) == channels, "conv2d: input has ", channels, " channels, weight wants ", weight.dim(1))
-// throws tandem::Error with the parts put together. The parts are evaluated only when the condition is false.
+// throws tandem::Error, whose text is the parts put together. The parts are evaluated only when the condition is false.
 #define TANDEM_CHECK(condition, ...)       \
   do {                                     \
     if (!(condition)) [[unlikely]]         \

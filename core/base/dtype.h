@@ -43,8 +43,8 @@ constexpr DType dtype_of() {
   }
 }
 
-// The dtype two operands of an element-wise operation are computed in: the wider of the same kind; floating wins
-// over integer; bf16 with f16 gives f32 (as PyTorch's promotion of two tensors).
+// The dtype in which two operands of an element-wise operation are computed. Of two of the same kind it is the wider
+// one. Floating wins over integer. bf16 with f16 gives f32, as PyTorch's promotion of two tensors does.
 DType promote(DType a, DType b);
 
 // Calls f(T{}) with the C++ type that `dtype` stands for.
@@ -63,7 +63,7 @@ decltype(auto) dispatch(DType dtype, F&& f) {
   detail::fail("invalid dtype ", static_cast<int>(dtype));
 }
 
-// The same for everything that can be calculated with; `operation` names the caller in the error.
+// As dispatch(), for all dtypes but bool. `operation` names the caller in the error.
 template <class F>
 decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
   switch (dtype) {
@@ -78,7 +78,7 @@ decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// The same for floating types only; `operation` names the caller in the error.
+// As dispatch(), for floating dtypes only. `operation` names the caller in the error.
 template <class F>
 decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   switch (dtype) {
@@ -90,7 +90,7 @@ decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// Whether `value`, without its fraction, is a number of `dtype`.
+// Whether `dtype` can represent `value` once its fraction is cut off.
 inline bool can_hold(DType dtype, double value) {
   if (is_floating(dtype) || dtype == DType::boolean) return true;
   const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;

@@ -1,5 +1,5 @@
-// Number: an argument that is a number. Whether it was written as an integer tells the dtype of arithmetic with it: an
-// integer array plus 1 stays what it is, plus 1.5 it becomes f32.
+// Number: a number as an argument. It remembers whether it was written as an integer, because that decides the dtype of
+// arithmetic with it: an integer array plus 1 keeps its dtype, and plus 1.5 it becomes f32.
 #pragma once
 
 #include <type_traits>

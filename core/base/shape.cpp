@@ -15,7 +15,8 @@ void Dims::fail_too_large() const { detail::fail("the sizes ", *this, " multiply
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 1);
-  // Beside a size of 0 the others may be of any size; nobody uses these strides, they may wrap around.
+  // When one size is 0, the others may be so large that their product wraps around. That does no harm: nobody uses the
+  // strides of an empty array.
   for (int i = shape.ndim() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;
 }

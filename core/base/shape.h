@@ -38,8 +38,8 @@ class Dims {
     values_[ndim_++] = value;
   }
 
-  // The product of all entries: for a shape, the number of elements. 1 for an empty list (a scalar). Error when it does
-  // not fit in 64 bits.
+  // The product of all entries: for a shape, the number of elements. The product of an empty list (a scalar's shape) is
+  // 1. Error when the product does not fit in 64 bits.
   std::int64_t product() const {
     std::int64_t n = 1;
     bool fits = true;
@@ -68,10 +68,10 @@ Strides contiguous_strides(const Shape& shape);
 // Strides of an (N, C, H, W) shape whose memory order is N, H, W, C.
 Strides channels_last_strides(const Shape& shape);
 
-// The shape two operands broadcast to, by NumPy's rules. Error names `operation` and both shapes.
+// The shape that two operands broadcast to, by NumPy's rules. The Error names `operation` and both shapes.
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation);
 
-// `dim` counted from the end where it is negative. Error when it is out of range for `ndim`.
+// The dimension that `dim` names: a negative `dim` counts from the end. Error when it is out of range for `ndim`.
 int normalize_dim(std::int64_t dim, int ndim);
 
 }  // namespace tandem

@@ -12,13 +12,14 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
+constexpr std::size_t alignment = 64;  // bytes: a cache line, which is also the widest vector
 
 class HostMemory : public MemorySource {
  public:
   void* allocate(std::size_t bytes) override { return std::aligned_alloc(alignment, bytes); }
   void release(void* block, std::size_t) override { std::free(block); }
-  // Tells the address sanitizer which bytes belong to somebody: it knows only what comes from the system.
+  // Tells the address sanitizer which bytes somebody uses. By itself it knows only about blocks that come from the
+  // system.
   void set_in_use([[maybe_unused]] void* block, [[maybe_unused]] std::size_t used,
                   [[maybe_unused]] std::size_t whole) override {
 #ifdef __SANITIZE_ADDRESS__
@@ -28,7 +29,7 @@ class HostMemory : public MemorySource {
   }
 };
 
-// Never destroyed: Arrays with static storage may give memory back after main() has ended.
+// The allocator is never destroyed, because Arrays with static storage may give memory back after main() has ended.
 CachingAllocator& allocator() {
   static auto* source = new HostMemory;
   static auto* instance = new CachingAllocator(*source, alignment);

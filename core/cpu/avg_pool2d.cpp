@@ -9,7 +9,8 @@ namespace tandem {
 
 namespace {
 
-// The average of a window for `blocks` times L channels, summed row by row: sums of large windows stay exact.
+// The average of a window for `blocks` times L channels. Each row is summed by itself first, so that sums over large
+// windows stay exact.
 template <int L, int blocks, class T>
 void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down, PoolAxis::Taps along,
              compute_t<T> divisor, T* to) {
@@ -26,7 +27,7 @@ void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::
   for (int b = 0; b < blocks; ++b) cpu::store<L>(to + b * L, total[b] / divisor);
 }
 
-// The same for all channels and a large window, pixel by pixel as they lie in memory.
+// The same for all channels of a large window, pixel by pixel in the order of memory.
 template <class T>
 void average_of_many(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down, PoolAxis::Taps along,
                      compute_t<T> divisor, T* to) {

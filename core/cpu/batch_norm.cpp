@@ -1,8 +1,10 @@
-// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory: what counts is how
-// often an activation is read and written, so each phase is one pass and keeps nothing that it can recompute.
+// Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
+// at the top of core/ops/norm.h. The speed of these kernels is bound by memory: it depends on how often an activation
+// is read and written. Each phase is therefore one pass, and nothing is stored that can be computed again.
 //
-// Rows are pixels, (N * H * W), and channels are adjacent in memory. Sums run over chunks of rows of a fixed size and
-// are combined in order, in double: the result does not depend on the number of threads.
+// Images are (N, C, H, W), channels last. A row is a pixel: there are N * H * W rows, and the C channels of a row are
+// adjacent in memory. Sums run over chunks of rows of a fixed size, and the chunks are combined in order, in double:
+// the result does not depend on the number of threads.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
@@ -19,10 +21,12 @@ using cpu::load;
 using cpu::store;
 using cpu::vec;
 
-// Rows whose channels fit in half of a first-level cache, so that a second look at them is free.
+// The number of rows in a chunk. A chunk of 4096 numbers, 16 KiB in f32, fills half of a first-level cache, so looking
+// at it a second time is free.
 std::int64_t chunk_rows(std::int64_t channels) { return std::max<std::int64_t>(16, 4096 / channels); }
 
-// Per channel, what a kernel needs in the type it computes in. y = x * scale + shift; xhat = (x - mean) * invstd.
+// What a kernel needs for each channel, in the type that it computes in: y = x * scale + shift, and xhat = (x - mean) *
+// invstd.
 template <class C>
 struct Coefficients {
   std::vector<C> scale, shift;
@@ -39,7 +43,8 @@ struct Coefficients {
   }
 };
 
-// Two per-channel sums over all rows, by chunk. part(first_row, rows, c, lanes, sums) fills `sums` for L channels.
+// Computes two sums per channel over all rows, chunk by chunk. part(first_row, rows, c, lanes, sums) fills `sums` for
+// the L channels from c on, and `combine` adds up chunks.
 template <class C, class Part, class Combine>
 void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine combine) {
   const std::int64_t chunk = chunk_rows(channels), chunks = (rows + chunk - 1) / chunk;
@@ -59,7 +64,7 @@ void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine 
     combine(std::min(chunk, rows - k * chunk), sums + k * 2 * channels, sums + (k * 2 + 1) * channels);
 }
 
-// In `index` where ReLU stops the maximum, so that no element of the window gets a gradient.
+// Stands in `index` where ReLU stopped the maximum: no element of that window gets a gradient.
 constexpr std::uint8_t no_place = 255;
 
 template <class V>
@@ -82,7 +87,7 @@ void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const A
       constexpr int L = lanes;
       using V = vec<C, L>;
       const T* p = data + first * channels + c;
-      V sum[4] = {};  // several, so that additions need not wait for one another
+      V sum[4] = {};  // several sums, so that one addition need not wait for another
       std::int64_t r = 0;
       for (; r + 4 <= n; r += 4)
         for (int u = 0; u < 4; ++u) sum[u] += load<L>(p + (r + u) * channels);
@@ -239,7 +244,8 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     using T = decltype(type);
     using C = compute_t<T>;
     const Coefficients<C> k(affine);
-    // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
+    // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat), where scale = weight * invstd (the formula of
+    // core/ops/norm.h). The kernel computes it as dy * scale + x * slope + offset.
     std::vector<C> slope(channels), offset(channels);
     for (std::int64_t c = 0; count && c < channels; ++c) {
       slope[c] = -k.scale[c] * k.invstd[c] * (sum_dy_xhat.data<C>()[c] / *count->data<C>());
@@ -248,7 +254,8 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     const T* in = static_cast<const T*>(x.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());
     T* out = static_cast<T*>(grad_x.raw());
-    // `pixels` neighbours to which no maximum of a window leads: what the statistics alone contribute.
+    // Writes grad_x of `pixels` neighbouring pixels that are not the maximum of any window: only the statistics
+    // contribute to it.
     const auto without_window = [&](auto lanes, std::int64_t at, std::int64_t pixels, std::int64_t c) {
       constexpr int L = lanes;
       using V = vec<C, L>;
@@ -293,7 +300,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
             store<L>(out + at, V(where == i ? others + dy : others));
           }
         }
-        // An odd last column or row is in no window.
+        // When the width or height is odd, the last column or row is in no window.
         for (std::int64_t i = 0; i < 2; ++i)
           without_window(lanes, top + (i * width + 2 * out_w) * channels + c, width - 2 * out_w, c);
         if (h + 3 == height) without_window(lanes, top + 2 * width * channels + c, width, c);

@@ -1,12 +1,13 @@
-// The channels of a pixel, a few lanes at a time.
+// Goes over the channels of a pixel, a few lanes at a time.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>
 
 namespace tandem::cpu {
 
-// Calls f(std::integral_constant<int, L>, c) for blocks of up to 64 bytes of computed numbers that cover all channels.
-// The last two may overlap: f must give the same for a channel each time.
+// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, from channel c on, that cover all channels. A
+// block has up to 64 bytes of numbers of C, the type that is computed in. The last two blocks may overlap, so f must
+// give the same result for a channel each time.
 template <class C, int L = 64 / sizeof(C), class F>
 inline void cover_channels(std::int64_t channels, F f) {
   if constexpr (L > 1) {

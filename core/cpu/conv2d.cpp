@@ -1,6 +1,6 @@
-// Convolution by oneDNN, but for what products of matrices give faster (conv2d_winograd.h and, for gradients,
-// conv2d_taps.h); for the dtypes it does not have, by the plain method: lay each image's windows out as rows of a
-// matrix (im2col) and multiply.
+// Convolution. oneDNN does it, except where products of matrices are faster (conv2d_winograd.h and, for gradients,
+// conv2d_taps.h). Dtypes that oneDNN does not have go by the plain method: the windows of each image are laid out as
+// rows of a matrix (im2col), and that matrix is multiplied.
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
@@ -16,9 +16,9 @@ namespace {
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Calls f(row, column, pixel) for each element of the window matrix of one image that lies inside of the image: row is
-// an output pixel, column = (kernel h, kernel w) and pixel = h * width + w, each to be multiplied by the number of
-// channels.
+// Calls f(row, column, pixel) for each element of one image's window matrix that lies inside of the image. `row` is an
+// output pixel, `column` a place (kernel h, kernel w) of the kernel, and `pixel` is h * width + w of the input. The
+// caller multiplies `column` and `pixel` by a number of channels.
 template <class F>
 void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F f) {
   for (std::int64_t o = 0; o < y[2] * y[3]; ++o)
@@ -29,7 +29,7 @@ void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F 
     }
 }
 
-// The channels of one group and what belongs to them, in this group's turn.
+// The channels of group `g`: the first input channel and how many there are, and the same for the outputs.
 struct Group {
   std::int64_t first_in, in, first_out, out;
   Group(std::int64_t g, std::int64_t groups, std::int64_t channels_in, std::int64_t channels_out)
@@ -48,16 +48,16 @@ Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Windo
   return rows;
 }
 
-// (O, KH, KW, C / groups) -> (O, KH * KW * C / groups), to go with windows_of.
+// (O, KH, KW, C / groups) -> (O, KH * KW * C / groups): the weight as a matrix that fits windows_of's.
 template <class T>
 Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
   return {weight_khwc.data<T>(), weight_khwc.dim(0), weight_khwc.numel() / weight_khwc.dim(0)};
 }
 
-// The dtype the plain method computes in.
+// The dtype in which the plain method computes.
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// oneDNN of this version has no f16: its f32 then serves.
+// This version of oneDNN has no f16: f16 arrays are converted and computed in f32.
 bool goes_by_f32(const Array& a) { return a.dtype() == DType::f16; }
 
 template <class F>
@@ -72,7 +72,7 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
   return {a.data<T>() + n * pixels * a.dim(1), pixels, a.dim(1)};
 }
 
-// (N, C, H, W) -> (C)
+// Sums (N, C, H, W) to (C).
 void sum_pixels(const Array& image, const Array& sums) {
   const Array pixels = image.permute({0, 2, 3, 1}).reshape({-1, image.dim(1)}).to(DType::f32);
   const Array row = Array::empty({1, sums.numel()});

@@ -12,7 +12,7 @@ Array pixels_last(const Array& image) { return image.permute({0, 2, 3, 1}); }  /
 // (N, H, W, C) -> (N * H * W, C)
 Array as_matrix(const Array& pixels) { return pixels.reshape({-1, pixels.dim(-1)}); }
 
-// y = a b, summed up in f32; of bf16 or f32.
+// y = a b for bf16 or f32, with sums in f32.
 void multiply(const Array& a, const Array& b, const Array& y) {
   if (a.dtype() == DType::bf16 && onednn::matmul(a, b, std::nullopt, y)) return;
   if (y.dtype() != DType::f32) {
@@ -36,7 +36,7 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
                                              std::int64_t padding, std::int64_t dilation) {
   std::vector<Reach> reaches;
   for (std::int64_t k = 0; k < kernel; ++k) {
-    const std::int64_t offset = k * dilation - padding;  // output o sees input o * stride + offset
+    const std::int64_t offset = k * dilation - padding;  // through this tap, output o sees input o * stride + offset
     const auto outputs_below = [&](std::int64_t input) {
       return std::clamp<std::int64_t>((input - offset + stride - 1) / stride, 0, y);
     };
@@ -76,7 +76,7 @@ Array ConvTaps::seen_of_y(const Array& y, const Reach& h, const Reach& w) const 
 }
 
 void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  // Several taps are summed up in f32.
+  // Where several taps contribute to an input, they are summed up in f32.
   std::int64_t taps = 0;
   bool one_is_all = false;
   for_each_tap([&](std::int64_t, std::int64_t, const Reach& h, const Reach& w) {

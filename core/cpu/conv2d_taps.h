@@ -1,9 +1,9 @@
-// The gradients of a convolution as products of matrices, one for each place of the kernel ("tap").
+// The gradients of a convolution as products of matrices, one product for each place of the kernel (a "tap").
 //
-// Channels last, the pixels of an image that one tap sees are the rows of a matrix, and its weight is a matrix too.
-// That leaves out what only padding is multiplied with: most of the kernel where dilation spreads it further than a
-// small image reaches (DeepLabV3's rates on the last feature map). A 1 x 1 kernel is one such product, which needs no
-// weight repacked.
+// Images are channels last. The pixels of an image that one tap sees are then the rows of a matrix, and the weight of a
+// tap is a matrix too. These products leave out what is only multiplied with padding. That is most of the kernel when
+// dilation spreads it further than a small image reaches, as DeepLabV3's rates do on the last feature map. A 1 x 1
+// kernel is one such product, and its weight need not be repacked.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -17,21 +17,24 @@ class ConvTaps {
  public:
   ConvTaps(const Window& window, const Shape& x, const Shape& y);
 
-  // No groups, and no f64.
+  // Whether these products can compute it: there must be no groups and no f64.
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
-  // Whether products beat a library's convolution, which leaves out some of the padding for the input's gradient, and
-  // none of it for the weight's.
+  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for the gradient
+  // of the input, and none for the gradient of the weight.
   bool pay_for_input() const { return is_single() || share() <= 0.5; }
   bool pay_for_weight() const { return is_single() || share() <= 0.75; }
-  // What is left to multiply: the part of the kernel that sees more than padding, on average.
+  // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
+  // padding.
   double share() const;
 
-  // Arguments as in Backend; all arrays of f32 or bf16, except that gradients of weights may be either.
+  // Arguments are as in Backend. All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the
+  // others are.
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
   void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
-  // Outputs [first_y, first_y + count) of an axis see inputs first_x, first_x + stride, ... through a tap.
+  // Through a tap, the outputs [first_y, first_y + count) of an axis see the inputs first_x, first_x + stride, and so
+  // on.
   struct Reach {
     std::int64_t first_y, first_x, count;
   };
@@ -46,7 +49,7 @@ class ConvTaps {
 
   const Window& window_;
   const Shape &x_, &y_;
-  std::vector<Reach> rows_, columns_;  // of each row and column of the kernel
+  std::vector<Reach> rows_, columns_;  // one for each row and column of the kernel
 };
 
 }  // namespace tandem::cpu

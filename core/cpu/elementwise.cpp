@@ -11,7 +11,7 @@ namespace tandem {
 
 namespace {
 
-// Moves numbers of one size without looking at them.
+// Copies numbers of one size without looking at their values.
 template <class Bits>
 void copy_bits(const Array& from, const Array& to) {
   cpu::Loops::transform<Bits, Bits>(from, to, Keep{});
@@ -31,7 +31,8 @@ void CpuBackend::copy(const Array& from, const Array& to) {
   elementwise::convert<cpu::Loops>(from, to);
 }
 
-// Row by row, in the order of y's memory: fetching and writing ahead works within a run, not between distant ones.
+// Copies row by row, in the order of y's memory. The processor fetches and writes ahead within a run of memory, but not
+// between distant runs.
 bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
   if (!all([&](const Array& a) { return a.dtype() == y.dtype(); })) return false;
@@ -48,7 +49,7 @@ bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   if (rows <= 1 || y.numel() == 0) return false;
   struct Run {
     const char* from;
-    std::size_t bytes;  // of a row
+    std::size_t bytes;  // bytes of a row of this part
   };
   std::vector<Run> runs;
   for (const Array& part : parts)

@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// gather_rows and gather_normalized run on the caller's thread alone: a loader has as many workers as it wants, and
-// copying soon waits for memory, not for cores. gather, which models use, takes all threads.
+// gather_rows and gather_normalized run only on the caller's thread: a data loader has as many workers as it wants, and
+// copying soon waits for memory, not for processor cores. gather, which models use, uses all threads.
 
 std::int64_t CpuBackend::gather_rows(const Array& rows, const Array& index, const Array& out) {
   const std::int64_t n = index.numel(), count = rows.dim(0);
@@ -36,7 +36,8 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
     for (std::int64_t i = 0; i < n; ++i)
       to = std::transform(from + wanted[i] * size, from + (wanted[i] + 1) * size, to, normalize);
   };
-  // With constants the compiler leaves out what changes nothing: the second division, which takes the longest.
+  // With constant mean and std the compiler leaves out what changes nothing: the second division, which takes the
+  // longest.
   if (mean == 0 && std == 1) gather([](std::uint8_t byte) { return Normalize{}(byte); });
   else gather(Normalize{mean, std});
   return -1;
@@ -45,7 +46,7 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
 namespace {
 
 bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, std::int64_t count) {
-  std::uint64_t highest = 0;  // a negative index is a large number
+  std::uint64_t highest = 0;  // as an unsigned number, a negative index is a large one
   if (stride == 1) {
     for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<std::uint64_t>(index[i]));
   } else {
@@ -54,7 +55,8 @@ bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, 
   return highest < static_cast<std::uint64_t>(count);
 }
 
-// y[k] = x[k][index[k]], each with strides; `step` is that between what an index chooses from.
+// y[k] = x[k][index[k]], where each array has a stride from one k to the next. `step` is the stride of x along the
+// dimension that is indexed.
 template <class Bits>
 void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::int64_t* index, std::int64_t index_stride,
           Bits* y, std::int64_t y_stride, std::int64_t n) {
@@ -67,8 +69,8 @@ void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::in
   }
 }
 
-// Calls row(offsets, strides, n) for each innermost row of n elements; offsets and strides are in elements, one per
-// array. Rows are spread over threads, and a single long row is cut into pieces.
+// Calls row(offsets, strides, n) for each innermost row of n elements. offsets and strides have one entry for each
+// array, in elements. Rows are spread over threads, and a single long row is cut into pieces.
 template <class Row>
 void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
   const std::int64_t numel = arrays[2]->numel();
@@ -109,7 +111,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
     const Bits* a = from + offset[0];
     const std::int64_t* i = wanted + offset[1];
     Bits* b = to + offset[2];
-    if (stride[1] == 0) {  // one index for the row
+    if (stride[1] == 0) {  // one index serves the whole row
       if (!cpu::is_inside(*i, count)) return bad.add(offset[1]);
       a += *i * step;
       if (stride[0] == 1 && stride[2] == 1) {
@@ -119,7 +121,8 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
       }
       return;
     }
-    // Piece by piece, whose indices are still in the nearest cache after they have been checked.
+    // The work goes piece by piece, so that a piece's indices are still in the nearest cache after they were checked:
+    // 512 of them are 4 KiB.
     constexpr std::int64_t piece = 512;
     for (std::int64_t first = 0; first < n; first += piece) {
       const std::int64_t count_here = std::min(piece, n - first);

@@ -1,6 +1,6 @@
-// Normalisation within groups of channels. Rows (layer normalisation: a sample's numbers are channels and nothing else)
-// have loops of their own, which look at each row several times while it is in the cache. For images, sums are taken of
-// each channel of each sample, and what groups share follows from those.
+// Normalisation within groups of channels. Layer normalisation, where a sample's numbers are a row of channels and
+// nothing else, has loops of its own. They look at each row several times while it is in the cache. For images, sums
+// are computed for each channel of each sample, and the statistics of a group follow from those of its channels.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
@@ -18,7 +18,7 @@ using cpu::RowMath;
 using cpu::store;
 using cpu::vec;
 
-// The sum of f(i, some) over lanes, several sums side by side.
+// The sum of f(i, some) over all i, lane by lane, with several sums side by side.
 template <class C, class F>
 C sum_over(std::int64_t n, F f) {
   using M = RowMath<C>;
@@ -33,7 +33,7 @@ C sum_over(std::int64_t n, F f) {
 
 template <class C>
 struct Moments {
-  C mean, m2;  // the sum of squared deviations from the mean
+  C mean, m2;  // m2 is the sum of squared deviations from the mean
 };
 
 template <class C, class T>
@@ -72,7 +72,7 @@ void normalise_row(const T* x, T* y, std::int64_t n, C mean, C rstd, const C* we
   });
 }
 
-// Per channel (or less) two sums, by chunk; combined in order, in double.
+// Two sums for each channel (or for fewer, shared ones) and each chunk. The chunks are combined in order, in double.
 struct Partial {
   std::int64_t chunks, channels;
   Array sums;
@@ -94,8 +94,9 @@ void add_up(const Partial& partial, int which, const Array* out) {
   std::copy(sum.begin(), sum.end(), to);
 }
 
-// Calls horizontal(sample, c, offset) for each channel's run, or vertical(lanes, sample, c, offset, step) for blocks of
-// channels, `step` apart from one pixel to the next.
+// When the numbers of a channel are a run in memory (row-major), calls horizontal(sample, c, offset) for each channel's
+// run. Otherwise (channels last) calls vertical(lanes, sample, piece, c, offset, n) for blocks of channels from c on,
+// and for pieces of n pixels from `offset` on. The pixels of a piece lie one behind the other, `channels` apart.
 template <class C, class Horizontal, class Vertical>
 void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vertical) {
   const std::int64_t elements = how.samples * how.before * how.channels * how.after;
@@ -104,7 +105,7 @@ void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vert
                       [&](std::int64_t i) { horizontal(i / how.channels, i % how.channels, i * how.after); });
     return;
   }
-  constexpr std::int64_t most = 512;  // pixels of a piece
+  constexpr std::int64_t most = 512;  // pixels of a piece; merge_pieces' callers count on it
   const std::int64_t pieces = (how.before + most - 1) / most;
   cpu::parallel_for(how.samples * pieces, elements, [&](std::int64_t i) {
     const std::int64_t sample = i / pieces, first = i % pieces * most;
@@ -115,7 +116,7 @@ void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vert
   });
 }
 
-// Adds up what for_each_channel's pieces have: (samples, 2, channels).
+// Merges the pieces of for_each_channel into (samples, 2, channels).
 template <class C, class Merge>
 void merge_pieces(const GroupNorm& how, const Partial& pieces, const Partial& whole, Merge merge) {
   const std::int64_t each = pieces.chunks / std::max<std::int64_t>(1, how.samples);
@@ -135,7 +136,7 @@ Partial pieces_of(const GroupNorm& how) {
   return partial_sums<C>(how.samples * ((how.before + 511) / 512), how.channels);
 }
 
-// Mean and m2 of each channel of each sample.
+// The mean and m2 of each channel of each sample.
 template <class C, class T>
 Partial channel_moments(const GroupNorm& how, const T* x) {
   const std::int64_t channels = how.channels;
@@ -175,7 +176,7 @@ Partial channel_moments(const GroupNorm& how, const T* x) {
   return whole;
 }
 
-// y = a * scale[c] + b * slope[c] + shift[c], coefficients (3, channels) of each sample; b may be null.
+// y = a * scale[c] + b * slope[c] + shift[c]. The coefficients of each sample are (3, channels). b may be null.
 template <class C, class T>
 void combine(const GroupNorm& how, const T* a, const T* b, const C* coefficients, T* y) {
   using M = RowMath<C>;
@@ -205,7 +206,8 @@ void combine(const GroupNorm& how, const T* a, const T* b, const C* coefficients
 
 bool is_rows(const GroupNorm& how) { return how.before == 1 && how.after == 1; }
 
-// Rows of a chunk: there are few chunks, so that what each adds to the gradient of the weight is soon added up.
+// The number of rows in a chunk. There are at most 32 chunks, so that adding up what each of them contributes to the
+// gradient of the weight takes little time.
 std::int64_t rows_of_chunk(const GroupNorm& how) { return std::max<std::int64_t>(16, (how.samples + 31) / 32); }
 
 template <class C, class T>
@@ -222,7 +224,7 @@ void grad_of_rows(const GroupNorm& how, const T* x, const C* weight, const C* me
     C* of_weight = sums_weight ? partial.of<C>(k) : nullptr;
     if (sums_weight) std::fill(of_weight, of_weight + 2 * channels, C(0));
     for (std::int64_t r = k * rows * groups; r < std::min(how.samples, (k + 1) * rows) * groups; ++r) {
-      const std::int64_t first = r % groups * n;  // channel
+      const std::int64_t first = r % groups * n;  // the first channel of the group
       const T *in = x + r * n, *dy = grad + r * n;
       const C* w = weight ? weight + first : nullptr;
       V sum[2] = {}, sum_xhat[2] = {};
@@ -255,7 +257,7 @@ void grad_of_rows(const GroupNorm& how, const T* x, const C* weight, const C* me
   add_up<C>(partial, 1, grad_bias);
 }
 
-// The sums of dy * (x - mean) * rstd and of dy, of each channel of each sample.
+// The sums of dy * (x - mean) * rstd and of dy, for each channel of each sample.
 template <class C, class T>
 Partial channel_grad_sums(const GroupNorm& how, const T* x, const T* grad, const C* mean, const C* rstd) {
   using M = RowMath<C>;
@@ -364,7 +366,8 @@ void CpuBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Arr
     add_up<C>(sums, 0, grad_weight);
     add_up<C>(sums, 1, grad_bias);
     if (!out) return;
-    // grad_x = rstd * (w dy - a - xhat b) = dy * scale + x * slope + shift
+    // grad_x = rstd * (w dy - a - xhat b), computed as dy * scale + x * slope + shift. Here w is the weight, a the mean
+    // of w dy and b the mean of w dy xhat over the group.
     std::vector<C> k(static_cast<std::size_t>(how.samples * 3 * channels));
     for (std::int64_t r = 0; r < how.samples * how.groups; ++r) {
       const std::int64_t n = r / how.groups, first = r % how.groups * size;

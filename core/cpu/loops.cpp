@@ -18,13 +18,13 @@ constexpr std::size_t buffer_bytes = 4096;
 struct Operand {
   char* data;
   std::int64_t stride, row_stride;  // in elements
-  std::int64_t size;                // of an element, in bytes
+  std::int64_t size;                // bytes of an element
   DType dtype;
-  bool converts;  // between 16 bits in memory and the floats of the loop
+  bool converts;  // whether elements are 16 bits in memory and floats in the loop
 
   std::size_t computed_size() const { return converts ? sizeof(float) : static_cast<std::size_t>(size); }
   bool has_dense_rows() const { return stride == 1 && !converts; }
-  // Whether its columns are dense instead of its rows.
+  // Whether the columns of the tile are dense in memory, and not its rows.
   bool is_turned() const { return row_stride == 1 && stride != 0 && stride != 1 && !converts; }
   char* at(std::int64_t row, std::int64_t column) const { return data + (row * row_stride + column * stride) * size; }
 };
@@ -77,7 +77,8 @@ void gather_bits(const void* from, std::int64_t stride, std::int64_t n, void* to
     for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
 }
 
-// So many numbers at a time are transposed within registers: L x L of them.
+// The bytes of a row of the square that is transposed within registers. The square has L x L numbers, where L of them
+// fill these bytes.
 #ifdef __AVX512F__
 constexpr std::size_t turned_bytes = 64;
 #else
@@ -86,8 +87,8 @@ constexpr std::size_t turned_bytes = 32;
 template <class Bits>
 constexpr int turned = std::min<int>(16, turned_bytes / sizeof(Bits));
 
-// A square of L rows of `from` becomes one of L rows of `to`. Each round deals row i and row i + L/2 out to rows 2 i
-// and 2 i + 1, in turns; after log2(L) rounds each element has come to its place.
+// Transposes a square of L rows from `from` to `to`. Each round deals row i and row i + L/2 out to rows 2 i and 2 i +
+// 1, element by element in turns. After log2(L) rounds each element has come to its place.
 template <class Bits, int L = turned<Bits>>
 void turn_square(const Bits* from, std::int64_t from_stride, Bits* to, std::int64_t to_stride) {
   using V = vec<Bits, L>;
@@ -188,10 +189,10 @@ void gather_block(const Operand& operand, std::int64_t row, std::int64_t column,
            to + static_cast<std::size_t>(r * width) * operand.computed_size());
 }
 
-// From so many columns on, rows are read in place, without joining several in a buffer.
+// From this number of columns on, rows are read in place. Shorter rows are joined in a buffer.
 constexpr std::int64_t long_row = 128;
 
-// Rows that are dense in every array, and in the output dense together: one call.
+// Runs the loop where rows are dense in every array, and the rows of the output are dense together: one call does it.
 template <int K>
 bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
                     std::int64_t columns) {
@@ -207,8 +208,8 @@ bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operand
   return true;
 }
 
-// Rows of which each input is dense or one number repeated: that is written out for one short block, which the loop
-// reads again and again.
+// Runs the loop where each row of an input is dense, or is one repeated number. The number is written out as one short
+// block, which the loop reads again and again.
 template <int K>
 bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
                   std::int64_t columns) {
@@ -240,7 +241,7 @@ bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands,
   return true;
 }
 
-// Rows that need no buffer to be brought together: their place is the output.
+// Copies rows straight to the output, where a copy needs no buffer in between.
 template <int K>
 bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns) {
   const Operand &from = operands[0], &to = operands[K - 1];
@@ -249,9 +250,9 @@ bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, st
   return true;
 }
 
-// Rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. `by_lines`: blocks are as
-// many rows as a cache line has elements, so that each line of an array whose columns are dense is fetched once.
-// Otherwise a block is a piece of a row, or some short rows.
+// Runs the loop over rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. With
+// `by_lines`, a block has as many rows as a cache line has elements, so that each cache line of an array whose columns
+// are dense is fetched only once. Otherwise a block is a piece of one row, or several short rows.
 template <int K>
 void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns,
               bool by_lines) {
@@ -259,11 +260,11 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
                     run_repeated<K>(loop, operands, rows, columns)))
     return;
   constexpr std::int64_t line_bytes = 64;
-  // A number that is repeated in a row, and another in the next one, is written out so many times at once: a long piece
-  // of buffer would cost as much as the loop.
+  // Some inputs repeat one number in a row and another number in the next row. Such a number is written out only 512
+  // times: to fill a longer piece of the buffer would cost as much as the loop itself.
   constexpr std::int64_t repeated = 512;
   std::int64_t widest = 1;
-  bool rows_are_dense = true;  // as far as one row goes
+  bool rows_are_dense = true;  // within one row, whether or not rows follow each other
   bool repeats_in_rows = false;
   for (const Operand& operand : operands) {
     rows_are_dense &= operand.stride == 1 && !operand.converts;
@@ -281,7 +282,7 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
 
   alignas(64) char buffers[K][buffer_bytes];
   std::array<bool, K> is_direct;
-  std::array<std::int64_t, K> filled_row;  // what the buffer of a repeated operand holds
+  std::array<std::int64_t, K> filled_row;  // the row whose number fills the buffer of a repeated operand
   filled_row.fill(-1);
   for (int k = 0; k < K; ++k) {
     const Operand& operand = operands[k];
@@ -300,7 +301,7 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
       filled_row[k] = needed;
       gather_block(operand, row, column, height, width, buffers[k]);
     }
-    // One call of the loop for the block where it is dense, else one for each row.
+    // One call of the loop does the block where it is dense; else there is one call for each row.
     const std::int64_t calls = by_lines ? height : 1, n = height * width / calls;
     for (std::int64_t r = 0; r < calls; ++r) {
       const auto place = [&](int k) {
@@ -327,11 +328,11 @@ void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std
   }
 }
 
-// Whether an input is dense in another dimension than the output, as in a transposition: that dimension comes next to
-// the innermost.
+// Whether an input is dense in another dimension than the output, as in a transposition. That dimension is moved next
+// to the innermost one.
 template <int K>
 bool bring_turned_dimension_inside(LoopNest<K>& nest) {
-  constexpr std::int64_t least = 16;  // columns; fewer are a block with some rows
+  constexpr std::int64_t least = 16;  // columns: a tile with fewer of them is one block with some rows
   const int inner = nest.ndim - 1;
   if (nest.size[inner] <= least) return false;
   for (int d = inner - 1; d >= 0; --d) {
@@ -355,7 +356,7 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const
   const bool by_lines = bring_turned_dimension_inside(nest);
   const int inner = nest.ndim - 1;
   const std::int64_t columns = nest.size[inner], rows = inner > 0 ? nest.size[inner - 1] : 1;
-  // Work for one thread at a time: a piece of a long row, or several rows.
+  // What a thread takes at a time: a piece of a long row, or several rows.
   constexpr std::int64_t piece = parallel_grain / 2;
   const std::int64_t tile_columns = std::min<std::int64_t>(columns, by_lines ? 512 : piece);
   const std::int64_t tile_rows = std::clamp<std::int64_t>(piece / tile_columns, 1, rows);

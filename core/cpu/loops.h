@@ -1,4 +1,4 @@
-// Loops over arrays of one shape, spread over threads.
+// Element-wise loops over arrays of one shape, spread over threads.
 #pragma once
 
 #include <tandem/core/cpu/cpu_backend.h>
@@ -10,29 +10,31 @@
 
 namespace tandem::cpu {
 
-// out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length):
-// the only loop that an operation is compiled into, and the one over i that the compiler vectorises. `out` may be one
-// of the inputs.
+// out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length)
+// This is the only loop that an operation is compiled into, and the compiler vectorises the loop over i. `out` may be
+// one of the inputs.
 struct DenseLoop {
-  // A step of 0 reads one block of an input again and again.
+  // With a step of 0, one block of an input is read again and again.
   struct Blocks {
     std::int64_t count, length;
-    std::array<std::int64_t, 3> step{};  // of each input, in elements
+    std::array<std::int64_t, 3> step{};  // one for each input, in elements
   };
   const void* function;
   void (*run)(const void* function, const Blocks& blocks, void* out, const void* const* in);
-  bool is_copy;  // f(x) = x, of one type
+  bool is_copy;  // f(x) = x, and both arrays have one type
 };
 
-// Runs the loop on K arrays of any strides, the output last. Where one of them is not a dense run of what the loop
-// computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought together, a repeated
-// operand is written out as one block, and bf16 and f16 become floats where is_float says that the loop takes floats.
+// Runs the loop on K arrays of any strides; the last one is the output. Where an array is not a dense run of the type
+// that the loop computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought
+// together, a repeated operand is written out as one block, and bf16 and f16 become floats where is_float says that the
+// loop takes floats.
 template <int K>
 void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const std::array<bool, K>& is_float);
 
-// For elementwise::map and the others: transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...).
+// The loops that elementwise::map and its neighbours take (core/array/element_dispatch.h): transform<Out,
+// In>(inputs..., out, f) sets out[i] = f(inputs[i]...).
 struct Loops {
-  // What to compute with for elements of type T: one loop serves f32, bf16 and f16.
+  // The type to compute with for elements of type T. One loop serves f32, bf16 and f16.
   template <class T>
   using element_t = compute_t<T>;
 
@@ -79,7 +81,7 @@ struct Loops {
   static void walk_pointers(F f, DenseLoop::Blocks blocks, std::index_sequence<k...>, Out* out, const In*... in) {
     const std::int64_t n = blocks.length;
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      // An output that is an input is read at the place that is written, never elsewhere.
+      // An output that is also an input is read only at the place that is written.
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
       out += n;

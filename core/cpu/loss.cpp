@@ -1,5 +1,5 @@
-// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which
-// computes the probabilities anew.
+// Cross-entropy with the classes of (before, classes, after). There is one pass for the loss and one for the gradient,
+// which computes the probabilities again.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
@@ -15,13 +15,13 @@ namespace {
 using cpu::for_each_lanes;
 using cpu::RowMath;
 
-// What every row is computed with.
+// What is the same for every row.
 template <class C>
 struct Classes {
   const ClassLoss& how;
   std::int64_t count;
   const C* weight = nullptr;
-  C weights;  // their sum
+  C weights;  // the sum of the weights
 
   Classes(const ClassLoss& how, std::int64_t count, const Array* given)
       : how(how), count(count), weights(static_cast<C>(count)) {
@@ -33,14 +33,14 @@ struct Classes {
   }
   RowOfClasses<C> row(std::int64_t target) const { return {how, count, target, weight, weights}; }
   C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
-  // Of a row whose classes are `step` apart: the sum of weight[c] * x[c].
+  // The sum of weight[c] * x[c] over a row whose classes are `step` apart.
   template <class T>
   C weighted_sum(const T* x, std::int64_t step) const {
     C sum = 0;
     for (std::int64_t c = 0; c < count; ++c) sum += weight_of(c) * static_cast<C>(x[c * step]);
     return sum;
   }
-  // What the row costs: x its classes, `step` apart.
+  // The loss of the row `x`, whose classes are `step` apart.
   template <class T>
   C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C highest, C log_sum) const {
     if (row.hit == 0 && row.spread == 0) return 0;
@@ -72,7 +72,7 @@ std::int64_t CpuBackend::cross_entropy(const ClassLoss& how, const Array& x, con
     C* log_sum = highest + (highest ? all.count() : 0);
     const Classes<C> classes(how, all.n, weight);
     const bool is_reduced = how.reduction != LossReduction::none;
-    // One for each row; summed in the end, in double and in their order.
+    // One loss for each row. They are summed at the end, in double and in the order of the rows.
     const Array each = is_reduced ? Array::empty({all.count()}, dtype_of<C>()) : loss;
     C* losses = each.data<C>();
     const auto cost = [&](std::int64_t r, std::int64_t at) {
@@ -143,7 +143,7 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
         if (spread != 0) v -= classes.weight ? M::load_some(classes.weight + c, some) * spread : V{} + spread;
         M::store_some(out + at + c, v, some);
       });
-      // From its own number, and not from one rounded to 16 bits.
+      // The probability is computed from its own logit, and not from a probability that was rounded to 16 bits.
       const std::int64_t t = at + wanted[r];
       const C probability = highest ? std::exp(static_cast<C>(in[t]) - highest[r] - log_sum[r]) : C(0);
       out[t] = static_cast<T>(probability * mass - spread * classes.weight_of(wanted[r]) - k.hit * grad);
@@ -154,7 +154,7 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
       for (std::int64_t i = 0; i < some; ++i) {
         const RowOfClasses<C> k = classes.row(wanted[r + i]);
         const C grad = grad_of(r + i);
-        hit[i] = k.hit == 0 ? 0 : k.hit * grad;  // a grad that is no number does not reach ignored rows
+        hit[i] = k.hit == 0 ? 0 : k.hit * grad;  // a gradient of NaN or infinity must not reach ignored rows
         spread[i] = k.spread == 0 ? 0 : k.spread * grad;
         mass[i] = k.mass == 0 ? 0 : k.mass * grad;
         place[i] = static_cast<cpu::mask_t<C>>(wanted[r + i]);

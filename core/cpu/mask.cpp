@@ -12,7 +12,7 @@ void CpuBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper
   const auto* from = static_cast<const std::byte*>(x.raw());
   auto* to = static_cast<std::byte*>(y.raw());
   cpu::parallel_for(y.shape()[0] * rows, y.numel(), [&](std::int64_t r) {
-    // The columns before `border` are those of the lower triangle.
+    // The columns before `border` belong to the lower triangle.
     const std::int64_t border = std::clamp<std::int64_t>(r % rows + diagonal + (keep_upper ? 0 : 1), 0, columns);
     const std::size_t start = static_cast<std::size_t>(r) * row_bytes, low = static_cast<std::size_t>(border) * bytes;
     const std::size_t kept = keep_upper ? low : 0, kept_end = keep_upper ? row_bytes : low;

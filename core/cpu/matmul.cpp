@@ -14,17 +14,17 @@ namespace tandem {
 
 namespace {
 
-// Below this many products Eigen's inlined loops beat the way to oneDNN's kernels.
+// Below this number of multiplications, Eigen's inlined loops are faster than the way to oneDNN's kernels.
 constexpr std::int64_t eigen_products = 24 * 24 * 24;
 
-// y (B, M, N) = a (B, M, K) b (B, K, N) [+ y]. Each operand has a layout.
+// y (B, M, N) = a (B, M, K) b (B, K, N) [+ y]. Each operand has a matrix layout (core/array/matrix_layout.h).
 template <class T>
 struct Products {
   std::int64_t batch, rows, inner, columns;
   const T* a;
   const T* b;
   T* y;
-  std::int64_t a_step, b_step, y_step;  // to the next matrix
+  std::int64_t a_step, b_step, y_step;  // elements from one matrix of the batch to the next
   MatrixLayout a_layout, b_layout;
   bool adds;
 
@@ -52,7 +52,8 @@ template <class T>
 using ColumnMajor =
     Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
 
-// Eigen multiplies fastest when it knows which dimension is dense: calls f with the map that fits.
+// Calls f with the map of the matrix that fits its layout. Eigen multiplies fastest when the type says which dimension
+// is dense.
 template <class T, class F>
 void with_matrix(const T* data, std::int64_t rows, std::int64_t columns, const MatrixLayout& layout, F f) {
   if (layout.transposed) f(ColumnMajor<T>(data, rows, columns, Eigen::OuterStride<>(layout.leading)));
@@ -84,8 +85,8 @@ void multiply_onednn(const Products<float>& p, std::int64_t i) {
                 .beta = p.adds ? 1.f : 0.f});
 }
 
-// One number, which the libraries multiply as if it were a matrix. In pieces that do not depend on the number of
-// threads, nor does the sum.
+// The product of a row and a column, which is one number. The libraries would multiply it as if it were a matrix. The
+// sum runs over pieces that do not depend on the number of threads, so the result does not depend on it either.
 template <class T>
 void multiply_vectors(const Products<T>& p, std::int64_t i) {
   using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
@@ -113,7 +114,7 @@ void multiply_vectors(const Products<T>& p, std::int64_t i) {
   p.y[i * p.y_step] = sum;
 }
 
-// Modulo 2^bits, as integers multiply everywhere.
+// Products of integers, modulo 2^bits as in all integer arithmetic.
 template <class T>
 void multiply_integers(const Products<T>& p, std::int64_t i) {
   using Number = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -134,7 +135,7 @@ void multiply_integers(const Products<T>& p, std::int64_t i) {
   }
 }
 
-// A batch is divided among threads where that keeps all of them busy; otherwise the libraries divide each product.
+// Divides a batch among threads when that keeps all of them busy. Otherwise the libraries divide each product.
 template <class T, class F>
 void for_each_product(const Products<T>& p, F multiply) {
   const std::int64_t threads = omp_get_max_threads();
@@ -153,10 +154,10 @@ void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
   else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
 }
 
-// Fewer products are done before other threads have woken up.
+// A product with fewer multiplications than this is done before other threads have woken up.
 constexpr std::int64_t team_products = 512 * 1024;
 
-// From now on this thread starts no others, until this object ends.
+// As long as this object lives, this thread starts no other threads.
 class WithoutTeam {
  public:
   WithoutTeam() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }

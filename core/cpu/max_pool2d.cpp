@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-// Places in a window, in the width of a mask.
+// Loads places in a window, in the width of a mask of the values.
 template <int L, class M>
 cpu::vec<M, L> load_places(const std::uint8_t* from) {
   return cpu::load_bytes<L, M>(from);
@@ -60,7 +60,8 @@ void pool(const Array& x, const Pooling& p, const T* in, T* out, I* place) {
   });
 }
 
-// Each element of x asks the windows that cover it, in their order: nobody writes where another one does.
+// Each element of x adds up the gradients of the windows that cover it, in the order of the windows. So no two threads
+// write to the same element.
 template <class T, class I>
 void pool_grad(const Array& grad_x, const Pooling& p, const T* grad_y, const I* index, T* to) {
   using C = compute_t<T>;

@@ -25,7 +25,8 @@ dnnl::stream& stream() {
   return instance;
 }
 
-// A primitive, and for each of its arguments the caller's layout and, where the primitive wants another, a packed copy.
+// A oneDNN primitive. For each of its arguments there is the caller's layout and, where the primitive wants another
+// layout, a packed copy.
 class Plan {
  public:
   void set_primitive(dnnl::primitive primitive) { primitive_ = std::move(primitive); }
@@ -50,11 +51,11 @@ class Plan {
     arguments_.push_back(std::move(argument));
   }
 
-  // `data`: the caller's memory, in the order in which the arguments were added.
+  // `data` holds the addresses of the caller's arrays, in the order in which the arguments were added.
   void execute(std::initializer_list<void*> data) {
     auto pointer = data.begin();
     std::unordered_map<int, memory> bound;
-    std::vector<Array> scratch;  // memory that the next operations use again
+    std::vector<Array> scratch;  // memory from the cache: the next operations will use it again
     for (auto& a : arguments_) {
       a.caller.set_data_handle(*pointer++);
       if (a.packed) {
@@ -83,11 +84,12 @@ class Plan {
   std::vector<Argument> arguments_;
 };
 
-// The plan for `key`, made by `build` the first time and kept by this thread; nullptr where oneDNN cannot.
+// The plan for `key`. On the first call `build` makes it, and this thread keeps it. nullptr when oneDNN has no
+// implementation.
 template <class Build>
 Plan* plan_for(PlanKey key, Build build) {
   thread_local PlanCache<std::optional<Plan>> plans;
-  key.back() = omp_get_max_threads();  // a primitive divides its work when it is made
+  key.back() = omp_get_max_threads();  // a primitive divides its work among threads when it is made
   auto& plan = plans.get(key, [&] {
     auto made = std::make_unique<std::optional<Plan>>(std::in_place);
     try {
@@ -110,9 +112,10 @@ memory::data_type type_of(const Array& a) {
 
 memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end()}; }
 
-// How a convolution's two images are described. oneDNN's fastest kernels are those for its blocked layout, and with one
-// channel or exactly one vector of channels that is the same memory as channels last. All images of a convolution must
-// be described in one way: for a mixture oneDNN has only its slow reference code.
+// How the two images of a convolution, (N, C, H, W), are described to oneDNN. Its fastest kernels are those for its
+// blocked layout. With one channel, or with exactly one vector of channels (16 in AVX-512), the blocked layout is the
+// same memory as channels last. Both images must be described in the same way: for a mixture oneDNN has only its slow
+// reference code.
 struct ImageLayout {
   bool blocked;
   ImageLayout(const Array& a, const Array& b) {
@@ -125,7 +128,7 @@ struct ImageLayout {
     return {dims_of(a), type_of(a), tag};
   }
 };
-// A grouped convolution's weight has a dimension more.
+// The dimensions of a weight. With groups, oneDNN wants a further dimension for them.
 memory::dims weight_dims(const Array& a, std::int64_t groups) {
   if (groups == 1) return dims_of(a);
   return {groups, a.dim(0) / groups, a.dim(1), a.dim(2), a.dim(3)};
@@ -165,10 +168,11 @@ PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, c
           w.groups};
 }
 
-// Whose gradients cpu::ConvTaps computes faster than a multiplication with all of the padding does.
+// Whether the kernel is dilated and has no groups. cpu::ConvTaps computes the gradients of such a convolution faster
+// than code that multiplies with all of the padding.
 bool spreads(const Window& window) { return window.groups == 1 && window.dilation != Extent(1); }
 
-// Of slow implementations, those that others here beat.
+// Refuses an implementation of oneDNN that is so slow that other code of this folder beats it.
 template <class Desc>
 void refuse(const Desc& desc, std::string_view implementation) {
   if (std::string_view(desc.impl_info_str()).starts_with(implementation))
@@ -254,7 +258,7 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
     const ImageLayout image_desc(x, grad_y);
     const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
     const auto w = any_weight(grad_weight, window.groups,
-                              memory::data_type::f32);  // 16-bit inputs, sums and result in f32
+                              memory::data_type::f32);  // inputs may be 16-bit; sums and the result are f32
     const Geometry g(window);
     const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
@@ -294,7 +298,7 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
       const MatrixLayout layout = *matrix_layout(m);
       memory::dims sizes = dims_of(m), strides;
       if (m.ndim() == 3) {
-        // Step 0: one matrix for the whole batch.
+        // A batch stride of 0 means one matrix for the whole batch.
         if (m.strides()[0] == 0) sizes[0] = 1;
         strides.push_back(sizes[0] == 1 ? sizes[1] * sizes[2] : m.strides()[0]);
       }

@@ -1,4 +1,4 @@
-// oneDNN behind five functions: the only place that knows its API, whose versions 2 and 3 differ.
+// oneDNN behind five functions. Only this file's source knows oneDNN's API, whose versions 2 and 3 differ.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,8 +7,8 @@
 
 namespace tandem::onednn {
 
-// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, row-major; f32. Runs on this thread alone
-// inside of a parallel loop.
+// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, with y row-major and all of f32. Inside of a
+// parallel loop it runs on the calling thread alone.
 struct Gemm {
   std::int64_t rows, inner, columns;
   const float* a;
@@ -21,8 +21,9 @@ struct Gemm {
 };
 void gemm(const Gemm& g);
 
-// Each of the others returns false, having done nothing, where oneDNN has no implementation for these dtypes on this
-// processor. Arguments as in Backend; the matrices of a matmul have a layout.
+// Each of the other functions returns false, and has done nothing, when oneDNN has no implementation for these dtypes
+// on this processor. Arguments are as in Backend. The matrices of a matmul have a matrix layout
+// (core/array/matrix_layout.h).
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
             const Array& y);

@@ -11,10 +11,10 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread takes at once
+constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread takes at a time
 
-// The numbers of all segments, one behind the other, cut into pieces of equal size: many small segments are shared
-// among threads as well as one large one. Each segment begins and is cut at whole cache lines.
+// The numbers of all segments, one segment after the other, cut into pieces of equal size. Threads can so share many
+// small segments as well as one large one. Each segment begins at a whole cache line, and is cut at whole cache lines.
 template <class Segment>
 class Pieces {
  public:
@@ -25,7 +25,8 @@ class Pieces {
 
   std::int64_t count() const { return (end() + piece - 1) / piece; }
 
-  // Calls f(p, index, begin, end) for piece p and numbers [begin, end) of segment `index`, in order within a piece.
+  // Calls f(p, index, begin, end) for piece p and the numbers [begin, end) of segment `index`. The segments of a piece
+  // come in order.
   template <class F>
   void for_each(F f) const {
     cpu::parallel_for(count(), end(), [&](std::int64_t p) {
@@ -45,7 +46,7 @@ class Pieces {
   std::int64_t end() const { return ends_.empty() ? 0 : ends_.back(); }
 
   std::span<const Segment> segments_;
-  std::vector<std::int64_t> ends_;  // of the segments
+  std::vector<std::int64_t> ends_;  // where each segment ends
 };
 
 template <class Rule, std::size_t... part>
@@ -58,7 +59,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::i
   }
   Pieces(segments).for_each([&](std::int64_t, std::size_t index, std::int64_t begin, std::int64_t end) {
     const UpdateSegment s = segments[index];
-    const auto update = updates[index];  // of this thread: nothing that the loop writes can change it
+    const auto update = updates[index];  // a copy of this thread's own: nothing that the loop writes can change it
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[part][i]...);
   });
@@ -93,7 +94,7 @@ void CpuBackend::write_rule(const UpdateRule& rule, void* to) {
 void CpuBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
   with_norm_kind(p, [&](auto kind) {
     const Pieces pieces(segments);
-    // Merged in order: the same norm with any number of threads.
+    // The parts are merged in order, so the norm is the same with any number of threads.
     std::vector<NormSum<kind>> parts(static_cast<std::size_t>(pieces.count()));
     pieces.for_each([&](std::int64_t part, std::size_t index, std::int64_t begin, std::int64_t end) {
       parts[static_cast<std::size_t>(part)].merge(norm_of<kind>(segments[index].numbers, begin, end, p));

@@ -11,20 +11,22 @@
 
 namespace tandem::cpu {
 
-// Below this many elements a loop stays on one thread: starting the others would cost more.
+// A loop over fewer elements than this stays on one thread, because starting the others would take longer than the
+// loop. The figure is a round one: 128 KiB of f32.
 inline constexpr std::int64_t parallel_grain = 32768;
 
-// Calls f(i) for i in [0, count), spread over OpenMP's threads when all calls together handle `elements` of at least
-// parallel_grain. f must not throw.
+// Calls f(i) for i in [0, count). The calls are spread over OpenMP's threads when all of them together handle at least
+// parallel_grain `elements`. f must not throw.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t elements, F f) {
-  // Without other threads even entering a parallel region costs a system call.
+  // When there are no other threads, even entering a parallel region would cost a system call.
   if (elements < parallel_grain || omp_get_max_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) f(i);
     return;
   }
 #ifdef __SANITIZE_THREAD__
-  // The sanitizer cannot see how OpenMP's threads wait for each other, and would report each of their loops.
+  // The thread sanitizer cannot see how OpenMP's threads wait for each other, and would report each of their loops.
+  // Plain threads stand in for them.
   const std::int64_t threads = omp_get_max_threads();
   std::vector<std::thread> others;
   for (std::int64_t t = 0; t < threads; ++t) {

@@ -1,4 +1,4 @@
-// Reductions on the CPU: one function for each operation, compiled in reduce_*.cpp.
+// Reductions on the CPU: one function for each operation. They are compiled in reduce_*.cpp.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -1,16 +1,17 @@
-// What a reduction does with a block of numbers: a row, or some rows of columns, into states. A block is small: it
-// stays in the nearest cache while two passes go over it, and totals of it in the type of the numbers are exact enough.
+// How a reduction takes a block of numbers into states. A block is a piece of a row, or some rows of columns. It is so
+// small that it stays in the nearest cache while two passes go over it, and that its totals are exact enough in the
+// type of the numbers.
 #pragma once
 
 #include <tandem/core/cpu/reduce_lanes.h>
 
 namespace tandem::cpu {
 
-inline constexpr std::int64_t row_block = 4096;    // numbers of a row
-inline constexpr std::int64_t column_block = 512;  // columns, ...
-inline constexpr std::int64_t column_rows = 64;    // and rows of them
+inline constexpr std::int64_t row_block = 4096;    // numbers of a row: 16 KiB in f32
+inline constexpr std::int64_t column_block = 512;  // columns of a block of columns
+inline constexpr std::int64_t column_rows = 64;    // and its rows
 
-// Operations whose total of a block is one number: `take` puts it into a state.
+// For operations whose total of a block is one number: `take` puts that number into a state.
 template <class Lanes, class T, class State, class Take>
 void lanes_row(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t stride, State& state, Take take) {
   take(state, total_of_row(lanes, x, n, stride));
@@ -23,7 +24,8 @@ void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::in
   for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
 }
 
-// Calls f(lanes, take) for such an operation.
+// Calls f(lanes, take) for such an operation: `lanes` says how numbers are added to a total (core/cpu/reduce_lanes.h),
+// and `take` puts a total into a state.
 template <class T, class F>
 void with_lanes(const reductions::Sum&, const F& f) {
   f(SumLanes<T>{}, [](auto& state, auto total) { state.total += total; });
@@ -78,8 +80,8 @@ void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t
       op, [&](const auto& lanes, auto take) { lanes_columns(lanes, x, columns, rows, row_stride, states, take); });
 }
 
-// Two passes: the mean, then squares of what is left when it is taken away. Both start from the first number, so that a
-// mean far from zero costs no digits.
+// Two passes over the block: the first computes the mean, and the second sums the squares of the deviations from it.
+// Both subtract the first number from all numbers, so that a mean far from zero costs no digits.
 template <class T>
 void reduce_row(const reductions::Var&, const T* x, std::int64_t n, std::int64_t stride, Spread<T>& state) {
   using C = compute_t<T>;
@@ -113,7 +115,7 @@ template <class T>
 void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride, ExpSum<T>& state) {
   using C = compute_t<T>;
   const C highest = total_of_row(ExtremeLanes<T, true, false>{}, x, n, stride);
-  // Of infinities (and NaN) their number does not matter.
+  // Where the highest number is infinite or NaN, how often it occurs does not matter.
   if (highest - highest != C(0)) return state.merge({highest, highest < C(0) ? 0.0 : 1.0});
   state.merge({highest, static_cast<double>(total_of_row(ExpLanes<T, ForAll<C>>({highest}), x, n, stride))});
 }
@@ -130,7 +132,7 @@ void reduce_columns(const reductions::LogSumExp&, const T* x, std::int64_t colum
   }
 }
 
-// `count` rows of neighbours that begin `row_stride` apart, each into its own state.
+// Reduces `count` rows of neighbouring numbers, each into its own state. The rows begin `row_stride` apart.
 template <class Op, class T, class State>
 void reduce_rows(const Op& op, const T* x, std::int64_t count, std::int64_t n, std::int64_t row_stride, State* states) {
   if constexpr (!std::is_same_v<Op, reductions::Var> && !std::is_same_v<Op, reductions::LogSumExp>) {

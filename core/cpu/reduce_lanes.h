@@ -1,6 +1,6 @@
-// What a reduction does with a few neighbours at once: rows and columns of numbers become one number each, in the type
-// of the numbers, for blocks so small that this loses nothing which matters. core/cpu/reduce_blocks.h makes states of
-// them.
+// How a reduction adds up a few neighbouring numbers at once, in vectors. Each row or column of a block becomes one
+// total, in the type of the numbers. The blocks are so small that the totals lose no digits that matter.
+// core/cpu/reduce_blocks.h puts the totals into states.
 #pragma once
 
 #include <tandem/core/cpu/vector_math.h>
@@ -11,7 +11,8 @@
 
 namespace tandem::cpu {
 
-// How numbers of type T are loaded: floats in the type computed in, integers in the width of a mask.
+// The type as which numbers of type T are loaded: floats in the type that is computed in, integers in the width of a
+// mask.
 template <class T>
 using lane_t = std::conditional_t<std::is_integral_v<T>, mask_t<T>, compute_t<T>>;
 
@@ -27,11 +28,11 @@ vec<Lane, L> same(Lane value) {
   return vec<Lane, L>{} + value;
 }
 
-// Lanes: start() is the beginning of a total, add(total, x, j) takes in the numbers of columns j, j + 1, ..., join puts
-// totals together.
+// A struct of lanes says how totals are formed. start() is an empty total. add(total, x, j) adds the numbers x of the
+// columns j, j + 1, ... to a total, lane by lane. join(a, b) makes one total of two.
 template <class T>
 struct SumLanes {
-  // Of integers, which wrap around, the same bits as of signed ones.
+  // Integers wrap around, so sums of unsigned ones have the same bits as sums of signed ones.
   using Total = std::conditional_t<std::is_integral_v<T>, std::uint64_t, compute_t<T>>;
   using Load = Total;
   static Total start() { return 0; }
@@ -79,10 +80,10 @@ struct ExtremeLanes {
   }
 };
 
-// Sums of |x|^p.
+// Sums of |x|^p. With p = 0 the exponent is the member's.
 template <class T, int p>
 struct PowerLanes : SumLanes<T> {
-  double exponent = p;  // where p is 0
+  double exponent = p;  // used where p is 0
   template <int L, class V>
   V add(V total, V x, std::int64_t) const {
     using C = typename SumLanes<T>::Total;
@@ -99,7 +100,7 @@ struct NonzeroLanes {
   static Total start() { return 0; }
   template <int L, class V, class X>
   V add(V total, X x, std::int64_t) const {
-    return total - (x != Load(0));  // a mask is -1
+    return total - (x != Load(0));  // a lane of a mask is -1 where the comparison is true
   }
   template <class V>
   static V join(V a, V b) {
@@ -107,7 +108,7 @@ struct NonzeroLanes {
   }
 };
 
-// Numbers that differ by column, or are the same for all.
+// A number for each column (PerColumn), or one number for all of them (ForAll).
 template <class C>
 struct PerColumn {
   const C* values;
@@ -125,7 +126,7 @@ struct ForAll {
   }
 };
 
-// Sums of x - shift, of (x - shift - mean)^2 and of exp(x - shift).
+// Three sums: of x - shift (DeviationLanes), of (x - shift - mean)^2 (SquareLanes) and of exp(x - shift) (ExpLanes).
 template <class T, class Shift>
 struct DeviationLanes : SumLanes<T> {
   Shift shift;
@@ -163,7 +164,7 @@ inline constexpr int lanes_of = static_cast<int>(64 / sizeof(typename Lanes::Tot
 template <class Lanes>
 using totals_t = vec<typename Lanes::Total, lanes_of<Lanes>>;
 
-// Neighbouring lanes joined: a's are the first half of the result, b's the second.
+// Joins neighbouring lanes in pairs. The pairs of a are the first half of the result, and those of b the second.
 template <class Lanes>
 totals_t<Lanes> join_neighbours(totals_t<Lanes> a, totals_t<Lanes> b) {
   return [&]<int... i>(std::integer_sequence<int, i...>) {
@@ -171,7 +172,7 @@ totals_t<Lanes> join_neighbours(totals_t<Lanes> a, totals_t<Lanes> b) {
   }
   (std::make_integer_sequence<int, lanes_of<Lanes>>{});
 }
-// `count` vectors become one, each of whose lanes joins `count` neighbours.
+// Turns `count` vectors into one, each lane of which joins `count` neighbouring lanes.
 template <class Lanes, int count>
 totals_t<Lanes> join_all(const totals_t<Lanes>* each) {
   if constexpr (count == 1) return *each;
@@ -183,11 +184,11 @@ typename Lanes::Total join_lanes(totals_t<Lanes> v) {
   return v[0];
 }
 
-// The numbers of a row, n of them and at least a vector, as totals side by side.
+// The numbers of a row as a vector of totals. There are n numbers, at least a whole vector of them.
 template <class Lanes, class T>
 totals_t<Lanes> totals_along_row(const Lanes& lanes, const T* x, std::int64_t n) {
   using Load = typename Lanes::Load;
-  constexpr int L = lanes_of<Lanes>, wide = 8;  // so many additions under way hide how long one takes
+  constexpr int L = lanes_of<Lanes>, wide = 8;  // so many additions under way hide the time that one of them takes
   totals_t<Lanes> total = same<L>(Lanes::start());
   std::int64_t i = 0;
   if (n >= wide * L) {
@@ -201,7 +202,7 @@ totals_t<Lanes> totals_along_row(const Lanes& lanes, const T* x, std::int64_t n)
     total = totals[0];
   }
   for (; i + L <= n; i += L) total = lanes.template add<L>(total, load_lanes<Load, L>(x + i), 0);
-  if (i < n) {  // the last L, of which some have been taken
+  if (i < n) {  // the last L numbers, some of which have been added already
     using Index = mask_t<typename Lanes::Total>;
     vec<Index, L> lane;
     for (int k = 0; k < L; ++k) lane[k] = k;
@@ -221,7 +222,7 @@ typename Lanes::Total total_of_row(const Lanes& lanes, const T* x, std::int64_t 
   return total[0];
 }
 
-// The totals of as many rows as there are lanes, which begin `row_stride` apart.
+// The totals of as many rows as a vector has lanes. The rows begin `row_stride` apart.
 template <class Lanes, class T>
 totals_t<Lanes> totals_of_rows(const Lanes& lanes, const T* x, std::int64_t n, std::int64_t row_stride) {
   using Load = typename Lanes::Load;
@@ -243,7 +244,7 @@ totals_t<Lanes> totals_of_rows(const Lanes& lanes, const T* x, std::int64_t n, s
     if constexpr (L > 8)
       if (n == 8) return dense.template operator()<8>();
   }
-  auto total = start;  // a lane for each row
+  auto total = start;  // one lane for each row
   for (std::int64_t i = 0; i < n; ++i) {
     vec<Load, L> v;
     for (int r = 0; r < L; ++r) v[r] = static_cast<Load>(x[r * row_stride + i]);
@@ -252,7 +253,7 @@ totals_t<Lanes> totals_of_rows(const Lanes& lanes, const T* x, std::int64_t n, s
   return total;
 }
 
-// The totals of `columns` columns of a few rows. Goes through memory row by row, eight rows side by side.
+// The totals of `columns` columns of a few rows. The walk goes through memory row by row, with eight rows side by side.
 template <class Lanes, class T>
 void totals_of_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
                        typename Lanes::Total* totals) {

@@ -1,6 +1,6 @@
-// How a reduction walks: by rows where the numbers of one output are neighbours in memory, by columns where those of
-// different outputs are. Work is cut into parts of a fixed size, merged in order: the result does not depend on the
-// number of threads.
+// How a reduction walks over an array. It goes by rows where the numbers of one output are neighbours in memory, and by
+// columns where the numbers of different outputs are. The work is cut into parts of a fixed size, which are merged in
+// order: the result does not depend on the number of threads.
 #pragma once
 
 #include <tandem/core/cpu/parallel.h>
@@ -11,16 +11,16 @@
 
 namespace tandem::cpu {
 
-// The dimensions of x that are kept and those that are reduced; each list joined where it can be and sorted, the
-// smallest stride last.
+// The dimensions of x that are kept, and those that are reduced. Each of the two lists is joined where possible, and
+// sorted so that the smallest stride comes last.
 struct ReduceWalk {
   struct Dimension {
-    std::int64_t size, stride, out_stride;  // out_stride: in y, whose own strides are row-major
+    std::int64_t size, stride, out_stride;  // out_stride is the stride in y, whose own strides are row-major
   };
   struct List {
     std::array<Dimension, Dims::max_ndim> dims;
     int ndim = 0;
-    std::int64_t count = 1;  // elements
+    std::int64_t count = 1;  // elements in all dimensions of this list together
     std::int64_t offset(std::int64_t index, int without = 0) const {
       std::int64_t result = 0;
       for (int d = ndim - 1 - without; d >= 0; --d) {
@@ -74,7 +74,7 @@ struct ReduceWalk {
   }
 };
 
-inline constexpr std::int64_t part_size = 32768;  // numbers that one thread goes over, about
+inline constexpr std::int64_t part_size = 32768;  // about as many numbers as a thread takes at a time
 
 template <class Op, class T>
 class Reducer {
@@ -84,9 +84,9 @@ class Reducer {
   const T* x_;
   ReductionOutput out_;
 
-  // `count` outputs from the o-th on, `stride` apart.
+  // Writes `count` outputs, from the o-th on, `stride` apart.
   void finish(std::int64_t o, const State* states, std::int64_t count = 1, std::int64_t stride = 1) const {
-    if (out_.dtype == dtype_of<T>()) {  // as it is nearly always: without a choice for each
+    if (out_.dtype == dtype_of<T>()) {  // nearly always so: no choice of the dtype for each number
       T* to = static_cast<T*>(out_.data) + o;
       for (std::int64_t i = 0; i < count; ++i)
         to[i * stride] =
@@ -97,7 +97,7 @@ class Reducer {
       out_.write(o + i * stride, op_.template result<T>(states[i], walk_.reduced.count));
   }
 
-  // Each output is of one row of neighbours, no longer than a block: several rows at once.
+  // For outputs that each reduce one row of neighbours which is no longer than a block: reduces several rows at once.
   void short_rows() const {
     const auto& rows = walk_.kept.dims[walk_.kept.ndim - 1];
     const std::int64_t n = walk_.reduced.count;
@@ -191,7 +191,7 @@ class Reducer {
     };
     if (parts == 1) {
       parallel_for(items, kept.count * reduced.count, [&](std::int64_t item) {
-        // Begun only as far as they are used.
+        // Raw memory: only the states that are used are constructed.
         alignas(State) std::byte memory[column_block * sizeof(State)];
         State* states = reinterpret_cast<State*>(memory);
         std::uninitialized_default_construct_n(states, width);
@@ -213,11 +213,11 @@ class Reducer {
   }
 
  private:
-  // Rows of columns that follow each other with the innermost stride of what is reduced.
+  // Reduces rows of columns that follow each other with the stride of the innermost reduced dimension.
   void run_of_rows(const T* x, std::int64_t columns, std::int64_t rows, State* states) const {
     const std::int64_t stride = walk_.reduced.ndim > 0 ? walk_.reduced.dims[walk_.reduced.ndim - 1].stride : 0;
     constexpr std::int64_t wide = 128;
-    // Few columns, dense: several rows are taken as one wide row.
+    // When columns are few and dense, several rows are taken together as one wide row.
     const std::int64_t together = stride == columns && columns <= wide / 4 ? wide / columns : 1;
     std::int64_t r = 0;
     if (together > 1 && rows >= 2 * together) {
@@ -243,7 +243,7 @@ void reduce_with(const Op& op, const Array& x, const Array& y) {
   const ReduceWalk walk(x, y);
   const ReductionOutput out{y.raw(), y.dtype()};
   const auto run = [&](auto type) {
-    // bool is a byte that is 0 or 1.
+    // A bool is a byte that is 0 or 1.
     using T = std::conditional_t<std::is_same_v<decltype(type), bool>, std::uint8_t, decltype(type)>;
     const Reducer<Op, T> reducer(op, walk, static_cast<const T*>(x.raw()), out);
     if (walk.reduced.count == 0) {

@@ -7,7 +7,7 @@ namespace {
 
 using cpu::vec;
 
-// The first of the row's numbers that equals `value`; a NaN equals a NaN. There is one.
+// The position of the first number of the row that equals `value`, where a NaN equals a NaN. There is such a number.
 template <class C, class T>
 std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C value) {
   const auto equals = [value](C v) { return v == value || (is_nan(v) && is_nan(value)); };
@@ -24,7 +24,8 @@ std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C valu
   return i;
 }
 
-// A block of a row: first how large the largest is, fast, and then where, if it matters.
+// Searches a block of a row. A fast pass finds how large the largest number is. Only when that is better than `best`, a
+// second pass finds where it stands.
 template <bool largest, class T>
 void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t first, Extreme<T, largest>& best) {
   using C = compute_t<T>;
@@ -32,18 +33,18 @@ void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t fi
   Extreme<T, largest> found{value, std::numeric_limits<std::int64_t>::max()};
   Extreme<T, largest> merged = best;
   merged.merge(found);
-  if (merged.index != found.index) return;  // nothing better, and an equal that came later
+  if (merged.index != found.index) return;  // not better than before; an equal number that comes later does not count
   best = {value, first + first_equal(x, n, stride, value)};
 }
 
-// The same for columns side by side.
+// Searches columns side by side.
 template <bool largest, class T>
 void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride, std::int64_t first,
                     Extreme<T, largest>* best) {
   using C = cpu::lane_t<T>;
   using Index = cpu::mask_t<C>;
   constexpr std::int64_t wide = 128;
-  // Few columns, dense: several rows are taken as one wide row.
+  // When columns are few and dense, several rows are taken together as one wide row.
   const std::int64_t together = row_stride == columns && columns <= wide / 4 ? wide / columns : 1;
   if (together > 1 && rows >= 2 * together) {
     Extreme<T, largest> of_wide[wide];
@@ -63,7 +64,7 @@ void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::in
   C values[cpu::column_block];
   Index indices[cpu::column_block] = {};
   for (std::int64_t j = 0; j < columns; ++j) values[j] = static_cast<C>(x[j]);
-  constexpr std::int64_t block = 32;  // rows, over which what is found stays in registers
+  constexpr std::int64_t block = 32;  // over so many rows, what was found so far stays in registers
   for (std::int64_t begin = 1; begin < rows; begin += block) {
     const std::int64_t end = std::min(rows, begin + block);
     const auto take = [&]<int L, int count>(std::int64_t j) {
@@ -113,7 +114,7 @@ void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* valu
   if (walk.by_columns()) {
     const auto& last = kept.dims[kept.ndim - 1];
     const std::int64_t width = std::min(last.size, cpu::column_block), blocks = (last.size + width - 1) / width;
-    constexpr std::int64_t rows_at_once = 1 << 20;  // counted in 32 bits
+    constexpr std::int64_t rows_at_once = 1 << 20;  // rows are counted in 32 bits
     cpu::parallel_for(kept.count / last.size * blocks, kept.count * n, [&](std::int64_t item) {
       Best best[cpu::column_block];
       const std::int64_t first = item % blocks * width, columns = std::min(width, last.size - first);

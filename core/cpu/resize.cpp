@@ -16,7 +16,8 @@ std::vector<typename ResizeAxis<R>::Taps> all_taps(const ResizeAxis<R>& axis) {
   return taps;
 }
 
-// f(first row of the result, its number, image of x) for each row.
+// Calls f(row, number, image) for each row of the result: where the row begins, its number within the image, and the
+// image of x that it is made of.
 template <class T, class F>
 void for_each_row(const Array& x, const Array& y, F f) {
   const std::int64_t channels = x.dim(1), image = x.dim(2) * x.dim(3) * channels, rows = y.dim(2);
@@ -68,7 +69,7 @@ void bilinear(const Array& x, const Resize& how, const Array& y) {
 void CpuBackend::resize(const Array& x, const Resize& how, const Array& y) {
   if (how.mode == Interpolation::bilinear)
     return dispatch_floating(x.dtype(), "interpolate", [&](auto type) { bilinear<decltype(type)>(x, how, y); });
-  switch (size_of(x.dtype())) {  // numbers are moved, whatever they are
+  switch (size_of(x.dtype())) {  // numbers are only moved, so their size is enough
     case 1: return nearest<float, std::uint8_t>(x, how, y);
     case 2: return nearest<float, std::uint16_t>(x, how, y);
     case 4: return nearest<float, std::uint32_t>(x, how, y);
@@ -76,7 +77,8 @@ void CpuBackend::resize(const Array& x, const Resize& how, const Array& y) {
   }
 }
 
-// Each row of grad_x sums the rows of grad_y that were made of it, then each pixel the places of that sum.
+// Each row of grad_x first adds up the rows of grad_y to which it contributed. Then each of its pixels adds up the
+// places of that sum.
 void CpuBackend::resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) {
   dispatch_floating(grad_x.dtype(), "interpolate", [&](auto type) {
     using T = decltype(type);

@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-// Dimensions besides `dim`, with the strides of x and y; the smallest stride of y last.
+// The dimensions besides `dim`, with their strides in x and y. The smallest stride of y comes last.
 struct Lines {
   struct Dimension {
     std::int64_t size, x, y;
@@ -67,7 +67,8 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
       });
       return;
     }
-    constexpr std::int64_t together = 4;  // lines whose additions need not wait for each other
+    // Lines that are scanned together: their additions need not wait for each other.
+    constexpr std::int64_t together = 4;
     const std::int64_t count = x.numel() / n;
     cpu::parallel_for((count + together - 1) / together, x.numel(), [&](std::int64_t item) {
       const std::int64_t first = item * together, some = std::min(together, count - first);

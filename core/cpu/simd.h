@@ -1,4 +1,5 @@
-// A few lanes at a time, through the compiler's vector types: one source for AVX-512, AVX2 and everything else.
+// A few numbers (lanes) at a time, through the compiler's vector types: one source for AVX-512, AVX2 and every other
+// processor.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -16,12 +17,12 @@ template <class T, int L>
 struct vector_of {
   typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
-// L numbers of type T; + - * / and comparisons work lane by lane. A comparison gives a mask of integers (-1 or 0) that
-// selects in `mask ? a : b`.
+// L numbers of type T. The operators + - * / and comparisons work lane by lane. A comparison gives a mask of integers
+// (-1 for true, 0 for false), which selects in `mask ? a : b`.
 template <class T, int L>
 using vec = typename vector_of<T, L>::type;
 
-// The integer type of the masks that comparing vectors of C gives.
+// The integer type of the masks that comparisons of vectors of C give.
 template <class C>
 using mask_t = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
 
@@ -32,7 +33,8 @@ inline vec<T, L> load_raw(const T* from) {
   return v;
 }
 
-// Loads L numbers stored as T in the type computed in, and stores them back (16-bit floats: rounded to nearest even).
+// Loads L numbers that are stored as T, in the type that is computed in; store() is the way back (16-bit floats are
+// rounded to nearest, ties to even).
 template <int L, class T>
 inline vec<compute_t<T>, L> load(const T* from) {
   if constexpr (std::is_same_v<T, bfloat16>) {
@@ -47,8 +49,8 @@ inline vec<compute_t<T>, L> load(const T* from) {
   }
 }
 
-// The larger and the smaller of a and b, lane by lane; b where one of them is NaN. One instruction, of which GCC makes
-// two.
+// The larger, and the smaller, of a and b, lane by lane; b where one of them is NaN. It is one instruction of the
+// processor; from the plain expression GCC makes two.
 template <class V>
 inline V larger(V a, V b) {
 #ifdef __AVX512F__
@@ -66,7 +68,7 @@ inline V smaller(V a, V b) {
   return a < b ? a : b;
 }
 
-// f of each lane, one after the other.
+// Calls f for each lane, one after the other.
 template <int L, class V, class F>
 inline V each_lane(V v, F f) {
   for (int i = 0; i < L; ++i) v[i] = f(v[i]);
@@ -100,8 +102,8 @@ inline void store(T* to, vec<compute_t<T>, L> v) {
   }
 }
 
-// Small numbers kept as bytes, such as places in a window, in the width of a mask. Spelled out for AVX-512, where GCC
-// converts byte by byte.
+// Loads small numbers that are stored as bytes, such as places in a window, in the width of a mask. It is spelled out
+// for AVX-512, where GCC would convert byte by byte.
 template <int L, class M>
 inline vec<M, L> load_bytes(const std::uint8_t* from) {
 #ifdef __AVX512F__
@@ -124,7 +126,8 @@ inline void store_bytes(std::uint8_t* to, M v) {
   std::memcpy(to, &narrow, sizeof narrow);
 }
 
-// Calls f(std::integral_constant<int, L>, c) for channel blocks of 64 bytes of computed numbers, then one by one.
+// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, which are 64 bytes of numbers in the type that
+// is computed in. The channels that are left over come one by one.
 template <class C, class F>
 inline void for_each_channel_block(std::int64_t channels, F f) {
   constexpr int lanes = 64 / sizeof(C);

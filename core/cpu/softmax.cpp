@@ -1,5 +1,5 @@
-// Softmax over the n of (before, n, after). Where nothing comes after, a row lies side by side in memory; otherwise
-// rows do, and several of them go through the processor at once.
+// Softmax over the n of (before, n, after). When `after` is 1, the numbers of a row are neighbours in memory. Otherwise
+// the rows are neighbours, and several of them are computed side by side.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
@@ -16,7 +16,8 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
   using M = RowMath<C>;
   using V = typename M::V;
   constexpr int L = cpu::math_lanes<C>;
-  constexpr bool keeps_exponentials = std::is_same_v<T, C>;  // in y, where nothing is rounded
+  // Whether y can hold the exponentials meanwhile: where storing to it does not round.
+  constexpr bool keeps_exponentials = std::is_same_v<T, C>;
   const C highest = cpu::highest_of_row<C>(x, n);
   if (logarithm || !keeps_exponentials) {
     const C sum = cpu::sum_of_exponentials<C>(x, n, highest);
@@ -38,7 +39,7 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
       n, [&](std::int64_t i, std::int64_t some) { M::store_some(y + i, M::load_some(y + i, some) * share, some); });
 }
 
-// `some` rows side by side, `after` apart.
+// Softmax of `some` rows side by side, whose elements are `after` apart.
 template <class C, class T>
 void softmax_columns(bool logarithm, const T* x, T* y, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;
@@ -52,7 +53,7 @@ void softmax_columns(bool logarithm, const T* x, T* y, std::int64_t n, std::int6
   }
 }
 
-// softmax: y (grad - sum(y grad)); log_softmax: grad - exp(y) sum(grad)
+// The gradient of softmax is y (grad - sum(y grad)), and that of log_softmax is grad - exp(y) sum(grad).
 template <class V, class M>
 V gradient(bool logarithm, V y, V grad, V sum) {
   return logarithm ? grad - M::exp(y) * sum : y * (grad - sum);

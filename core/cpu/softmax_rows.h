@@ -1,4 +1,4 @@
-// Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after).
+// The rows of numbers that softmax and cross-entropy go over: the n of row-major (before, n, after).
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -15,13 +15,13 @@ struct Rows {
   std::int64_t count() const { return before * after; }
 };
 
-// Calls row(r, offset) for each row where rows lie side by side, columns(r, offset, some) for `some` neighbouring rows,
-// from row r on, where `after` is more than 1. In pieces that are spread over threads.
+// Calls row(r, offset) for each row when `after` is 1 and the numbers of a row are neighbours. Otherwise calls
+// columns(r, offset, some) for `some` neighbouring rows from row r on. The calls are spread over threads.
 template <class C, class Row, class Columns>
 void for_each_rows(const Rows& all, Row row, Columns columns) {
   const std::int64_t elements = all.count() * all.n;
   if (all.after == 1) {
-    // Short rows in batches: a batch is worth a call.
+    // Short rows are taken in batches of about 1024 numbers, so that a batch is worth a call.
     const std::int64_t batch = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, all.n));
     parallel_for((all.before + batch - 1) / batch, elements, [&](std::int64_t b) {
       for (std::int64_t r = b * batch; r < std::min(all.before, (b + 1) * batch); ++r) row(r, r * all.n);
@@ -57,14 +57,14 @@ C sum_of_exponentials(const T* x, std::int64_t n, C highest) {
   constexpr int L = math_lanes<C>;
   typename M::V sum{};
   for_each_lanes<L>(n, [&](std::int64_t i, std::int64_t some) {
-    // What is not there counts nothing.
+    // The lanes behind the last number hold -infinity, whose exponential adds nothing.
     typename M::V e = M::exp(M::load_some(x + i, some, -std::numeric_limits<C>::infinity()) - highest);
     sum += e;
   });
   return M::sum(sum);
 }
 
-// The same of `some` rows side by side, whose elements are `after` apart.
+// The highest numbers of `some` rows side by side, whose elements are `after` apart.
 template <class C, class T>
 typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;

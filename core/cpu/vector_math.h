@@ -1,7 +1,8 @@
-// exp and log of several lanes at a time, and what is done with rows of them. Within 2 units in the last place for
-// float; other types go number by number through the standard library.
+// exp and log of several lanes at a time, and what is done with rows of them. For float the results are within 2 units
+// in the last place. Other types go through the standard library, number by number.
 //
-// Reductions of the argument and polynomials: S. Moshier, "Methods and Programs for Mathematical Functions", 1989.
+// The polynomials, and the reduction of arguments to their range, are those of S. Moshier, "Methods and Programs for
+// Mathematical Functions", 1989.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>
@@ -11,7 +12,8 @@
 
 namespace tandem::cpu {
 
-// Lanes that a loop computes side by side: 64 bytes of float; double, which is for checking, one by one.
+// The number of lanes that a loop computes side by side: 64 bytes of float. double, which is for checking, goes one by
+// one.
 template <class C>
 inline constexpr int math_lanes = std::is_same_v<C, float> ? 16 : 1;
 
@@ -40,7 +42,7 @@ struct LaneMath {
 #ifdef __AVX512F__
       if constexpr (L == 16) return _mm512_scalef_ps(p, n);
 #endif
-      // 2^n in two halves, so that results without an exponent of their own come out too.
+      // 2^n is multiplied in two halves, so that subnormal results come out too.
       const I whole = std::bit_cast<I>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
       const I half = whole >> 1;
       return p * std::bit_cast<V>((half + 127) << 23) * std::bit_cast<V>((whole - half + 127) << 23);
@@ -53,7 +55,7 @@ struct LaneMath {
       using I = vec<std::int32_t, L>;
       const I tiny = x < std::numeric_limits<float>::min();
       const V scaled = tiny ? x * 0x1p23f : x;
-      // Mantissa in [sqrt(1/2), sqrt(2)).
+      // The mantissa is in [sqrt(1/2), sqrt(2)).
       const I bits = std::bit_cast<I>(scaled) - 0x3f3504f3;
       const V e = __builtin_convertvector((bits >> 23) - (tiny & 23), V);
       const V m = std::bit_cast<V>((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
@@ -69,13 +71,13 @@ struct LaneMath {
       const V y = m * square * p + e * -2.12194440e-4f - 0.5f * square;
       V result = (m + y) + e * 0.693359375f;
       constexpr float infinity = std::numeric_limits<float>::infinity();
-      result = x < infinity ? result : x;  // also NaN
+      result = x < infinity ? result : x;  // this also passes NaN on
       result = x == 0.0f ? V{} - infinity : result;
       return x < 0.0f ? V{} + std::numeric_limits<float>::quiet_NaN() : result;
     }
   }
 
-  // For x in [-1, 1]: corrects log(1 + x) for what the addition lost.
+  // log(1 + x) for x in [-1, 1]. It computes log of the rounded sum 1 + x, and corrects what the addition lost.
   static V log1p(V x) {
     if constexpr (L == 1) return std::log1p(x);
     else {
@@ -116,7 +118,7 @@ struct LaneMath {
     if constexpr (L == 1) *to = static_cast<T>(v);
     else cpu::store<L>(to, v);
   }
-  // The first n lanes, 0 < n <= L; the others are `rest`.
+  // Loads the first n lanes, 0 < n <= L. The other lanes are `rest`.
   template <class T>
   static V load_some(const T* from, std::int64_t n, C rest = 0) {
     if (n == L) return load(from);
@@ -147,7 +149,8 @@ struct LaneMath {
 template <class C>
 using RowMath = LaneMath<C, math_lanes<C>>;
 
-// Calls f(i, n) for the numbers from i on, n of them: as many as there are lanes, fewer at the end.
+// Goes over `count` numbers and calls f(i, n) for the n numbers from i on: n is the number of lanes, or less at the
+// end.
 template <int L, class F>
 inline void for_each_lanes(std::int64_t count, F f) {
   std::int64_t i = 0;

@@ -12,7 +12,7 @@ namespace tandem {
 namespace cuda {
 namespace {
 
-constexpr std::size_t alignment = 512;  // a multiple of every vector and of cuDNN's wishes
+constexpr std::size_t alignment = 512;  // bytes: a multiple of every vector and of what cuDNN asks for
 
 class DeviceMemory : public MemorySource {
  public:
@@ -22,13 +22,13 @@ class DeviceMemory : public MemorySource {
     void* block = nullptr;
     const cudaError_t status = cudaMalloc(&block, bytes);
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is no longer news
+      cudaGetLastError();  // clears the error, which is reported by returning nullptr
       return nullptr;
     }
     check(status, "cudaMalloc");
     return block;
   }
-  // Waits until the GPU has done all its work.
+  // Releasing a block waits until the GPU has done all its work.
   void release(void* block, std::size_t) override {
     use_device(index_);
     TANDEM_CUDA(cudaFree(block));
@@ -52,7 +52,7 @@ CachingAllocator& device_allocator(int index) {
     DeviceMemory source;
     CachingAllocator allocator;
   };
-  // Never destroyed, like the CPU's: and the driver may be gone before static Arrays are.
+  // Never destroyed, as the CPU's allocator is not. Besides, the driver may be gone before static Arrays are.
   static auto* memories = new std::array<std::unique_ptr<Memory>, 64>;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

@@ -1,5 +1,5 @@
-// The weights of attention; the products around them are cuBLAS's. A fused kernel (cuDNN's needs its graph API) would
-// not hold the weights.
+// The weights of attention. cuBLAS computes the products around them. A fused kernel would not have to hold the
+// weights; cuDNN has one, but only through its graph API.
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/reductions.h>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int threads = 256;
 
-// Each warp takes a row, then the row that is as many further as there are warps.
+// Each warp takes a row, and then the row that is as many rows further on as there are warps.
 __device__ std::int64_t first_row() { return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; }
 __device__ std::int64_t row_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32; }
 
-// NaN wins.
+// The highest number; NaN when one of the numbers is NaN.
 template <class C>
 struct Highest {
   C value = -std::numeric_limits<C>::infinity();
@@ -33,7 +33,7 @@ struct Total {
 
 template <class C>
 struct Mask {
-  const C* added = nullptr;  // null: none
+  const C* added = nullptr;  // null: nothing is added
   bool is_causal;
   int ndim = 0;
   std::int64_t shape[Dims::max_ndim] = {}, strides[Dims::max_ndim] = {};

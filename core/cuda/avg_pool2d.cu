@@ -5,9 +5,9 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU
+constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
 
-// Summed row by row: sums of large windows stay exact.
+// Each row of a window is summed by itself first, so that sums over large windows stay exact.
 template <class T, int lanes>
 __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, const T* x, T* y) {
   using C = compute_t<T>;
@@ -57,7 +57,8 @@ __global__ void pool_grad(std::int64_t images, std::int64_t channels, Pooling p,
 }  // namespace
 
 void CudaBackend::avg_pool2d(const Array& x, const Pooling& pooling, const Array& y) {
-  // One average of an image: few threads, unless they share its pixels.
+  // One average for each channel of an image would keep only few threads busy. reduce() shares the pixels among
+  // threads.
   if (pooling.h.adaptive && y.dim(2) * y.dim(3) == 1) return reduce(Reduction::mean, x, y);
   const std::int64_t images = x.dim(0), channels = x.dim(1);
   dispatch_floating(x.dtype(), "avg_pool2d", [&](auto type) {

@@ -1,5 +1,8 @@
-// Batch normalisation with ReLU and 2 x 2 max pooling fused in. These kernels are bound by memory and, for small
-// batches, by how many they are: each phase is one kernel that goes over the activations once.
+// Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
+// at the top of core/ops/norm.h. The speed of these kernels is bound by memory and, for small batches, by the number of
+// kernels. Each phase is therefore one kernel, which goes over the activations once.
+//
+// Images are (N, C, H, W), channels last. A row is a pixel, with its C channels adjacent in memory.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/batch_norm.h>
 #include <tandem/core/cuda/channel_sums.cuh>
@@ -15,9 +18,9 @@ using cuda::Numbers;
 using cuda::row_batch;
 using cuda::store;
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU
+constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
 
-// BatchNormAffine in device memory.
+// BatchNormAffine for kernels: pointers into device memory.
 template <class C>
 struct AffinePointers {
   const C *mean, *invstd, *weight, *bias;
@@ -28,7 +31,7 @@ struct AffinePointers {
         bias(static_cast<const C*>(affine.bias.raw())) {}
 };
 
-// Per channel, what a thread needs in the type it computes in. y = x * scale + shift.
+// What a thread needs for each channel, in the type that it computes in: y = x * scale + shift.
 template <class C, int lanes>
 struct Coefficients {
   Numbers<C, lanes> scale, shift, mean;
@@ -41,8 +44,8 @@ struct Coefficients {
   }
 };
 
-// Of some rows. merge() is from Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-// variances", 1979.
+// The mean of some rows, and the sum of squared deviations from it. merge() is from Chan, Golub, LeVeque, "Updating
+// formulae and a pairwise algorithm for computing sample variances", 1979.
 template <class C, int lanes>
 struct Moments {
   using Channel = Moments<C, 1>;
@@ -165,7 +168,7 @@ struct WriteGradSums {
   }
 };
 
-// In `index` where ReLU stops the maximum, so that no element of the window gets a gradient.
+// Stands in `index` where ReLU stopped the maximum: no element of that window gets a gradient.
 constexpr int no_place = 255;
 
 template <int lanes>
@@ -225,13 +228,14 @@ __global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePoi
   }
 }
 
-// Of all ranks. count null: the statistics don't depend on x.
+// The sums and the count of all ranks that share statistics. A null count: the statistics do not depend on x.
 template <class C>
 struct SumPointers {
   const C *dy, *dy_xhat, *count;
 };
 
-// grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat) = dy * scale + x * slope + offset
+// grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat), where scale = weight * invstd (the formula of
+// core/ops/norm.h). A thread computes it as dy * scale + x * slope + offset.
 template <class C, int lanes>
 struct GradCoefficients : Coefficients<C, lanes> {
   Numbers<C, lanes> slope, offset;
@@ -264,7 +268,8 @@ __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, cons
   }
 }
 
-// A thread takes the 2 x 2 elements of a window; also those of an odd last column or row, which are in no window.
+// A thread takes the 2 x 2 elements of a window. When the height or width is odd, it also takes the elements of the
+// last row or column, which are in no window.
 template <class T, int lanes>
 __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePointers<compute_t<T>> affine,
                                            const T* grad_y, const std::uint8_t* index, SumPointers<compute_t<T>> sums,
@@ -285,7 +290,7 @@ __global__ void grad_of_normalise_and_pool(cuda::PooledSizes size, const T* x, A
       dy = load<lanes>(grad_y + from);
       where = *reinterpret_cast<const Places<lanes>*>(index + from);
     }
-    // All four are asked for before the first is written: grad_x may be x.
+    // All four elements are loaded before the first is written, because grad_x may be x.
     Numbers<C, lanes> v[4];
     const auto exists = [&](int i) { return 2 * oh + i / 2 < size.height && 2 * ow + i % 2 < size.width; };
     const std::int64_t first = ((image * size.height + 2 * oh) * size.width + 2 * ow) * size.channels + at.channel;

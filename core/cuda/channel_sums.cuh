@@ -1,8 +1,9 @@
-// Sums per channel over all rows of an image, in one kernel: over the rows of a thread, then of a block; the last block
-// to finish combines those of all blocks, in double and in their order: the result is the same whichever block that is.
+// Sums per channel over all rows of an image, in one kernel: first over the rows of a thread, then over those of a
+// block. The last block to finish combines the sums of all blocks, in double and in the order of the blocks, so the
+// result is the same whichever block that is.
 //
-// What is summed is a State: it begins as nothing, merge(other) adds what others have, channel(j) is one channel's
-// share, a State::Channel; State::Whole merges those.
+// What is summed is a State. It begins as nothing, and merge(other) adds what another state has. channel(j) is the
+// share of channel j, a State::Channel, and a State::Whole merges those.
 #pragma once
 
 #include <tandem/core/cuda/channels.cuh>
@@ -11,10 +12,12 @@
 
 namespace tandem::cuda {
 
-inline constexpr int row_batch = 4;                 // rows that a thread asks memory for at once
-inline constexpr std::int64_t most_sums = 132 * 4;  // blocks that fill a large GPU and leave little to combine
+inline constexpr int row_batch = 4;  // rows that a thread loads at once
+// Blocks that fill a large GPU (132 multiprocessors) and leave little to combine.
+inline constexpr std::int64_t most_sums = 132 * 4;
 
-// Loads a thread's next rows, `row_batch` of them at most, 0 for those that are not there; returns how many are.
+// Loads a thread's next rows, at most `row_batch` of them, with 0 for rows that do not exist. Returns how many rows
+// exist.
 template <int lanes, class T>
 __device__ int load_rows(const T* from, const ChannelPlace& at, std::int64_t row, std::int64_t rows,
                          std::int64_t channels, Numbers<compute_t<T>, lanes> (&to)[row_batch]) {
@@ -28,8 +31,8 @@ __device__ int load_rows(const T* from, const ChannelPlace& at, std::int64_t row
   return n;
 }
 
-// Threads of a block that lie `distance` apart merge what they have into the first of them. All threads must call it;
-// those after the last whole `distance` have nothing that counts.
+// The threads of a block that lie `distance` apart merge their states into the first of them. All threads must call it.
+// The states of threads after the last whole `distance` do not count.
 template <class State>
 __device__ void merge_across(State& state, unsigned distance) {
   static_assert(sizeof(State) % 4 == 0);
@@ -55,11 +58,12 @@ __device__ void merge_across(State& state, unsigned distance) {
   }
 }
 
-// How many blocks of each column of them have finished: 0 before and after every kernel. Kernels that sum run one after
-// the other, as everything does that uses a GPU's stream.
+// How many blocks of each column of blocks have finished. It is 0 before and after every kernel. Kernels that sum run
+// one after the other, as everything does that uses a GPU's stream.
 static __device__ unsigned finished_blocks[ChannelTiles::most_tiles];
 
-// Whether all other blocks of this column of blocks have called it; what they wrote before can be read then.
+// Whether all other blocks of this column of blocks have called is_last_block() before this one. What they wrote before
+// that can then be read.
 inline __device__ bool is_last_block() {
   __shared__ bool is_last;
   __threadfence();
@@ -71,8 +75,8 @@ inline __device__ bool is_last_block() {
   return is_last;
 }
 
-// part(place, rows, channels) is the State of a thread's own rows; finish(c, whole) takes that of all rows for each
-// channel.
+// part(place, rows, channels) gives the State of a thread's own rows. For each channel, finish(c, whole) takes the
+// State::Whole of all rows.
 template <class State, class Part, class Finish>
 __global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part, typename State::Channel* partial,
                          Finish finish) {
@@ -85,7 +89,7 @@ __global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part, ty
     for (int j = 0; j < lanes; ++j) partial[blockIdx.x * channels + at.channel + j] = state.channel(j);
   if (!is_last_block()) return;
 
-  // Now a thread for each channel and as many slices of the blocks as that leaves.
+  // From here on each channel has a thread, and the blocks' sums are cut into as many slices as there are threads left.
   const unsigned width = blockDim.x * lanes, thread = threadIdx.y * blockDim.x + threadIdx.x;
   const unsigned slices = blockDim.x * blockDim.y / width, slice = thread / width;
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.y) * width + thread % width;

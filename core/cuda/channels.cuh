@@ -1,5 +1,6 @@
-// How threads share images with channels last: each takes the same few neighbouring channels of some rows, so that what
-// it knows about these channels stays in registers. A row is what lies at one place of an image: its channels.
+// How threads share images (N, C, H, W) with channels last. Each thread takes the same few neighbouring channels of
+// several rows, so that what it knows about these channels stays in registers. A row is what lies at one pixel of an
+// image: its channels.
 #pragma once
 
 #include <tandem/core/cuda/loops.cuh>
@@ -8,7 +9,7 @@
 
 namespace tandem::cuda {
 
-// A few neighbours, as many as there are lanes, in the type that is computed in.
+// A few neighbouring numbers, as many as there are lanes, in the type that is computed in.
 template <class C, int lanes>
 struct Numbers {
   C values[lanes];
@@ -31,8 +32,8 @@ __device__ void store(T* to, const Numbers<compute_t<T>, lanes>& numbers) {
   *reinterpret_cast<Pack<T, lanes>*>(to) = pack;
 }
 
-// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one where the channels
-// or an array's place in memory don't divide so.
+// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one where the number
+// of channels or the address of an array does not allow 16 bytes.
 template <class T, class F, class... Arrays>
 void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   constexpr int lanes = static_cast<int>(16 / sizeof(T));
@@ -41,14 +42,15 @@ void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   else f(std::integral_constant<int, 1>{});
 }
 
-// Blocks of threads for some columns, `lanes` channels each, by as many rows as that leaves, walking down over all
-// rows. A block is up to 128 bytes wide, which memory gives at once; blockIdx.y says which of them.
+// How blocks of threads cover rows and columns. A column is `lanes` channels. A block covers some columns, and as many
+// rows as its threads then allow, and walks down over all rows. A block is up to 128 bytes wide, which memory delivers
+// at once; blockIdx.y says which columns it covers.
 struct ChannelTiles {
   static constexpr int threads = 256;
   static constexpr std::int64_t most_tiles = 4096;
   dim3 grid, block;
 
-  // For a thread to do `rows_each` rows or, once there are `most` blocks, more.
+  // Makes so many blocks that a thread does `rows_each` rows. Once there are `most` blocks, a thread does more rows.
   ChannelTiles(std::int64_t rows, std::int64_t channels, int lanes, std::size_t element_bytes, int rows_each,
                std::int64_t most) {
     const std::int64_t packs = channels / lanes, widest = 128 / (lanes * static_cast<std::int64_t>(element_bytes));
@@ -63,7 +65,7 @@ struct ChannelTiles {
   }
 };
 
-// This thread's first channel and row, and how far it is to its next row.
+// This thread's first channel and first row, and the distance to its next row.
 struct ChannelPlace {
   std::int64_t channel, row, step;
   __device__ explicit ChannelPlace(int lanes)
@@ -72,7 +74,7 @@ struct ChannelPlace {
         step(static_cast<std::int64_t>(gridDim.x) * blockDim.y) {}
 };
 
-// Sizes of an image and of what pooling makes of it.
+// The sizes of images and of the pooled images.
 struct PooledSizes {
   std::int64_t images, channels, height, width, out_h, out_w;
 };

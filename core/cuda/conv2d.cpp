@@ -13,10 +13,10 @@ bool fits(const Array& a, ImageFormat format, DType dtype) {
   return a.dtype() == dtype && cuda::is_dense(format, a) && cuda::alignment_of(a.raw()) >= 16;
 }
 
-// Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major.
-// What is not in that dtype and format goes there, or comes from there, by way of a copy. For a weight (O, C / groups,
-// KH, KW), which is row-major, that is so unless it has one channel or one pixel: it is small beside the images.
-// Returns whether the bias was added.
+// Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major. An
+// array that is not in that dtype and format is copied into it first, or copied from it in the end. A weight (O, C /
+// groups, KH, KW), which is row-major, is always copied for channels last, unless it has one channel or one pixel; it
+// is small beside the images. Returns whether the bias was added.
 bool convolve(Convolution kind, const Array& x, const Array& weight, const Array& y, const Window& window,
               const Array* bias) {
   const DType dtype = x.dtype();

@@ -12,7 +12,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// As much as PyTorch gives it on the largest GPUs. A plan takes only what its algorithm uses.
+// 32 MiB, as much as PyTorch gives cuBLASLt on the largest GPUs. A plan takes only what its algorithm uses.
 constexpr std::size_t most_workspace = std::size_t{32} << 20;
 
 const char* advice(cublasStatus_t status) {
@@ -70,7 +70,7 @@ Operation make_operation(DType dtype, bool tf32, const ColumnMajor& left, const 
   return operation;
 }
 
-// `of`, whose matrices lie in memory as `m` says.
+// The cuBLASLt layout of `of`, whose matrices lie in memory as `m` says.
 Layout make_layout(const Array& of, const ColumnMajor& m) {
   cublasLtMatrixLayout_t made = nullptr;
   TANDEM_CUBLAS(cublasLtMatrixLayoutCreate(&made, type_of(of.dtype()), static_cast<std::uint64_t>(m.rows),
@@ -86,7 +86,7 @@ Layout make_layout(const Array& of, const ColumnMajor& m) {
   return layout;
 }
 
-// Of every matrix of a batch.
+// An alignment that every matrix of a batch has, in bytes.
 std::uint32_t alignment_of_matrices(const Array& m) {
   auto address = reinterpret_cast<std::uintptr_t>(m.raw());
   if (m.ndim() == 3 && m.dim(0) > 1) address |= static_cast<std::uintptr_t>(m.strides()[0]) * size_of(m.dtype());
@@ -107,14 +107,14 @@ Preference make_preference(const Array& left, const Array& right, const Array& y
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of_matrices(right));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of_matrices(y));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of_matrices(y));
-  // The parts of a product that is divided along K meet in f32, not in 16 bits.
+  // When a product is divided along K, its parts are added up in f32 and not in 16 bits.
   if (size_of(y.dtype()) == 2)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   return preference;
 }
 
-// In cuBLAS's terms: D = A B, where A is b', B is a' and D is y'.
+// A product in cuBLAS's terms: D = A B, where A is b', B is a' and D is y' (x' is the transpose of x).
 struct Plan {
   Operation operation;
   Layout a, b, d;
@@ -127,7 +127,7 @@ void set_bias(const Operation& operation, const void* bias) {
   TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
 }
 
-// Whether cuBLAS has an algorithm for the plan, which is then in it.
+// Puts an algorithm into the plan. Returns whether cuBLAS has one.
 bool choose_algorithm(cublasLtHandle_t handle, const Preference& preference, Plan& plan) {
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
@@ -158,7 +158,7 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
                                                  sizeof epilogue));
   };
   if (bias) {
-    // A column of y' has N elements, and so has the bias, which cuBLAS takes in y's dtype.
+    // A column of y' has N elements, as the bias has. cuBLAS takes the bias in y's dtype.
     set_epilogue(CUBLASLT_EPILOGUE_BIAS);
     set_bias(plan->operation, bias->raw());
     if (choose_algorithm(handle, preference, *plan)) return plan;
@@ -192,7 +192,7 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   if (plan.adds_bias) set_bias(plan.operation, bias->raw());
   Array workspace;
   if (plan.workspace > 0) workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
-  // Host pointers to the operation's scale type.
+  // The factors are read from the host, in the operation's scale type.
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const bool wide = y.dtype() == DType::f64;

@@ -1,14 +1,15 @@
-// cuBLASLt behind one function: the only place that knows its API.
+// cuBLASLt behind one function. Only this file's source knows its API.
 #pragma once
 
 #include <tandem/core/array/array.h>
 
 namespace tandem::cuda {
 
-// y (M, N) = a (M, K) b (K, N) + bias (N), in the current stream, or the same for a batch: a first dimension of at most
-// 65,535 of all three. All on the current GPU and of one dtype; nothing is empty; y's matrices row-major, a and b such
-// that transpose_of (layouts.h) describes them; bias, which may be null, dense and aligned to 16 bytes. Sums of 16-bit
-// products are f32 until the end. Returns false when cuBLAS left it to the caller to add the bias. Any thread may call.
+// y (M, N) = a (M, K) b (K, N) + bias (N) in the current stream, or the same for a batch: all three then have a first
+// dimension of at most 65,535. All arrays are on the current GPU and of one dtype, and none is empty. y's matrices are
+// row-major, and transpose_of (layouts.h) can describe those of a and b. bias may be null; otherwise it is dense and
+// aligned to 16 bytes. Sums of 16-bit products stay f32 until the end. Returns false when the bias was not added, which
+// is then up to the caller. Any thread may call.
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y);
 
 }  // namespace tandem::cuda

@@ -12,7 +12,8 @@ namespace tandem {
 
 namespace {
 
-// A graph has no place for the host: said before the driver finds out, which would spoil more than this call.
+// The host cannot wait inside of a recorded graph. This check says so before the driver finds out, which would spoil
+// more than this call.
 void check_may_wait(const char* what) {
   TANDEM_CHECK(!is_recording_graph(), "a recorded step can't ", what,
                ": keep it on the GPU, or do it before or after the step");

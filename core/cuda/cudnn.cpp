@@ -1,5 +1,6 @@
-// cuDNN's API of functions and descriptors, not its newer one of operation graphs, which pays where several operations
-// are fused: for a convolution alone this is a fraction of the code. NVIDIA advises against it; all of cuDNN 9 has it.
+// This file uses cuDNN's API of functions and descriptors, not its newer API of operation graphs. The newer one pays
+// off where several operations are fused; for a convolution alone, the older one takes a fraction of the code. NVIDIA
+// advises against it, but all of cuDNN 9 has it.
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
@@ -16,7 +17,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// An algorithm that needs more scratch memory than this is not considered.
+// An algorithm that needs more scratch memory than this (1 GiB) is not considered.
 constexpr std::size_t most_workspace = std::size_t{1} << 30;
 
 const char* advice(cudnnStatus_t status) {
@@ -55,7 +56,7 @@ void check(cudnnStatus_t status, const char* call) {
 }
 #define TANDEM_CUDNN(call) check(call, #call)
 
-// cuDNN says so of what it can't do, before it does anything.
+// Whether cuDNN refused what it can't do. It does so before it starts any work.
 bool is_refusal(cudnnStatus_t status) {
   const auto category = CUDNN_STATUS_CATEGORY(status);
   return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
@@ -81,7 +82,7 @@ using Activation =
     Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor>;
 
 struct Algorithm {
-  int number;  // of the enumeration for the plan's kind
+  int number;  // a value of cuDNN's enumeration for the plan's kind of convolution
   cudnnMathType_t math;
   bool adds_bias;
   std::size_t workspace;
@@ -93,9 +94,9 @@ struct Plan {
   Filter weight;
   Geometry geometry;
   Activation activation;
-  // Best first. One that turns out not to work is dropped.
+  // The best algorithm comes first. An algorithm that turns out not to work is dropped.
   std::vector<Algorithm> algorithms;
-  std::string problem;  // with the last one that was dropped, or why there is none
+  std::string problem;  // what was wrong with the last algorithm that was dropped, or why there is none
 };
 
 cudnnDataType_t type_of(DType dtype) {
@@ -125,8 +126,8 @@ void describe(const Filter& filter, ImageFormat format, const Shape& shape, DTyp
                                           narrow(shape[2]), narrow(shape[3])));
 }
 
-// How numbers may be multiplied: f32 as TF32 or not, f16 on the tensor cores. The default has the tensor cores for
-// bf16.
+// How numbers may be multiplied: f32 as TF32 or not, and f16 on the tensor cores. For bf16 the default already allows
+// the tensor cores.
 cudnnMathType_t math_for(DType dtype) {
   if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
   return dtype == DType::f16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
@@ -147,7 +148,7 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std:
   return CUDNN_STATUS_BAD_PARAM;
 }
 
-// `heuristics` fills a list of Results, best first.
+// `heuristics` fills a list of Results, the best first.
 template <class Result, class Heuristics>
 void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, Heuristics heuristics) {
   std::array<Result, 16> results{};
@@ -164,12 +165,12 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     const Result& r = results[static_cast<std::size_t>(i)];
     if (r.status != CUDNN_STATUS_SUCCESS) continue;
     if (math_mode().deterministic && r.determinism != CUDNN_DETERMINISTIC) continue;
-    // Without TF32 an algorithm must not bring its own idea of precision.
+    // Without TF32, an algorithm must not choose its own precision.
     const auto math = math_for(dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : r.mathType;
     TANDEM_CUDNN(cudnnSetConvolutionMathType(plan.geometry, math));
     std::size_t workspace = 0;
     if (workspace_of(handle, plan, r.algo, &workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace) continue;
-    // The only algorithm that adds a bias without an activation after it.
+    // This is the only algorithm that adds a bias without an activation after it.
     if (with_bias && r.algo == static_cast<int>(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
       plan.algorithms.push_back({r.algo, math, true, workspace});
     plan.algorithms.push_back({r.algo, math, false, workspace});
@@ -224,7 +225,7 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
   if (algorithm.workspace > 0)
     workspace = Array::empty({static_cast<std::int64_t>(algorithm.workspace)}, DType::u8, arrays.x.device());
   void* const scratch = workspace.defined() ? workspace.raw() : nullptr;
-  // Factors of result and of what it is added to, on the host, in f64 for f64 and in f32 otherwise.
+  // The factors of the result, and of what it is added to. They are on the host, in f64 for f64 and in f32 otherwise.
   const float narrow_factors[] = {1, 0};
   const double wide_factors[] = {1, 0};
   const bool wide = arrays.x.dtype() == DType::f64;
@@ -236,7 +237,7 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
   switch (p.kind) {
     case Convolution::forward: {
       const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
-      if (algorithm.adds_bias)  // to z times zero: z is y because cuDNN wants an array there
+      if (algorithm.adds_bias)  // the result is added to 0 * z; z is y, because cuDNN wants an array there
         return cudnnConvolutionBiasActivationForward(handle, one, p.x, x, p.weight, weight, p.geometry, number, scratch,
                                                      algorithm.workspace, zero, p.y, y, p.bias, bias->raw(),
                                                      p.activation, p.y, y);

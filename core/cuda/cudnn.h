@@ -1,4 +1,4 @@
-// cuDNN behind one function: the only place that knows its API.
+// cuDNN behind one function. Only this file's source knows its API.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -11,22 +11,22 @@ namespace tandem::cuda {
 
 enum class Convolution { forward, grad_input, grad_weight };
 
-// x (N, C, H, W), weight (O, C / groups, KH, KW), y (N, O, OH, OW), or their gradients: of one floating dtype, on the
-// current GPU, dense in one format and aligned to 16 bytes. Which of them a kind of convolution writes: forward y,
-// grad_input x, grad_weight weight.
+// x (N, C, H, W), weight (O, C / groups, KH, KW) and y (N, O, OH, OW), or their gradients. They are of one floating
+// dtype, on the current GPU, dense in one format and aligned to 16 bytes. Forward writes y, grad_input writes x, and
+// grad_weight writes weight.
 struct ConvolutionArrays {
   Array x, weight, y;
 };
 
 struct ConvolutionOutcome {
   bool done;            // false: cuDNN has no algorithm for this dtype and format
-  bool bias_added;      // false: left to the caller
-  std::string problem;  // cuDNN's words where it is not done
+  bool bias_added;      // false: the caller must add the bias
+  std::string problem;  // cuDNN's message when it is not done
 };
 
-// In the current stream. `bias` is for forward: (O), dense, in y's dtype, or null. Sums of 16-bit products are f32
-// until the end. The algorithm is the one that cuDNN's heuristics put first and that works, chosen once for each shape:
-// the choice is the same in every run. Any thread may call.
+// Convolves in the current stream. `bias` is for forward: (O), dense, in y's dtype, or null. Sums of 16-bit products
+// stay f32 until the end. The algorithm is the first in the order of cuDNN's heuristics that works. It is chosen once
+// for each shape, so every run makes the same choice. Any thread may call.
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
                             const Array* bias);
 

@@ -1,4 +1,4 @@
-// The memory of a GPU: what its CudaBackend allocates from, and what recorded graphs open pools in.
+// The memory of a GPU. Its CudaBackend allocates from here, and recorded graphs open pools here.
 #pragma once
 
 #include <tandem/core/device/caching_allocator.h>

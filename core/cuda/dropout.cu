@@ -8,7 +8,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// A thread draws the four words of a counter, for four numbers.
+// Each thread draws the four words of a counter, which serve four numbers.
 template <class T>
 __global__ void drop(DropoutMask mask, std::int64_t count, const T* x, T* y) {
   using C = compute_t<T>;

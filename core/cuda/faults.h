@@ -1,15 +1,16 @@
-// What kernels found wrong with their input. They run long after the call that started them, so they leave a note, and
-// the next synchronisation turns it into an Error.
+// What kernels found wrong with their input. A kernel runs long after the call that started it, so it leaves a note,
+// and the next synchronisation turns that note into an Error.
 #pragma once
 
 #include <tandem/core/device/index_fault.h>
 
 namespace tandem::cuda {
 
-// Of the current GPU, in host memory that it can write: cuda::note (index_check.cuh) in a kernel does.
+// The note of the current GPU. It is in host memory that the GPU can write to: kernels write it with cuda::note
+// (index_check.cuh).
 IndexFault* fault_of(int device);
 
-// Error when there is a note, which is then forgotten. The GPU must have done its work.
+// Throws an Error when there is a note, and clears the note. The GPU must have finished its work.
 void check_faults(int device);
 
 }  // namespace tandem::cuda

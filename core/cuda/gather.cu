@@ -12,14 +12,16 @@ namespace {
 
 constexpr int threads = 256;
 
-// Rows and indices as a kernel sees them. A thread moves a pack of neighbours; `size` is that of a row in packs.
+// Rows and indices for a kernel. Each thread copies a pack of neighbouring numbers; `size` is the size of a row in
+// packs.
 struct GatherNest {
   std::int64_t size, count;
   const std::int64_t* index;
   std::int64_t n;
 };
 
-// The first block also looks whether all indices name a row: one thread writes the note, about the first that does not.
+// The first block also checks that all indices name a row. One thread writes the note, about the first index that does
+// not.
 template <class In, class Out, int width, class F>
 __global__ void gather_packs(GatherNest nest, const cuda::Pack<In, width>* rows, cuda::Pack<Out, width>* out, F f,
                              IndexFault* fault) {
@@ -48,7 +50,7 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
          cuda::is_aligned(static_cast<const Out*>(out), width);
 }
 
-// `size`: of a row, in numbers of type In.
+// `size` is the size of a row in numbers of type In.
 template <class In, class Out, int width, class F>
 void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f, IndexFault* fault) {
   const GatherNest nest{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel()};
@@ -86,7 +88,7 @@ std::int64_t CudaBackend::gather_normalized(const Array& rows, const Array& inde
 
 namespace {
 
-// How x (outer, count, size), index (n) and y (outer, n, size) lie; the size of a row in packs.
+// The sizes of x (outer, count, size), index (n) and y (outer, n, size). `size` is the size of a row in packs.
 struct RowsNest {
   std::int64_t outer, n, size, count;
   IndexFault::Of of;
@@ -105,7 +107,7 @@ __global__ void gather_whole_rows(RowsNest nest, const cuda::Pack<Bits, width>* 
   }
 }
 
-// One index for each element: `nest` walks x's first slice along the dimension, index and y.
+// One index for each element. `nest` walks over x's first slice along the dimension, over index and over y.
 template <class Bits>
 __global__ void gather_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
                                 IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,

@@ -17,7 +17,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t hand_over_period = 250;  // milliseconds, as often as the trace is written
+constexpr std::uint32_t hand_over_period = 250;  // milliseconds; the trace is written as often
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                         CUPTI_ACTIVITY_KIND_MEMSET};
 
@@ -35,10 +35,10 @@ struct Cupti {
 Cupti cupti{};
 bool is_running = false;
 
-// "" or what went wrong.
+// Loads CUPTI. Returns "" or what went wrong.
 std::string load() {
   if (cupti.get_version) return "";
-  // Where this machine has it, else where it was when this was built.
+  // First where this machine has the library, then where it was when this program was built.
   const std::filesystem::path built_with = TANDEM_CUPTI_LIBRARY;
   void* library = dlopen(built_with.filename().c_str(), RTLD_NOW);
   if (!library) library = dlopen(built_with.c_str(), RTLD_NOW);
@@ -60,7 +60,7 @@ std::string load() {
   find(found.next_record, "cuptiActivityGetNextRecord");
   std::uint32_t version = 0;
   if (!all || found.get_version(&version) != CUPTI_SUCCESS) return "this CUPTI lacks some of what is needed";
-  // The layout of its records belongs to a version.
+  // The layout of CUPTI's records belongs to one version.
   if (version != CUPTI_API_VERSION)
     return "CUPTI here is version " + std::to_string(version) + ", this build knows " +
            std::to_string(CUPTI_API_VERSION);
@@ -93,17 +93,18 @@ const char* name_of_copy(int kind) {
   }
 }
 
-// All records have these.
+// Adds a range from the members that all kinds of records have.
 template <class Record>
 void add(const Record& record, const std::string& name, const std::string& notes) {
   const std::string lane = "GPU " + std::to_string(record.deviceId) + ", stream " + std::to_string(record.streamId);
-  // 0: it was not measured.
+  // A start of 0 means that the time was not measured.
   if (record.start != 0 && record.end >= record.start)
     detail::profile_range(lane, name, static_cast<std::int64_t>(record.start), static_cast<std::int64_t>(record.end),
                           notes);
 }
 
-// A version of a record begins as the versions before it: these are the oldest with what is read here.
+// Each version of a record begins with the members of the versions before it. The versions here are the oldest that
+// have what is read.
 void add(const CUpti_Activity& activity) {
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
@@ -129,13 +130,13 @@ void add(const CUpti_Activity& activity) {
   }
 }
 
-// What CUPTI calls, on threads of its own. Nothing may be thrown through it.
+// The functions that CUPTI calls, on threads of its own. No exception may leave them.
 std::uint64_t clock_of_the_trace() { return static_cast<std::uint64_t>(detail::profile_now()); }
 
 void give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, buffer_bytes));
   *bytes = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // as many as fit
+  *most_records = 0;  // 0: as many records as fit
 }
 
 void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t filled) {
@@ -143,7 +144,7 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, st
     CUpti_Activity* record = nullptr;
     while (cupti.next_record(buffer, filled, &record) == CUPTI_SUCCESS) add(*record);
   } catch (const std::exception&) {
-    // Out of memory: the rest of this buffer is not in the trace.
+    // There is no memory left: the rest of this buffer does not get into the trace.
   }
   std::free(buffer);
 }

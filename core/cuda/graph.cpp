@@ -8,8 +8,8 @@ CudaGraph::CudaGraph(int device) : device_(device) {
   TANDEM_CUDA(cudaStreamCreateWithFlags(&capture_stream_, cudaStreamNonBlocking));
 }
 
-// Replays may still be running: the stream in which they do is waited for before their memory goes to others' streams
-// or back to the driver. Within one stream the order of the calls would be enough.
+// Replays may still be running. Before their memory goes to the streams of others or back to the driver, the destructor
+// waits for the stream in which they run. Within one stream, the order of the calls would be enough.
 CudaGraph::~CudaGraph() {
   int before = -1;
   cudaGetDevice(&before);
@@ -26,7 +26,7 @@ CudaGraph::~CudaGraph() {
     cudaGraphExecDestroy(executable_);
   }
   cudaStreamDestroy(capture_stream_);
-  cudaGetLastError();  // a GPU that has failed says so to those who use it next
+  cudaGetLastError();  // clears the error: a GPU that has failed reports it to those who use it next
   if (pool_) device_allocator(device_).drop_pool(pool_);
   if (before >= 0) cudaSetDevice(before);
 }
@@ -34,10 +34,10 @@ CudaGraph::~CudaGraph() {
 void CudaGraph::begin_capture() {
   TANDEM_CHECK(!guard_ && !executable_, "a CudaGraph captures once");
   use_device(device_);
-  // What was asked for before is done before the graph is: it is replayed in the stream in which that is.
+  // Work that was asked for before is done before the graph is, because the graph is replayed in the same stream.
   pool_ = device_allocator(device_).open_pool();
   guard_ = std::make_unique<StreamGuard>(capture_stream_);
-  // Relaxed: the allocator may ask the driver for memory meanwhile, and other threads may do what they like.
+  // Relaxed mode: the allocator may ask the driver for memory meanwhile, and other threads may do what they like.
   TANDEM_CUDA(cudaStreamBeginCapture(capture_stream_, cudaStreamCaptureModeRelaxed));
 }
 

@@ -1,5 +1,5 @@
-// CudaGraph: a CUDA graph of what one thread asked of a GPU. https://docs.nvidia.com/cuda/cuda-c-programming-guide/,
-// "CUDA Graphs"
+// CudaGraph: a CUDA graph of the work that one thread asked of a GPU.
+// https://docs.nvidia.com/cuda/cuda-c-programming-guide/, "CUDA Graphs"
 #pragma once
 
 #include <tandem/core/cuda/runtime.h>
@@ -8,9 +8,10 @@
 
 namespace tandem::cuda {
 
-// begin_capture, the work, end_capture, then replay as often as wanted. From begin to end this thread's work goes to a
-// stream of the graph's own, and memory comes from a pool of the graph's own, which nobody else is given before the
-// graph is gone. Any call that makes the host wait for the GPU spoils the capture: end_capture then throws.
+// Call begin_capture, do the work, call end_capture, and then replay as often as wanted. From begin to end, this
+// thread's work goes to a stream of the graph's own, and memory comes from a pool of the graph's own. Nobody else gets
+// memory of that pool before the graph is gone. A call that makes the host wait for the GPU spoils the capture:
+// end_capture then throws.
 class CudaGraph final : public DeviceGraph {
  public:
   explicit CudaGraph(int device);

@@ -1,6 +1,6 @@
-// Normalisation within groups of channels: a block for each group of each sample, which looks at its numbers several
-// times. The gradients of weight and bias are summed by channels first over parts of all numbers, then over the parts,
-// in order.
+// Normalisation within groups of channels. A block of threads takes one group of one sample, and looks at its numbers
+// several times. The gradients of weight and bias are summed for each channel, first over parts of all numbers, and
+// then over the parts, in order.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/warp.cuh>
 
@@ -12,7 +12,7 @@ namespace {
 
 // GroupNorm for kernels.
 struct Places {
-  std::int64_t samples, before, channels, after, groups, size;  // size: channels of a group
+  std::int64_t samples, before, channels, after, groups, size;  // size is the number of channels in a group
   bool is_centred;
   explicit Places(const GroupNorm& how)
       : samples(how.samples),
@@ -23,7 +23,7 @@ struct Places {
         size(how.channels / how.groups),
         is_centred(how.is_centred) {}
   TANDEM_HOST_DEVICE std::int64_t count() const { return before * size * after; }
-  // Element i of group r: its channel, and where it is.
+  // The channel of element i of group r, and where the element is in memory.
   TANDEM_HOST_DEVICE std::int64_t channel(std::int64_t r, std::int64_t i) const {
     return r % groups * size + i / after % size;
   }
@@ -42,7 +42,7 @@ struct TwoSums {
   }
 };
 
-// Every thread of the block gets the whole.
+// Every thread of the block gets the sums of the whole block.
 template <class C>
 __device__ TwoSums<C> sum_of_block(TwoSums<C> sums) {
   __shared__ C whole[2];
@@ -109,7 +109,8 @@ __global__ void grad_of_groups(Places at, const T* x, const C* weight, const C* 
   }
 }
 
-// Where channels are neighbours: a thread for each channel, a blockIdx.y for each part of the pixels of all samples.
+// For channels last, where channels are neighbours: a thread for each channel, and a blockIdx.y for each part of the
+// pixels of all samples.
 template <class C, class T>
 __global__ void sum_columns(Places at, const T* x, const C* mean, const C* rstd, const T* grad, TwoSums<C>* partial) {
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -124,7 +125,7 @@ __global__ void sum_columns(Places at, const T* x, const C* mean, const C* rstd,
   partial[blockIdx.y * at.channels + c] = sums;
 }
 
-// Where each channel of a sample is a run of numbers: a warp for each run.
+// For row-major arrays, where each channel of a sample is a run of numbers: a warp for each run.
 template <class C, class T>
 __global__ void sum_runs(Places at, const T* x, const C* mean, const C* rstd, const T* grad, TwoSums<C>* partial) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32;
@@ -161,7 +162,7 @@ constexpr std::int64_t most_blocks = 132 * 32;
 dim3 blocks_of(const Places& at) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(at.samples * at.groups, 1, most_blocks)));
 }
-// A warp for small groups, up to 16 for large ones.
+// The threads of a block: one warp for small groups, and up to 16 warps for large ones.
 dim3 threads_of(const Places& at) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>((at.count() + 127) / 128, 1, 16)) * 32);
 }

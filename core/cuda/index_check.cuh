@@ -1,4 +1,4 @@
-// How kernels find and note an index that names nothing (core/device/index_fault.h).
+// How kernels find an index that is out of range, and note it (core/device/index_fault.h).
 #pragma once
 
 #include <tandem/core/device/index_fault.h>
@@ -6,7 +6,7 @@
 
 namespace tandem::cuda {
 
-// The first of the positions that were added, whatever the order.
+// The first of the positions that were added, in whatever order.
 struct FirstPosition {
   std::int64_t position = -1;  // none
   TANDEM_HOST_DEVICE void add(std::int64_t other) {
@@ -15,14 +15,14 @@ struct FirstPosition {
   TANDEM_HOST_DEVICE void merge(const FirstPosition& other) { add(other.position); }
 };
 
-// For one thread. An earlier note that nobody has read stays.
+// Only one thread may call it. An earlier note that nobody has read yet stays.
 __device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPosition& bad, const std::int64_t* index,
                             std::int64_t count) {
   if (bad.position < 0 || fault->of != IndexFault::Of::none) return;
   *fault = {of, bad.position, index[bad.position], count};
 }
 
-// For any thread that finds a wrong index: the first that comes writes the note.
+// Any thread that finds a wrong index may call it. The first one to come writes the note.
 __device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position, std::int64_t index,
                                 std::int64_t count) {
   static_assert(sizeof(IndexFault::Of) == sizeof(unsigned long long));

@@ -19,7 +19,9 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_iden
   check(cudaGetLastError(), "kernel launch");
 }
 
-// Blocks of `threads` for one thread per element; a kernel that walks on by the grid's size copes with fewer.
+// A grid of blocks of `threads` threads, with one thread per element but at most `most` blocks. A kernel that walks on
+// by the size of the grid copes with fewer blocks. The default fills a large GPU: 32 blocks for each of an H100's 132
+// multiprocessors.
 inline dim3 blocks_for(std::int64_t elements, int threads, std::int64_t most = 132 * 32) {
   const std::int64_t blocks = (elements + threads - 1) / threads;
   return dim3(static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most));

@@ -1,4 +1,4 @@
-// How an Array looks to cuBLAS and cuDNN. Needs neither of them.
+// Describes Arrays in the terms of cuBLAS and cuDNN. This file needs neither of them.
 #pragma once
 
 #include <tandem/core/array/matrix_layout.h>
@@ -7,16 +7,16 @@
 
 namespace tandem::cuda {
 
-// A matrix in memory as cuBLAS reads it: `rows` neighbours, then `leading` elements on to the next column; then perhaps
-// transposed.
+// A matrix in memory as cuBLAS reads it: the `rows` numbers of a column are neighbours, and the next column begins
+// `leading` elements further on. The matrix may be transposed after that.
 struct ColumnMajor {
   std::int64_t rows, columns, leading;
   bool transposed;
   bool operator==(const ColumnMajor&) const = default;
 };
 
-// The transpose of the matrix m (of each, for a batch), which is what cuBLAS reads where m is row-major: y = a b is
-// computed as y' = b' a'. Nothing where cuBLAS needs a copy.
+// The transpose of the matrix m, or of each matrix of a batch. It is what cuBLAS reads where m is row-major, so y = a b
+// is computed as y' = b' a'. std::nullopt where cuBLAS needs a copy.
 inline std::optional<ColumnMajor> transpose_of(const Array& m) {
   const auto layout = matrix_layout(m);
   if (!layout) return std::nullopt;
@@ -31,7 +31,7 @@ inline std::uint32_t alignment_of(const void* data) {
   return 1u << std::countr_zero(address);
 }
 
-// `a` row-major in `dtype` and aligned to 16 bytes, as the libraries take a bias: itself, or a copy.
+// Returns `a` row-major, in `dtype` and aligned to 16 bytes, as the libraries take a bias: `a` itself, or a copy.
 inline Array packed(const Array& a, DType dtype) {
   if (a.dtype() == dtype && a.is_contiguous() && alignment_of(a.raw()) >= 16) return a;
   Array copy = Array::empty(a.shape(), dtype, a.device());
@@ -39,7 +39,7 @@ inline Array packed(const Array& a, DType dtype) {
   return copy;
 }
 
-// The order in memory of an image (N, C, H, W) or a filter (O, C, KH, KW).
+// The memory order of an image (N, C, H, W) or of a filter (O, C, KH, KW).
 enum class ImageFormat { nhwc, nchw };
 
 inline Strides dense_strides(ImageFormat format, const Shape& shape) {

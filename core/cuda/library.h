@@ -1,4 +1,4 @@
-// Library: what cuBLASLt or cuDNN keeps for one GPU.
+// Library: the handle and the plans of cuBLASLt or cuDNN for one GPU.
 #pragma once
 
 #include <tandem/core/device/plan_cache.h>
@@ -8,8 +8,8 @@
 
 namespace tandem::cuda {
 
-// A call holds the lock: cuDNN wants a handle to be used by one thread at a time, and threads that share a GPU share
-// its stream anyway.
+// A call holds the lock of the library for its whole time. cuDNN wants a handle to be used by one thread at a time, and
+// threads that share a GPU share its stream anyway.
 template <class Handle, class Plan>
 struct Library {
   std::mutex mutex;
@@ -17,7 +17,8 @@ struct Library {
   PlanCache<Plan> plans;
 
   static Library& of(int device) {
-    static auto* libraries = new std::array<Library, 64>;  // never destroyed: the driver may be gone before
+    // Never destroyed: the driver may be gone before static objects are.
+    static auto* libraries = new std::array<Library, 64>;
     return libraries->at(static_cast<std::size_t>(device));
   }
 };

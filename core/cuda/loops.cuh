@@ -1,4 +1,4 @@
-// Loops over arrays of one shape, a thread for each element or for a few neighbours.
+// Element-wise loops over arrays of one shape. A thread takes one element or a few neighbours.
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
@@ -35,7 +35,7 @@ TANDEM_HOST_DEVICE void apply_to_packs(const F& f, Pack<Out, width>& result, con
   for (int j = 0; j < width; ++j) result.values[j] = f(x.values[j]...);
 }
 
-// Everything dense: `width` neighbours at once, so that a thread reads and writes 16 bytes of the widest type.
+// For arrays that are all dense: each thread takes `width` neighbours, which are 16 bytes of the widest type.
 template <int width, class Out, class F, class... In>
 __global__ void transform_dense(std::int64_t numel, F f, Out* out, const In*... in) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * width;
@@ -71,7 +71,7 @@ void transform(const LoopNest<sizeof...(In) + 1>& nest, std::int64_t numel, F f,
   }
 }
 
-// For elementwise::map and the others.
+// The loops that elementwise::map and its neighbours take (core/array/element_dispatch.h).
 struct Loops {
   template <class T>
   using element_t = T;

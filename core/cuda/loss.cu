@@ -1,5 +1,5 @@
-// Cross-entropy with the classes of (before, classes, after): one pass for the loss and one for the gradient, which
-// computes the probabilities anew.
+// Cross-entropy with the classes of (before, classes, after). There is one pass for the loss and one for the gradient,
+// which computes the probabilities again.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/formulas/class_loss.h>
@@ -17,7 +17,7 @@ namespace {
 using cuda::Rows;
 using cuda::Total;
 
-// What every row is computed with.
+// What is the same for every row.
 template <class C>
 struct Classes {
   ClassLoss how;
@@ -26,18 +26,18 @@ struct Classes {
   TANDEM_HOST_DEVICE C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
 };
 
-// The sum of all weights; a thread that goes through rows alone reads them once for all of them.
+// The sum of all weights. A thread that goes over rows alone calls this once for all of its rows.
 template <class C, class By>
 __device__ C sum_of_weights(const By& by, const Rows& all, const Classes<C>& classes) {
   if (!classes.weight) return static_cast<C>(all.n);
-  if (classes.how.label_smoothing == 0) return 0;  // nobody asks
+  if (classes.how.label_smoothing == 0) return 0;  // without smoothing the sum is not used
   Total<C> sum;
   for (std::int64_t c = by.first; c < all.n; c += by.step) sum.value += classes.weight[c];
   by.merge(sum);
   return sum.value;
 }
 
-// What is kept of the rows: the sums of their losses and weights, and the first whose target is no class.
+// What the rows add up to: the sums of their losses and weights, and the first row whose target is no class.
 struct Losses {
   Sum<double> sum, weight;
   cuda::FirstPosition bad;
@@ -48,10 +48,10 @@ struct Losses {
   }
 };
 
-// What becomes of them in the end, for one thread.
+// Writes the result that the Losses of all rows give. One thread calls it.
 template <class C>
 struct WriteLoss {
-  C *loss, *total_weight;  // null without reduction
+  C *loss, *total_weight;  // null when losses are not reduced
   bool is_mean;
   IndexFault::Of of;
   const std::int64_t* target;
@@ -66,8 +66,8 @@ struct WriteLoss {
   }
 };
 
-// each: a row's loss, null where they are reduced. partial: one for each block; null where there is one block only,
-// which then finishes.
+// `each` receives the loss of each row; it is null where losses are reduced. `partial` receives the Losses of each
+// block; it is null when there is only one block, which then writes the result itself.
 template <class By, class C, class T>
 __global__ void __launch_bounds__(1024) cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each,
                                                            Losses* partial, WriteLoss<C> write) {
@@ -134,7 +134,7 @@ __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x
     const C given = is_reduced ? *grad_loss / divisor : grad_loss[r];
     for (std::int64_t c = by.first; c < all.n; c += by.step) {
       const std::int64_t at = by.offset(all, r, c);
-      C g = 0;  // a grad that is no number does not reach ignored rows
+      C g = 0;  // a gradient of NaN or infinity must not reach ignored rows
       if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - sums[r] - sums[all.count() + r]) * k.mass * given;
       if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
       if (c == wanted && k.hit != 0) g -= k.hit * given;
@@ -155,11 +155,12 @@ C* pointer(const Array& array) {
 
 }  // namespace
 
-// Returns at once: a target that is no class is noted for the next synchronisation.
+// Returns before the work is done. A target that is no class is noted for the next synchronisation.
 std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
                                         const Array& loss, const Array& sums, const Array& total_weight) {
   const Rows all(x);
-  // A batch of a few classes is one block's work, and then the second kernel's start would cost more than it saves.
+  // A small batch with few classes is enough work for one block only. Starting the second kernel would then cost more
+  // than it saves.
   const bool is_small = all.is_for_warps() && all.count() * ((all.n + 31) / 32) <= 256;
   const dim3 blocks = is_small ? dim3(1) : all.blocks();
   const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.count(), 1, 32)) * 32

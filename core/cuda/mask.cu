@@ -19,7 +19,7 @@ __global__ void keep_triangle(std::int64_t numel, std::int64_t rows, std::int64_
   }
 }
 
-// The sum of `count` over the threads of a block that come before this one; `total`: over all of them.
+// The sum of `count` over the threads of a block that come before this one. `total` receives the sum over all threads.
 __device__ int count_before(int count, int& total) {
   __shared__ int counts[threads];
   counts[threadIdx.x] = count;
@@ -36,7 +36,8 @@ __device__ int count_before(int count, int& total) {
   return before;
 }
 
-// Thread t of block b looks at the per_thread elements from here on.
+// The first element of this thread: thread t of block b looks at per_thread elements, and a block at mask_chunk of
+// them.
 __device__ std::int64_t first_of_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * Backend::mask_chunk + threadIdx.x * per_thread;
 }
@@ -54,7 +55,7 @@ __global__ void count_chunks(std::int64_t n, const bool* mask, std::int64_t* bef
   if (threadIdx.x == 0) before[blockIdx.x + 1] = total;
 }
 
-// One block: before[i + 1] becomes the sum of all up to there.
+// Runs in one block: before[i + 1] becomes the sum of all counts up to there.
 __global__ void add_up(std::int64_t chunks, std::int64_t* before) {
   std::int64_t sum = 0;
   for (std::int64_t first = 0; first < chunks; first += threads) {

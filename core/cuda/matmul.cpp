@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-// As many as the grid of a kernel has in its last dimension.
+// The largest size of a kernel's grid in its last dimension.
 constexpr std::int64_t most_in_a_batch = 65535;
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU
+constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
 
 template <class T, class I, int lanes>
 __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, const T* x, T* y, I* index) {
@@ -46,7 +46,8 @@ __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, cons
   }
 }
 
-// Each element of x asks the windows that cover it, in their order: nobody writes where another one does.
+// Each element of x adds up the gradients of the windows that cover it, in the order of the windows. So no two threads
+// write to the same element.
 template <class T, class I, int lanes>
 __global__ void pool_grad(std::int64_t images, std::int64_t channels, Pooling p, const T* grad_y, const I* index,
                           T* grad_x) {

@@ -8,12 +8,12 @@ namespace tandem {
 namespace {
 
 constexpr int threads = 256, per_thread = 8;
-constexpr std::int64_t chunk = threads * per_thread;  // numbers that a block sees to
+constexpr std::int64_t chunk = threads * per_thread;  // numbers that a block takes
 
 unsigned blocks_of(std::int64_t numel) { return static_cast<unsigned>((numel + chunk - 1) / chunk); }
 
-// Segments as the argument of a kernel: nothing is uploaded, and a graph that records the launch records them too.
-// An Entry has `first_block`, the first of the blocks that see to it.
+// Segments as the argument of a kernel. Nothing has to be uploaded, and a graph that records the launch records the
+// segments with it. An Entry has `first_block`, the first of the blocks that work on it.
 template <class Entry, int argument_bytes>
 struct Segments {
   static constexpr int most = (4096 - argument_bytes - 8) / static_cast<int>(sizeof(Entry));
@@ -21,7 +21,7 @@ struct Segments {
   int count = 0;
   unsigned blocks = 0;
 
-  // Whether there is room for another.
+  // Adds an entry. Returns whether there is room for another one.
   bool add(const Entry& entry, std::int64_t numel) {
     entries[count] = entry;
     entries[count++].first_block = blocks;
@@ -72,13 +72,13 @@ __device__ void call(const Update& update, float& parameter, float gradient, [[m
   update(parameter, gradient, state[part]...);
 }
 
-// A block for each chunk of a segment. All is loaded before anything is stored, so that the loads are under way
+// A block takes one chunk of a segment. Everything is loaded before anything is stored, so that all loads are under way
 // together.
 template <class Rule>
 __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule, const Rule* stored) {
   constexpr int states = states_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
-  // What a count makes of the rule takes a few pow() in double: once a block.
+  // at() may call pow() in double a few times, so only one thread of the block calls it.
   __shared__ decltype(rule.at(0.0f, false)) update;
   if (threadIdx.x == 0) update = (stored ? *stored : rule).at(s.count ? *s.count : 0.0f, s.is_first);
   __syncthreads();
@@ -127,7 +127,7 @@ struct NormEntry {
 };
 using NormSegments = Segments<NormEntry, 24>;
 
-// A sum for each block, which sees to a chunk of a segment.
+// Each block takes one chunk of a segment and writes one sum.
 template <NormKind kind>
 __global__ void norm_chunks(const __grid_constant__ NormSegments segments, double p, NormSum<kind>* sums) {
   const auto& s = segments.of_block(blockIdx.x);
@@ -138,7 +138,8 @@ __global__ void norm_chunks(const __grid_constant__ NormSegments segments, doubl
     if (i < s.numel) numbers[k] = s.numbers[i];
   }
   NormSum<kind> sum;
-  for (int k = 0; k < per_thread; ++k) sum.add(numbers[k], p);  // a zero adds nothing
+  // A zero, which stands for numbers behind the end, adds nothing.
+  for (int k = 0; k < per_thread; ++k) sum.add(numbers[k], p);
   cuda::merge_block(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }

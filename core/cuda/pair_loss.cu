@@ -24,7 +24,7 @@ struct PairGradient {
   F loss;
   int operand;
   C scale;
-  const T* common;  // the gradient of the reduced loss
+  const T* common;  // the gradient of a reduced loss, which all elements share
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad) const {
     const C x = static_cast<C>(a), t = static_cast<C>(b);
     const C slope = operand == 0 ? loss.template derivative_a<ScalarMath<C>>(x, t)
@@ -34,7 +34,7 @@ struct PairGradient {
   TANDEM_HOST_DEVICE T operator()(T a, T b) const { return (*this)(a, b, *common); }
 };
 
-// partial: one for each block; null where there is one block only, which then writes y.
+// `partial` receives the sum of each block. It is null when there is only one block, which then writes y.
 template <class F, class T>
 __global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale, double* partial, T* y) {
   using C = compute_t<T>;

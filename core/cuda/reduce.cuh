@@ -1,5 +1,6 @@
-// How a reduction walks on a GPU: a warp or a thread for each part of what becomes one output, then a warp that merges
-// the parts. finish.add(state, value, index) and finish(output, state) are the caller's.
+// How a reduction runs on a GPU. A warp or a thread takes each part of the elements that become one output, and then a
+// warp merges the parts. The caller gives `finish`: finish.add(state, value, index) adds an element to a state, and
+// finish(output, state) writes an output.
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
@@ -11,7 +12,7 @@
 
 namespace tandem::cuda {
 
-// Splits x's dimensions into those that y keeps and those where it has size 1.
+// Splits x's dimensions into those that y keeps, and those in which y has size 1.
 struct ReduceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
@@ -23,8 +24,8 @@ struct ReduceNest {
     }
   }
   std::int64_t outputs() const { return kept_shape.product(); }
-  std::int64_t count() const { return reduced_shape.product(); }  // elements of x for one of y
-  // Whether neighbours in memory belong to different outputs.
+  std::int64_t count() const { return reduced_shape.product(); }  // elements of x that become one element of y
+  // Whether numbers of x that are neighbours in memory belong to different outputs.
   bool keeps_neighbours_apart() const {
     const int last = kept_shape.ndim() - 1;
     return last >= 0 && kept_strides[last] == 1 && kept_shape[last] > 1;
@@ -32,10 +33,11 @@ struct ReduceNest {
 };
 
 inline constexpr int reduce_threads = 256;
-inline constexpr std::int64_t many = 132 * 2048;  // threads that fill a large GPU
+// Threads that fill a large GPU: 2048 for each of an H100's 132 multiprocessors.
+inline constexpr std::int64_t many = 132 * 2048;
 
-// ReduceNest as a kernel's argument. The elements of an output are divided into `parts`, so that few outputs keep many
-// threads busy too.
+// ReduceNest as the argument of a kernel. The elements of an output are divided into `parts`, so that many threads are
+// busy even with few outputs.
 struct DeviceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
@@ -49,7 +51,7 @@ struct DeviceNest {
   TANDEM_HOST_DEVICE std::int64_t begin_of(std::int64_t part) const { return count * part / parts; }
 };
 
-// A warp for each output and part: for elements of an output that are neighbours in memory.
+// A warp takes each part of each output. For arrays in which the elements of an output are neighbours in memory.
 template <class State, class T, class Finish>
 __global__ void reduce_rows(DeviceNest nest, const T* x, State* partial, Finish finish) {
   const std::int64_t item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
@@ -67,7 +69,7 @@ __global__ void reduce_rows(DeviceNest nest, const T* x, State* partial, Finish 
   else partial[item] = state;
 }
 
-// A thread for each output and part: for outputs that are neighbours in memory.
+// A thread takes each part of each output. For arrays in which different outputs are neighbours in memory.
 template <class State, class T, class Finish>
 __global__ void reduce_columns(DeviceNest nest, const T* x, State* partial, Finish finish) {
   const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -81,7 +83,7 @@ __global__ void reduce_columns(DeviceNest nest, const T* x, State* partial, Fini
   else partial[output * nest.parts + part] = state;
 }
 
-// A warp for each output.
+// A warp merges the parts of each output.
 template <class State, class Finish>
 __global__ void merge_parts(std::int64_t outputs, std::int64_t parts, const State* partial, Finish finish) {
   const std::int64_t output = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
@@ -105,7 +107,7 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
                   shapes.count(),
                   1};
   const std::int64_t threads_per_item = columns ? 1 : 32;
-  constexpr std::int64_t fewest = 16;  // elements of a thread that are worth a part
+  constexpr std::int64_t fewest = 16;  // a part has at least so many elements for each thread
   nest.parts = std::clamp<std::int64_t>(many / (nest.outputs * threads_per_item), 1,
                                         std::max<std::int64_t>(1, nest.count / (threads_per_item * fewest)));
   Array scratch;
@@ -125,7 +127,7 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
          nest.outputs, nest.parts, partial, finish);
 }
 
-// What reductions do with the elements and with what is kept of them.
+// The `finish` of a reduction: adds elements by the operation, and writes its result.
 template <class Op, class T>
 struct FinishReduction {
   Op op;
@@ -144,7 +146,7 @@ struct FinishReduction {
 template <class Op>
 void reduce_with(const Op& op, const Array& x, const Array& y) {
   const auto run = [&](auto type) {
-    // bool is a byte that is 0 or 1.
+    // A bool is a byte that is 0 or 1.
     using T = std::conditional_t<std::is_same_v<decltype(type), bool>, std::uint8_t, decltype(type)>;
     reduce_states<typename Op::template State<T>, T>(
         x, y, FinishReduction<Op, T>{op, x.numel() / y.numel(), {y.raw(), y.dtype()}});

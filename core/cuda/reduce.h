@@ -1,4 +1,4 @@
-// Reductions on a GPU: one function for each operation, compiled in reduce*.cu.
+// Reductions on a GPU: one function for each operation. They are compiled in reduce*.cu.
 #pragma once
 
 #include <tandem/core/array/array.h>

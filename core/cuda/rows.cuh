@@ -1,5 +1,5 @@
-// Rows of numbers that softmax and cross-entropy go through: the n of row-major (before, n, after). Where nothing comes
-// after, a warp takes a row; otherwise a thread does, beside those that take its neighbours.
+// The rows of numbers that softmax and cross-entropy go over: the n of row-major (before, n, after). When `after` is 1,
+// a warp takes a row. Otherwise a thread takes a row, and the threads beside it take the neighbouring rows.
 #pragma once
 
 #include <tandem/core/cuda/warp.cuh>
@@ -31,7 +31,8 @@ struct Total {
   TANDEM_HOST_DEVICE void merge(const Total& other) { value += other.value; }
 };
 
-// Who goes through a row: the 32 threads of a warp, each of them every 32nd element, or one thread alone.
+// The threads that go over a row: the 32 threads of a warp, each of which takes every 32nd element (ByWarp), or one
+// thread alone.
 struct ByWarp {
   std::int64_t row, row_step, first, step;
   __device__ explicit ByWarp(const Rows&)
@@ -57,7 +58,7 @@ struct ByThread {
   __device__ void merge(State&) const {}
 };
 
-// Of row r: its highest number, and the sum of exp(x - highest).
+// For row r: its highest number, and the sum of exp(x - highest).
 template <class C, class By, class T>
 __device__ C highest_of_row(const By& by, const Rows& all, std::int64_t r, const T* x) {
   Highest<C> highest;

@@ -1,4 +1,5 @@
-// The CUDA runtime as the back-end uses it: every call checked, one stream per GPU, kernels launched in its order.
+// The CUDA runtime as the back-end uses it. Every call is checked, each GPU has one stream, and kernels run in the
+// order of that stream.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -7,20 +8,20 @@
 
 namespace tandem::cuda {
 
-// Error unless `status` says success: the call, CUDA's name and words for what happened, and what to do where that is
-// known. An error of a kernel shows at a later call, and the GPU is then lost to this process.
+// Error unless `status` is success. The text has the call, CUDA's name and words for what happened and, where it is
+// known, what to do about it. An error of a kernel shows at a later call, and the GPU is then lost to this process.
 void check(cudaError_t status, const char* call);
 #define TANDEM_CUDA(call) ::tandem::cuda::check(call, #call)
 
-// The GPU that this thread's calls go to. Set by CudaBackend at the start of each operation, since several threads may
-// use several GPUs.
+// Chooses the GPU that this thread's calls go to. CudaBackend does so at the start of each operation, because several
+// threads may use several GPUs.
 void use_device(int index);
 
-// The stream of this thread's GPU in which everything runs: in the order of the calls, not with the default stream.
-// While a StreamGuard lives, another one.
+// The stream of this thread's GPU. All work runs in it, in the order of the calls; it does not wait for the default
+// stream. While a StreamGuard lives, it is the guard's stream.
 cudaStream_t current_stream();
 
-// This thread's current stream, for as long as it lives.
+// Makes a stream this thread's current stream for as long as the guard lives.
 class StreamGuard {
  public:
   explicit StreamGuard(cudaStream_t stream);

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int threads = 256;
 
-// Lines along one dimension, with a step that may be negative; the other dimensions say where each begins.
+// The lines along one dimension. The step along a line may be negative. The other dimensions say where each line
+// begins.
 struct ScanNest {
   Shape shape;
   Strides x_strides, y_strides;
@@ -25,7 +26,7 @@ struct ScanNest {
   }
 };
 
-// A thread for each line: for many lines, and those that lie side by side.
+// A thread takes each line. For many lines, and for lines that lie side by side.
 template <class Scanned, class T, class Out>
 __global__ void scan_by_threads(ScanNest nest, const T* x, Out* y) {
   const Scanned scan{};
@@ -40,7 +41,7 @@ __global__ void scan_by_threads(ScanNest nest, const T* x, Out* y) {
   }
 }
 
-// A block for each line, a thread for each element of a piece of it.
+// A block takes each line, and a thread each element of a piece of it.
 template <class Scanned, class T, class Out>
 __global__ void scan_by_blocks(ScanNest nest, const T* x, Out* y) {
   using Total = wide_t<T>;
@@ -51,7 +52,7 @@ __global__ void scan_by_blocks(ScanNest nest, const T* x, Out* y) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   std::int64_t from, to;
   nest.begin(blockIdx.x, from, to);
-  Total before = nothing;  // of the pieces so far
+  Total before = nothing;  // the result of the pieces so far
   for (std::int64_t first = 0; first < nest.n; first += threads) {
     const std::int64_t i = first + threadIdx.x;
     Total total = i < nest.n ? static_cast<Total>(static_cast<compute_t<T>>(x[from + i * nest.x_step])) : nothing;

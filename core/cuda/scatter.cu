@@ -15,7 +15,7 @@ struct Put {
     *y = source;
   }
 };
-// Sums of floats depend on the order, in the last places; integers wrap.
+// Adds atomically, in any order. In sums of floats the last digits depend on the order; integers wrap around.
 struct Add {
   template <class T>
   __device__ void operator()(T* y, T source) const {
@@ -23,7 +23,7 @@ struct Add {
   }
 };
 
-// `nest` walks y's first slice along the dimension, index and source.
+// `nest` walks over y's first slice along the dimension, over index and over source.
 template <class T, class F>
 __global__ void scatter_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
                                  IndexFault::Of of, F f, T* y, const std::int64_t* index, const T* source,

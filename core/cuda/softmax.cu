@@ -23,7 +23,7 @@ __global__ void softmax_rows(Rows all, bool logarithm, const T* x, T* y) {
   }
 }
 
-// softmax: y (grad - sum(y grad)); log_softmax: grad - exp(y) sum(grad)
+// The gradient of softmax is y (grad - sum(y grad)), and that of log_softmax is grad - exp(y) sum(grad).
 template <class By, class C, class T>
 __global__ void grad_rows(Rows all, bool logarithm, const T* y, const T* grad, T* result) {
   const By by(all);

@@ -1,5 +1,5 @@
-// Sorting rows: blocks sort tiles of them in shared memory, then runs are merged, twice as long each time, every thread
-// looking up where its record goes. Any length.
+// Sorts rows of any length. First, blocks sort tiles of the rows in shared memory. Then sorted runs are merged, and are
+// twice as long after each round. In a merge, every thread looks up the place of its record.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/sort_keys.h>
 #include <tandem/core/cuda/launch.cuh>
@@ -13,7 +13,8 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t largest_tile = 1024;
 
-// A block for each tile of `size` records, a power of two; `tiles` of them in a row of n. Bitonic.
+// A block sorts each tile of `size` records by a bitonic sort. `size` is a power of two, and a row of n has `tiles`
+// tiles.
 template <class T, class Record>
 __global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int size, bool descending, Record* records) {
   __shared__ __align__(16) unsigned char memory[largest_tile * sizeof(Record)];
@@ -42,7 +43,7 @@ __global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int s
     if (first + i < n) records[row * n + first + i] = tile[i];
 }
 
-// How many of the sorted records come before `record`.
+// The number of sorted records that come before `record`.
 template <class Record>
 TANDEM_HOST_DEVICE std::int64_t rank_among(const Record* records, std::int64_t n, const Record& record) {
   std::int64_t low = 0;

@@ -1,14 +1,14 @@
-// Whether the numbers on a GPU mean anything: after a collective operation was broken off, they don't.
+// Whether the numbers on a GPU mean anything. After a collective operation was broken off, they do not.
 #pragma once
 
 #include <exception>
 
 namespace tandem::cuda {
 
-// What is on GPU `device` is undefined, because of `cause`. Any thread.
+// Says that the contents of GPU `device` are undefined, because of `cause`. Any thread may call.
 void mark_undefined(int device, std::exception_ptr cause);
 
-// Throws the cause if there is one, which is then forgotten: who reads from the GPU asks here first.
+// Throws the cause if there is one, and then forgets it. Code that reads from the GPU calls this first.
 void check_defined(int device);
 
 }  // namespace tandem::cuda

@@ -1,4 +1,4 @@
-// What the 32 threads of a warp, or all threads of a block, know together.
+// Merges what the 32 threads of a warp, or all threads of a block, have computed.
 #pragma once
 
 #include <tandem/core/cuda/launch.cuh>
@@ -7,7 +7,8 @@
 
 namespace tandem::cuda {
 
-// The same value of another lane. T is copied bit by bit.
+// The value that another lane of the warp has: the lane whose number differs in the bits of lane_mask. T is copied bit
+// by bit.
 template <class T>
 __device__ T shuffle_xor(const T& value, int lane_mask) {
   constexpr int words = static_cast<int>((sizeof(T) + 3) / 4);
@@ -19,14 +20,14 @@ __device__ T shuffle_xor(const T& value, int lane_mask) {
   return result;
 }
 
-// Every lane ends with state.merge of all 32 lanes. All 32 must call it. The order is fixed.
+// Merges the states of all 32 lanes, in a fixed order. Every lane ends with the whole, and all 32 lanes must call it.
 template <class State>
 __device__ void merge_warp(State& state) {
   for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) state.merge(shuffle_xor(state, lane_mask));
 }
 
-// The same for all threads of a block, of whom there are a multiple of 32, 1,024 at most. Only thread 0's result is
-// whole. Another call needs a __syncthreads() in between.
+// Merges the states of all threads of a block, which has a multiple of 32 threads, at most 1,024. Only thread 0 ends
+// with the whole. A __syncthreads() must come before another call.
 template <class State>
 __device__ void merge_block(State& state) {
   __shared__ __align__(16) unsigned char memory[32 * sizeof(State)];

@@ -84,7 +84,7 @@ void* CachingAllocator::from_source(SizeClass wanted) {
   return block;
 }
 
-// Blocks of pools stay: recorded kernels know their addresses.
+// Blocks of pools are not released, because recorded kernels know their addresses.
 void CachingAllocator::release_cached() {
   for (std::size_t power = 0; power < free_.size() / 4; ++power) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {

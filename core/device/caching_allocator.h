@@ -1,5 +1,5 @@
-// CachingAllocator: blocks that come back wait for the next request of their size class, so that after its first step a
-// training loop asks the system for nothing.
+// CachingAllocator: keeps blocks that are given back for the next request of their size class. After its first step, a
+// training loop therefore asks the system for no more memory.
 #pragma once
 
 #include <tandem/core/device/memory_stats.h>
@@ -17,28 +17,33 @@ namespace tandem {
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  virtual void* allocate(std::size_t bytes) = 0;  // nullptr: there is none
+  virtual void* allocate(std::size_t bytes) = 0;  // nullptr when there is no memory left
   virtual void release(void* block, std::size_t bytes) = 0;
-  // The first `used` of the `whole` bytes of a block are handed out from now on, the others are not.
+  // From now on the first `used` of the `whole` bytes of a block are handed out, and the others are not.
   virtual void set_in_use(void* /*block*/, std::size_t /*used*/, std::size_t /*whole*/) {}
-  virtual std::string situation() const { return ""; }  // for the error: how much there is, how much is free
+  // For the "out of memory" error: how much memory there is and how much is free.
+  virtual std::string situation() const { return ""; }
 };
 
-// Requests are rounded up to size classes, four per power of two: at most a quarter is wasted, and a block serves every
-// later request of its class. What is cached goes back to the source only when the source has nothing left. A block may
-// be handed out again at once: on a device whose work runs later, in stream order, all users must share one stream. Any
-// thread may call any method.
+// Requests are rounded up to size classes, of which each power of two has four: 1, 1.25, 1.5 and 1.75 times the power.
+// So at most a quarter of a request is wasted, and a block serves every later request of its class. Cached blocks go
+// back to the source only when the source has no memory left.
+//
+// A block may be handed out again at once. On a device whose work runs later, in stream order, all users must therefore
+// share one stream. Any thread may call any method.
 class CachingAllocator {
  public:
-  // Blocks are multiples of `alignment`, a power of two. `source` stays alive.
+  // The size of a block is a multiple of `alignment` (bytes), which is a power of two. `source` must outlive the
+  // allocator.
   CachingAllocator(MemorySource& source, std::size_t alignment) : source_(source), alignment_(alignment) {}
 
   void* allocate(std::size_t bytes);
   void deallocate(void* block, std::size_t bytes);
   MemoryStats stats() const;
 
-  // Between open_pool and close_pool, requests are served from a pool of their own, whose blocks nobody else gets
-  // before drop_pool: a recorded sequence of kernels finds its memory where it was. One pool can be open at a time.
+  // Between open_pool and close_pool, requests are served from a pool of their own. Nobody else gets the pool's blocks
+  // before drop_pool, so a recorded sequence of kernels finds its memory where it was. Only one pool can be open at a
+  // time.
   using Pool = int;
   Pool open_pool();
   void close_pool();
@@ -59,8 +64,8 @@ class CachingAllocator {
   mutable std::mutex mutex_;
   FreeLists free_;
   std::unordered_map<Pool, FreeLists> pools_;
-  std::unordered_map<void*, Pool> owner_;  // of the blocks of pools
-  Pool open_ = 0;                          // 0: none
+  std::unordered_map<void*, Pool> owner_;  // the pool of each block that belongs to one
+  Pool open_ = 0;                          // the pool that is open; 0 when none is
   Pool last_ = 0;
   MemoryStats stats_;
 };

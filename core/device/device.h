@@ -23,12 +23,12 @@ inline std::ostream& operator<<(std::ostream& out, Device device) {
 // "cpu", "cuda" (the first GPU) or "cuda:1". Error for anything else.
 Device parse_device(std::string_view text);
 
-// How many there are: GPUs that this process can use. 0 also where the build, the driver or CUDA_VISIBLE_DEVICES has
-// none.
+// How many devices of a kind this process can use. There are 0 GPUs when this build has no CUDA back-end, when there is
+// no driver, and when CUDA_VISIBLE_DEVICES names none.
 int device_count(Device::Kind kind);
 
-// Waits until the device has done all that this thread asked of it. Error when some of it failed: work on a GPU runs
-// later than the call that starts it.
+// Waits until the device has done all work that this thread asked of it. Error when some of that work failed, because
+// work on a GPU runs later than the call that starts it.
 void synchronize(Device device);
 
 }  // namespace tandem

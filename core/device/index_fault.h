@@ -1,5 +1,6 @@
-// IndexFault: an index among the data that names nothing: a class of cross_entropy, a row to gather. The CPU finds it
-// as it runs, a GPU after the call has returned (core/cuda/faults.h); both say the same.
+// IndexFault: an index in the data that names nothing, such as a class that cross_entropy does not have, or a row that
+// does not exist. The CPU finds it while it computes; a GPU finds it after the call has returned (core/cuda/faults.h).
+// Both report it in the same words.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -23,9 +24,9 @@ struct IndexFault {
     nll_loss,
   };
   Of of = Of::none;
-  std::int64_t position = 0;  // in the list of indices, row by row
-  std::int64_t index = 0;     // what is there
-  std::int64_t count = 0;     // valid are 0 to count - 1
+  std::int64_t position = 0;  // in the array of indices, counted row by row
+  std::int64_t index = 0;     // the index that stands there
+  std::int64_t count = 0;     // valid indices are 0 to count - 1
 };
 
 constexpr const char* name_of(IndexFault::Of of) {

@@ -1,5 +1,5 @@
-// What a device's caching allocator holds and has asked of the system. Two readings with the same system_requests say
-// that the work between them allocated nothing new.
+// What a device's caching allocator holds, and what it has asked of the system. When two readings have the same
+// system_requests, the work between them allocated nothing new.
 #pragma once
 
 #include <tandem/core/device/device.h>
@@ -10,9 +10,9 @@ namespace tandem {
 
 struct MemoryStats {
   std::uint64_t system_requests = 0;  // how often a block had to come from the system
-  std::uint64_t system_bytes = 0;     // all that was obtained so far, also what has been given back since
-  std::uint64_t bytes_in_use = 0;     // by Arrays, now; as the other two in whole blocks
-  std::uint64_t bytes_cached = 0;     // waiting for a request
+  std::uint64_t system_bytes = 0;     // obtained from the system so far, including what has been given back since
+  std::uint64_t bytes_in_use = 0;     // held by Arrays now; this and the next two count whole blocks
+  std::uint64_t bytes_cached = 0;     // in blocks that wait for a request
   std::uint64_t peak_bytes_in_use = 0;
 };
 

@@ -1,4 +1,4 @@
-// PlanCache: what a library had to be asked once for each kind of call.
+// PlanCache: keeps what a library prepared for each kind of call, so that the library prepares it only once.
 #pragma once
 
 #include <array>
@@ -8,16 +8,19 @@
 
 namespace tandem {
 
-// Everything that a plan depends on. Entries that are not used are 0.
+// Everything that a plan depends on. Unused entries are 0.
 using PlanKey = std::array<std::int64_t, 24>;
 
-// Not for several threads at once.
+// Only one thread may use a cache at a time.
 template <class Plan>
 class PlanCache {
  public:
-  static constexpr std::size_t most = 512;  // inputs of ever new sizes must not fill the memory
+  // Bounds the memory of the cache when inputs keep coming in new sizes: a full cache is emptied. A network has a few
+  // plans for each layer, far fewer than 512.
+  static constexpr std::size_t most = 512;
 
-  // The plan for `key`, made by `build`, which returns a unique_ptr, the first time. Valid until the next call.
+  // The plan for `key`. On the first request for a key, `build` makes the plan and returns it as a unique_ptr. The
+  // reference is valid until the next call.
   template <class Build>
   Plan& get(const PlanKey& key, Build build) {
     if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;

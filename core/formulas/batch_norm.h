@@ -1,4 +1,5 @@
-// Batch normalisation: what is fused with it, and what training makes of the statistics of a batch, on every device.
+// Batch normalisation: which operations are fused with it, and how training updates statistics, the same on every
+// device. The formulas of forward and backward stand together in core/ops/norm.h.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -8,18 +9,18 @@
 
 namespace tandem {
 
-// Batch normalisation of x (N, C, H, W) over all but C, then ReLU, then 2 x 2 max pooling, the last two where asked
-// for. One pass over memory serves all three.
+// The operations that follow batch normalisation of x (N, C, H, W) in the same pass over memory: first ReLU, then 2 x 2
+// max pooling, each where asked for.
 struct BatchNormFusion {
   bool relu = false;
   bool max_pool_2x2 = false;
 };
 
-// BatchNormUpdate (core/ops/norm.h) in the type that is computed in, with plain pointers.
+// BatchNormUpdate (core/ops/norm.h) for kernels: plain pointers to numbers of C, the type that is computed in.
 template <class C>
 struct BatchNormTracker {
-  C *running_mean, *running_var, *invstd;  // running ones null: there are none
-  std::int64_t* num_batches;               // null: nobody counts
+  C *running_mean, *running_var, *invstd;  // null running statistics: there are none
+  std::int64_t* num_batches;               // null: nobody counts batches
   double eps, momentum;
 
   BatchNormTracker() = default;
@@ -32,7 +33,8 @@ struct BatchNormTracker {
         eps(update.eps),
         momentum(update.momentum) {}
 
-  // m2: the sum of squared deviations of `count` values from their mean. The running variance is the unbiased one.
+  // Updates channel c. m2 is the sum of squared deviations of `count` values from their mean. The running variance is
+  // the unbiased one, m2 / (count - 1).
   TANDEM_HOST_DEVICE void operator()(std::int64_t c, C mean, C m2, C count) const {
     invstd[c] = 1 / std::sqrt(m2 / count + static_cast<C>(eps));
     if (c == 0 && num_batches) ++*num_batches;

@@ -1,5 +1,5 @@
-// What the element-wise loops of every device call for each element. The arithmetic happens in compute_t, and the
-// result is rounded once. core/array/element_dispatch.h chooses by operation and dtype.
+// The functions that the element-wise loops of every device call for each element. They compute in compute_t and round
+// the result once. core/array/element_dispatch.h chooses among them by operation and dtype.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -15,7 +15,7 @@ struct Convert {
   }
 };
 
-// The same bits, whatever they stand for.
+// Copies bits without looking at what they stand for.
 struct Keep {
   template <class Bits>
   TANDEM_HOST_DEVICE Bits operator()(Bits x) const {
@@ -40,14 +40,14 @@ struct Value {
   }
 };
 
-// grad_y * derivative
+// The chain rule: grad_y * derivative.
 template <class F, class C>
 TANDEM_HOST_DEVICE C chain(C grad_y, C derivative) {
   if constexpr (selects<F>) return derivative == C(0) ? C(0) : grad_y * derivative;
   else return grad_y * derivative;
 }
 
-// grad_x from what f saves and grad_y
+// grad_x, from grad_y and from what f saves (functors.h).
 template <class F, class T>
 struct UnaryGradient {
   using C = compute_t<T>;
@@ -57,7 +57,7 @@ struct UnaryGradient {
   }
 };
 
-// The gradient of one operand from a, b and grad_y
+// The gradient of one operand, from a, b and grad_y.
 template <class F, class T, int operand>
 struct BinaryGradient {
   using C = compute_t<T>;
@@ -92,7 +92,7 @@ struct Choose {
   }
 };
 
-// What one element's gradient of a reduction is made of, in the type of the elements.
+// One element's gradient of a reduction. Its arguments and result have the type of the elements.
 template <class F, class T>
 struct ReductionGradient {
   using C = compute_t<T>;

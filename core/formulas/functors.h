@@ -1,12 +1,14 @@
-// The element-wise operations: one struct each, value and derivative side by side, compiled for every device.
+// The element-wise operations: one struct for each, with value and derivative side by side, compiled for every device.
 //
 // A unary struct has value(x) and derivative(s), where s is what `saves` names: the input x or the output y, whichever
-// gives the cheaper formula. A binary struct has value(a, b) and the derivatives with respect to a and to b.
-// T is the type computed in: float for f32, bf16 and f16; double for f64; the integer itself.
-// What else a struct may say of itself:
-//   keeps_integers: integers give integers; otherwise they are converted to f32 first
-//   selects:        where the derivative is 0, not even an infinite gradient passes
-// To add one: write the struct in the header of its kind, name it in the variant below, give it a line in
+// gives the cheaper formula. A binary struct has value(a, b) and the derivatives with respect to a and to b. T is the
+// type that is computed in: float for f32, bf16 and f16; double for f64; an integer type itself.
+//
+// A struct may also have these flags:
+//   keeps_integers: integers give integers. Without it, integers are converted to f32 first.
+//   selects:        where the derivative is 0, not even an infinite gradient passes.
+//
+// To add an operation: write the struct in the header of its kind, name it in the variant below, and give it a line in
 // autograd/functions/elementwise.h and a row in the table of tests.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Brightness as a network takes it, from the bytes of an image, the same on every device.
+// The brightness that a network takes, from the bytes of an image, the same on every device.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -9,7 +9,7 @@ namespace tandem {
 struct Normalize {
   float mean = 0, std = 1;
   TANDEM_HOST_DEVICE float operator()(std::uint8_t byte) const {
-    // Divisions, not multiplications by the reciprocals, which would differ in the last bit.
+    // Divisions, not multiplications by reciprocals, whose results would differ in the last bit.
     return (static_cast<float>(byte) / 255.0f - mean) / std;
   }
 };

@@ -1,9 +1,9 @@
-// The losses that compare a prediction with its target, number by number: one struct each, value and derivatives side
-// by side, compiled for every device.
+// The losses that compare a prediction with its target, number by number: one struct for each, with value and
+// derivatives side by side, compiled for every device.
 //
-// M does the arithmetic: M::C is the type of a number, V is M::C or, on the CPU, several of them side by side, for
-// which comparisons give masks and `mask ? a : b` chooses lane by lane. A result is chosen from values that are all
-// computed.
+// The template parameter M provides the arithmetic. M::C is the type of a number. M::V is M::C or, on the CPU, a vector
+// of several numbers, for which comparisons give masks and `mask ? a : b` chooses lane by lane. Both choices are
+// therefore computed before one is chosen.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -15,7 +15,7 @@ namespace tandem {
 
 enum class LossReduction { mean, sum, none };
 
-// For one number at a time.
+// The arithmetic M of one number at a time.
 template <class Number>
 struct ScalarMath {
   using C = Number;
@@ -31,14 +31,14 @@ template <class M, class V = typename M::V>
 TANDEM_HOST_DEVICE V magnitude(V x) {
   return x < 0 ? -x : x;
 }
-// 1 or -1; 0 for 0.
+// The sign of x: 1 or -1, 0 for 0, and NaN for NaN.
 template <class M, class V = typename M::V>
 TANDEM_HOST_DEVICE V sign(V x) {
-  const V one = V{} + typename M::C(1), other = x < 0 ? -one : x;  // NaN stays
+  const V one = V{} + typename M::C(1), other = x < 0 ? -one : x;  // a NaN stays a NaN
   return x > 0 ? one : other;
 }
 
-// What depends on prediction - target alone: a Loss has at(d) and slope(d).
+// A loss that depends only on d = prediction - target. Such a Loss has at(d), its value, and slope(d), its derivative.
 template <class Loss>
 struct OfDifference {
   template <class M, class V = typename M::V>
@@ -77,8 +77,8 @@ struct Absolute : OfDifference<Absolute> {
   }
 };
 
-// A parabola up to the bend at |d| = `bend`, a line beyond it. The line's slope is `steepness`: bend for the Huber
-// loss, 1 for the smooth L1 loss.
+// A parabola where |d| is below `bend`, and a line beyond it. `steepness` is the slope of that line: `bend` for the
+// Huber loss, 1 for the smooth L1 loss.
 struct Bent : OfDifference<Bent> {
   double bend = 1, steepness = 1;
   Bent(double bend, double steepness) : bend(bend), steepness(steepness) {}
@@ -111,7 +111,7 @@ TANDEM_HOST_DEVICE V sigmoid(V x) {
   return (x < 0 ? small : one) / (one + small);
 }
 
-// Binary cross-entropy of sigmoid(x).
+// Binary cross-entropy between sigmoid(x) and the target.
 struct BinaryWithLogits {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {
@@ -127,7 +127,7 @@ struct BinaryWithLogits {
   }
 };
 
-// Its part that positive targets have: t * log(1 + exp(-x)).
+// The part of that loss that positive targets t have: t * log(1 + exp(-x)).
 struct PositivesWithLogits {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {
@@ -143,7 +143,8 @@ struct PositivesWithLogits {
   }
 };
 
-// Of a probability x. Logarithms are at least -100, so that a wrong certainty costs something finite.
+// Binary cross-entropy between a probability x and the target. Logarithms are limited to -100 and above, so that a
+// prediction that is certain and wrong has a finite loss.
 struct Binary {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {
@@ -163,7 +164,7 @@ struct Binary {
   }
 };
 
-// t (log t - x), 0 for t = 0: x is the logarithm of a probability.
+// t (log t - x), and 0 for t = 0, where x is the logarithm of a probability.
 struct KullbackLeibler {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {
@@ -180,7 +181,7 @@ struct KullbackLeibler {
   }
 };
 
-// The same where t is the logarithm of a probability too.
+// The same loss, where the target t is the logarithm of a probability too.
 struct KullbackLeiblerOfLogs {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {

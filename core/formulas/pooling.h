@@ -1,4 +1,4 @@
-// Which elements of an image each place of a pooled one looks at. The same arithmetic on every device.
+// Which elements of an image belong to each place of the pooled image. The arithmetic is the same on every device.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -7,15 +7,16 @@
 
 namespace tandem {
 
-// One dimension: `size` elements become `outputs`. A window's elements are begin + k * dilation for k in [0, kernel),
-// as far as they lie inside of the image. Adaptive: output o has the elements from o * size / outputs, rounded down, to
-// (o + 1) * size / outputs, rounded up, and `kernel` is the largest number of them.
+// One dimension of a pooling: `size` elements become `outputs`. A window consists of the elements begin + k * dilation,
+// for k in [0, kernel), as far as they lie inside of the image. In adaptive pooling, the window of output o goes from o
+// * size / outputs, rounded down, to (o + 1) * size / outputs, rounded up, and `kernel` is the size of the largest
+// window.
 struct PoolAxis {
   std::int64_t size = 0, outputs = 0;
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   bool adaptive = false;
 
-  // Elements begin + k * dilation of the image, for k in [first, last), which may be none.
+  // The elements begin + k * dilation of the image, for k in [first, last). There may be none.
   struct Taps {
     std::int64_t begin, first, last;
     TANDEM_HOST_DEVICE std::int64_t count() const { return last - first; }
@@ -32,13 +33,14 @@ struct PoolAxis {
     return {begin, first, last < first ? first : last};
   }
 
-  // The elements of a window, with those in the padding but without those beyond it (where the last window may end).
+  // The number of elements of a window. Those in the padding count; those beyond the padding, where the last window may
+  // end, do not.
   TANDEM_HOST_DEVICE std::int64_t padded_count(std::int64_t output) const {
     const std::int64_t begin = output * stride - padding, end = size + padding;
     return end - begin < kernel ? end - begin : kernel;
   }
 
-  // The outputs from `first` to `last` are those whose window may cover element `at`.
+  // Only the outputs from `first` to `last` can have a window that covers element `at`.
   struct Covering {
     std::int64_t first, last;
   };
@@ -48,7 +50,7 @@ struct PoolAxis {
     const std::int64_t first = begin <= 0 ? 0 : (begin + stride - 1) / stride;
     return {first, end / stride < outputs ? end / stride : outputs - 1};
   }
-  // Which element of that window it is; -1 when it lies between two.
+  // Which element of the window of `output` element `at` is; -1 when `at` lies between two elements of the window.
   TANDEM_HOST_DEVICE std::int64_t place(std::int64_t at, std::int64_t output) const {
     if (adaptive) return at - output * size / outputs;
     const std::int64_t distance = at + padding - output * stride;
@@ -58,17 +60,17 @@ struct PoolAxis {
 
 struct Pooling {
   PoolAxis h, w;
-  // Averages divide by the number of a window's elements: with those in the padding or without; or by `divisor` when it
-  // is not 0.
+  // An average divides by the number of elements of its window, with or without those in the padding, or by `divisor`
+  // when that is not 0.
   bool count_include_pad = true;
   std::int64_t divisor = 0;
 
-  // What the average of output (oh, ow) divides by.
+  // The number by which the average at output (oh, ow) is divided.
   TANDEM_HOST_DEVICE std::int64_t divisor_of(std::int64_t oh, std::int64_t ow) const {
     if (divisor != 0) return divisor;
     if (!h.adaptive && count_include_pad) return h.padded_count(oh) * w.padded_count(ow);
     const std::int64_t count = h.taps(oh).count() * w.taps(ow).count();
-    return count > 0 ? count : 1;  // the sum of nothing is 0
+    return count > 0 ? count : 1;  // an empty window has the sum 0, and any divisor but 0 will do
   }
 };
 

@@ -1,11 +1,13 @@
-// The reductions: what each keeps while it goes over numbers, on every device, and its derivative.
+// The reductions: the state that each of them keeps while it goes over numbers, on every device, and its derivative.
 //
-// A state takes in one number with add(), what another state has kept with merge(), and gives double (i64 for integers)
-// with result(count), of which the dtype of the output is made. An operation is a struct that names its state and holds
-// its parameters and whether it takes integers too; derivative(x, y, grad) is what one element's gradient is made of:
-// see ops::reduce_grad's callers for what y and grad are where they are not the result and its gradient. To add one:
-// write a state and a struct, name the struct in Reduction, give it a block in core/cpu/reduce_blocks.h, a line in
-// autograd/functions/reduce.h and a row in the table of tests.
+// A state takes one number with add(), takes in another state with merge(), and gives its result as a double (i64 for
+// integers) with result(count). The output's dtype is made from that. An operation is a struct that names its state,
+// holds its parameters and says whether it takes integers too. derivative(x, y, grad) gives the gradient of one
+// element. For some operations y and grad are not simply the result and its gradient: the callers of ops::reduce_grad
+// say what they are.
+//
+// To add a reduction: write a state and a struct, name the struct in Reduction, and give it a block in
+// core/cpu/reduce_blocks.h, a line in autograd/functions/reduce.h and a row in the table of tests.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -18,12 +20,12 @@
 
 namespace tandem {
 
-// What a state computes of T: sums run in double (i64 for integers), as exact as the result's dtype can show, whatever
-// the order.
+// The type in which a state sums numbers of T: double, or i64 for integers. It is so wide that the result is as exact
+// as its dtype can show, whatever the order of the numbers.
 template <class T>
 using wide_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
-// Integers wrap around.
+// a + b; integers wrap around.
 template <class C>
 TANDEM_HOST_DEVICE C wrapping_sum(C a, C b) {
   if constexpr (std::is_integral_v<C>)
@@ -42,7 +44,7 @@ TANDEM_HOST_DEVICE bool is_nan(C x) {
   return x != x;
 }
 
-// |x|; of an unsigned or boolean x itself.
+// x|; an unsigned or boolean x is its own magnitude.
 template <class C>
 TANDEM_HOST_DEVICE C magnitude(C x) {
   if constexpr (std::is_signed_v<C>) return x < C(0) ? -x : x;
@@ -61,7 +63,7 @@ struct Sum {
 
 template <class T>
 struct Product {
-  wide_t<T> total = 1, of_others = 1;  // of all, and of those that are not 0
+  wide_t<T> total = 1, of_others = 1;  // the product of all numbers, and the product of those that are not 0
   std::int64_t zeros = 0;
   TANDEM_HOST_DEVICE void add(T value, std::int64_t) {
     const auto v = static_cast<wide_t<T>>(static_cast<compute_t<T>>(value));
@@ -76,11 +78,12 @@ struct Product {
   }
 };
 
-// The largest, or the smallest, and where it was: the first of equals. A NaN is larger and smaller than anything.
+// The largest (or smallest) number and its position, the first one of equals. A NaN counts both as the largest and as
+// the smallest.
 template <class T, bool largest>
 struct Extreme {
   compute_t<T> value{};
-  std::int64_t index = -1;  // none yet
+  std::int64_t index = -1;  // -1: no number was seen yet
   TANDEM_HOST_DEVICE void add(T number, std::int64_t i) { merge({static_cast<compute_t<T>>(number), i}); }
   TANDEM_HOST_DEVICE void merge(const Extreme& other) {
     if (other.index < 0) return;
@@ -101,7 +104,7 @@ struct ExtremeMagnitude : Extreme<T, largest> {
   }
 };
 
-// Welford's mean and sum of squared deviations from it; merged by Chan's formula.
+// Welford's mean and sum of squared deviations from it. Two of them are merged by Chan's formula.
 template <class T>
 struct Spread {
   double count = 0, mean = 0, m2 = 0;
@@ -120,7 +123,8 @@ struct Spread {
   }
 };
 
-// log(sum(exp(x))) as a maximum and the sum of exp(x - maximum). A sum of 0: nothing but -inf so far.
+// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0 means that all numbers so far were
+// -inf.
 template <class T>
 struct ExpSum {
   compute_t<T> highest = -std::numeric_limits<compute_t<T>>::infinity();
@@ -136,7 +140,7 @@ struct ExpSum {
     } else if (other.highest > highest || is_nan(other.highest)) {
       sum = other.sum + sum * static_cast<double>(std::exp(highest - other.highest));
       highest = other.highest;
-    } else if (other.highest == highest) {  // also where both are infinite
+    } else if (other.highest == highest) {  // also true where both are infinite
       sum += other.sum;
     } else {
       sum += other.sum * static_cast<double>(std::exp(other.highest - highest));
@@ -159,7 +163,8 @@ struct Sum {
   }
 };
 
-// The product; or, for its gradient, that of the others where exactly one number is 0, otherwise 0.
+// The product of all numbers. With `besides_the_zero`, which its gradient uses: the product of the other numbers when
+// exactly one number is 0, and 0 otherwise.
 struct Prod {
   static constexpr bool takes_integers = true;
   bool besides_the_zero = false;
@@ -170,7 +175,7 @@ struct Prod {
     if (besides_the_zero) return s.zeros == 1 ? s.of_others : wide_t<T>(0);
     return s.total;
   }
-  // y: the gradient of a zero; grad: grad times the product.
+  // Here y is the gradient of an element that is 0, and grad is the gradient of the result times the product.
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
     return x == C(0) ? y : grad / x;
@@ -186,7 +191,7 @@ struct Extreme {
   TANDEM_HOST_DEVICE wide_t<T> result(const State<T>& s, std::int64_t) const {
     return static_cast<wide_t<T>>(s.value);
   }
-  // grad: divided by the number of equals.
+  // Here grad is already divided by the number of elements that equal the extreme.
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C y, C grad) const {
     if constexpr (of_magnitudes) return magnitude(x) == y ? (x < C(0) ? -grad : x > C(0) ? grad : C(0)) : C(0);
@@ -201,7 +206,7 @@ using MinMagnitude = Extreme<false, true>;
 struct Var {
   static constexpr bool takes_integers = false;
   double correction = 1;
-  bool root = false;  // the standard deviation
+  bool root = false;  // the result is the standard deviation, not the variance
   template <class T>
   using State = Spread<T>;
   template <class T>
@@ -210,14 +215,14 @@ struct Var {
     const double var = s.m2 / (freedom > 0 ? freedom : 0);
     return root ? std::sqrt(var) : var;
   }
-  // y: the mean; grad: that of the variance times 2 / (count - correction).
+  // Here y is the mean, and grad the gradient of the variance times 2 / (count - correction).
   template <class C>
   TANDEM_HOST_DEVICE C derivative(C x, C mean, C grad) const {
     return grad * (x - mean);
   }
 };
 
-// The sum of |x|^p, to the power of 1/p. p is a finite number besides 0.
+// (sum of |x|^p)^(1/p), for a finite p that is not 0.
 struct Norm {
   static constexpr bool takes_integers = false;
   double p = 2;
@@ -258,7 +263,7 @@ struct LogSumExp {
   }
 };
 
-// How many are not 0; or whether any is, or all are.
+// The number of elements that are not 0, or whether there is any, or whether all are.
 struct CountNonzero {
   static constexpr bool takes_integers = true;
   enum class Asked { number, any, all };
@@ -277,7 +282,7 @@ struct CountNonzero {
 
 using AnyOf = std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
 
-// Adds a number to a state, where the operation's parameters have a say in how.
+// Adds a number to a state. For some operations, the parameters decide how.
 template <class Op, class State, class T>
 TANDEM_HOST_DEVICE void add(const Op& op, State& state, T value, std::int64_t index) {
   if constexpr (std::is_same_v<Op, Norm>) state.total += op.power(static_cast<compute_t<T>>(value));
@@ -286,7 +291,7 @@ TANDEM_HOST_DEVICE void add(const Op& op, State& state, T value, std::int64_t in
 
 }  // namespace reductions
 
-// Any of them; those without parameters by name.
+// Any of the reductions. Those without parameters have names.
 struct Reduction : reductions::AnyOf {
   using reductions::AnyOf::variant;
   const reductions::AnyOf& any() const { return *this; }
@@ -299,7 +304,7 @@ inline constexpr Reduction Reduction::min{reductions::Min{}};
 inline constexpr Reduction Reduction::prod{reductions::Prod{}};
 inline constexpr Reduction Reduction::count_nonzero{reductions::CountNonzero{}};
 
-// Calls f(struct) where the operation has a derivative; the smallest has that of the largest.
+// Calls f(struct), where the operation has a derivative. The smallest number has the derivative of the largest one.
 template <class F>
 void with_derivative(const Reduction& op, F f) {
   std::visit(
@@ -313,7 +318,7 @@ void with_derivative(const Reduction& op, F f) {
       op.any());
 }
 
-// Where a reduction's results go: in the dtype of the output, whatever the input was.
+// The memory that receives a reduction's results, in the dtype of the output, whatever the dtype of the input is.
 struct ReductionOutput {
   void* data;
   DType dtype;

@@ -1,5 +1,5 @@
-// Which elements of an image each place of a resized one is made of. The same arithmetic on every device, and
-// PyTorch's.
+// Which elements of an image make up each place of the resized image. The arithmetic is the same on every device, and
+// it is PyTorch's.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -12,22 +12,22 @@ namespace tandem {
 
 enum class Interpolation { nearest, bilinear, linear = bilinear };
 
-// One dimension: `in` elements become `out`. R, float or double, is the type that places are computed in.
+// One dimension of a resize: `in` elements become `out`. R, float or double, is the type in which places are computed.
 template <class R>
 struct ResizeAxis {
   std::int64_t in, out;
   Interpolation mode;
   bool align_corners;
-  R scale;  // from a place in the output to a place in the input
+  R scale;  // a distance in the output times this is the distance in the input
 
-  // `factor`: the scale factor that the caller gave, or 0.
+  // `factor` is the scale factor that the caller gave, or 0 when the caller gave none.
   ResizeAxis(std::int64_t in, std::int64_t out, Interpolation mode, bool align_corners, double factor)
       : in(in), out(out), mode(mode), align_corners(align_corners) {
     if (align_corners) scale = out > 1 ? static_cast<R>(in - 1) / static_cast<R>(out - 1) : R(0);
     else scale = factor > 0 ? static_cast<R>(1 / factor) : static_cast<R>(in) / static_cast<R>(out);
   }
 
-  // An output is weight0 * element i0 + weight1 * element i1. Both indices grow with the output.
+  // An output is weight0 * element i0 + weight1 * element i1. Both indices grow with the output's place.
   struct Taps {
     std::int64_t i0, i1;
     R weight0, weight1;
@@ -48,11 +48,12 @@ struct ResizeAxis {
     return {i0, i0 < in - 1 ? i0 + 1 : i0, R(1) - weight1, weight1};
   }
 
-  // What element `i` contributes to an output with these taps.
+  // The weight of element `i` in an output with these taps.
   TANDEM_HOST_DEVICE static R weight_of(std::int64_t i, const Taps& t) {
     return (t.i0 == i ? t.weight0 : R(0)) + (t.i1 == i ? t.weight1 : R(0));
   }
-  // The first output that is made of element i or of one after it; those made of i follow each other.
+  // The first output to which element i, or one after it, contributes. The outputs to which element i contributes
+  // follow each other.
   TANDEM_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
     const double guess = scale > R(0) ? (static_cast<double>(i) - 1) / static_cast<double>(scale) : 0;
     std::int64_t o = guess < 1 ? 0 : guess >= static_cast<double>(out) ? out - 1 : static_cast<std::int64_t>(guess);
@@ -65,7 +66,7 @@ struct ResizeAxis {
 struct Resize {
   Interpolation mode = Interpolation::nearest;
   bool align_corners = false;
-  double factor_h = 0, factor_w = 0;  // scale factors that the caller gave, or 0
+  double factor_h = 0, factor_w = 0;  // the scale factors that the caller gave, or 0
 
   template <class R>
   ResizeAxis<R> h(std::int64_t in, std::int64_t out) const {
@@ -77,7 +78,7 @@ struct Resize {
   }
 };
 
-// The type that places in images of T are computed in.
+// The type in which places are computed for images of T.
 template <class T>
 using resize_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

@@ -1,4 +1,5 @@
-// What a scan does at each element with what came before: the same on every device. Integers wrap around.
+// The operations of scans: what becomes of an element and of the result before it, the same on every device. Integers
+// wrap around.
 #pragma once
 
 #include <tandem/core/formulas/reductions.h>

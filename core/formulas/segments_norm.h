@@ -1,4 +1,5 @@
-// The norm of many numbers, on every device: what each thread keeps, and what becomes of it at the end.
+// The norm of all numbers of several arrays: the state that each thread keeps, and the result at the end, the same on
+// every device.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -7,7 +8,7 @@
 
 namespace tandem {
 
-// Numbers of several arrays: f32, dense, on one device.
+// The numbers of one of several arrays: f32, dense, on one device.
 struct Segment {
   const float* numbers;
   std::int64_t numel;
@@ -19,7 +20,7 @@ inline NormKind norm_kind(double p) {
   return p == 2 ? NormKind::two : std::isinf(p) ? NormKind::largest : NormKind::other;
 }
 
-// Sums run in double, so that no f32 is too large to be squared and the order does not show.
+// Sums run in double: the square of any f32 fits, and the order of the numbers does not show in the result.
 template <NormKind kind>
 struct NormSum {
   double total = 0;
@@ -41,7 +42,7 @@ struct NormSum {
   }
 };
 
-// Calls f(std::integral_constant<NormKind, kind>{}) for the kind of p.
+// Calls f(std::integral_constant<NormKind, kind>{}), where `kind` is the kind of norm that p asks for.
 template <class F>
 void with_norm_kind(double p, F f) {
   switch (norm_kind(p)) {

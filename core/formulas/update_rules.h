@@ -1,11 +1,13 @@
-// The rules by which optimizers move numbers: one struct each, compiled for every device.
+// The rules by which optimizers change numbers: one struct for each, compiled for every device.
 //
-// A rule walks over segments, each with numbers to change (`parameter`), numbers to look at (`gradient`), and what it
-// keeps for each of them: as many arrays as `state_names` has names, with PyTorch's names where PyTorch keeps the same.
-// at() prepares what is equal for all numbers of a segment, on the device that updates them; the Update that it returns
-// is then called for each number. `count` is the segment's number `count` (see UpdateSegment), raised by one before
-// where the rule `counts` updates. To add one: write the struct, name it in the variant below, and give it a class in
-// optim/.
+// A rule goes over segments. A segment has numbers to change (`parameter`), numbers to read (`gradient`), and the
+// rule's state: as many arrays as `state_names` has names. The names are PyTorch's where PyTorch keeps the same state.
+//
+// On the device that updates them, at() prepares for each segment what is equal for all its numbers, and returns an
+// Update, which is then called for each number. Its argument `count` is the number that UpdateSegment::count points to;
+// where the rule `counts` updates, it is raised by one first.
+//
+// To add a rule: write the struct, name it in the variant below, and give it a class in optim/.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -16,16 +18,16 @@
 
 namespace tandem {
 
-// One parameter for an optimizer to update; all f32, dense, and on one device.
+// One parameter that an optimizer updates. All arrays are f32, dense, and on one device.
 struct UpdateSegment {
   float* parameter;
   const float* gradient;
-  float* state[3];  // as many as the rule has names of states
-  // How many updates there were, where the rule counts them; raised by one with the update, so that a recorded graph
-  // counts too.
+  float* state[3];  // as many as the rule's `state_names`
+  // The number of updates so far, for a rule that counts them. The update itself raises it by one, so that a recorded
+  // graph counts too. ClipNorm reads the norm of the gradients here.
   float* count;
   std::int64_t numel;
-  bool is_first;  // no update has written the state yet
+  bool is_first;  // true while no update has written the state yet
 };
 
 namespace rules {
@@ -43,13 +45,13 @@ struct Sgd {
 };
 
 // Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013, in PyTorch's form:
-// the velocity is a sum of gradients and the learning rate multiplies it as it is applied.
+// the velocity is a sum of gradients, and the learning rate multiplies the velocity when it is applied.
 struct SgdMomentum {
   static constexpr std::array<const char*, 1> state_names{"momentum"};
   static constexpr bool counts = false;
   float lr, decay, momentum, keep;
   bool nesterov;
-  bool is_first;  // there is no velocity yet; at() knows
+  bool is_first;  // true while there is no velocity yet; at() sets it
 
   TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const { return {lr, decay, momentum, keep, nesterov, first}; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& velocity) const {
@@ -59,7 +61,7 @@ struct SgdMomentum {
   }
 };
 
-// from + weight * (to - from), from the end that is nearer, as torch.lerp.
+// from + weight * (to - from). As in torch.lerp, the calculation starts from the end that is nearer.
 TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1 - weight);
 }
@@ -68,9 +70,9 @@ TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
 // ICLR 2019, arXiv:1711.05101; Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018 (AMSGrad).
 struct AdamNumbers {
   double lr, beta1, beta2, eps;
-  float decay;   // added to the gradient, times the parameter
-  float shrink;  // times the parameter, first: decoupled weight decay
-  float sign;    // of the gradient: -1 where the objective is to grow
+  float decay;   // decay * parameter is added to the gradient
+  float shrink;  // the parameter is multiplied by this first: decoupled weight decay
+  float sign;    // multiplies the gradient: -1 where the objective is to be maximised
 };
 
 template <bool amsgrad>
@@ -99,7 +101,7 @@ struct Adam {
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
                                        float& max_exp_avg_sq) const {
       const float square = average(parameter, gradient, exp_avg, exp_avg_sq);
-      // A NaN stays one.
+      // The comparison is written so that a NaN stays.
       max_exp_avg_sq = square <= max_exp_avg_sq ? max_exp_avg_sq : square;
       move(parameter, exp_avg, max_exp_avg_sq);
     }
@@ -120,9 +122,10 @@ struct Adam {
   }
 };
 
-// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012; centered: Graves, arXiv:1308.0850.
+// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012. The centered form: Graves,
+// arXiv:1308.0850.
 struct RmsPropNumbers {
-  float lr, alpha, weight, eps, decay, momentum, sign;  // weight: 1 - alpha
+  float lr, alpha, weight, eps, decay, momentum, sign;  // `weight` is 1 - alpha
 };
 
 template <bool centered, bool has_momentum>
@@ -133,7 +136,7 @@ struct RmsProp {
     else if constexpr (has_momentum) return std::array{"square_avg", "momentum_buffer"};
     else return std::array{"square_avg"};
   }();
-  static constexpr bool counts = true;  // only to say so: PyTorch's state has it
+  static constexpr bool counts = true;  // the rule does not use the count, but PyTorch's state holds it
   RmsPropNumbers numbers;
 
   TANDEM_HOST_DEVICE RmsProp at(float, bool) const { return *this; }
@@ -142,7 +145,7 @@ struct RmsProp {
     gradient = numbers.sign * gradient + numbers.decay * parameter;
     float square = square_avg = numbers.alpha * square_avg + numbers.weight * gradient * gradient;
     if constexpr (centered) square -= center(gradient, more...);
-    // Rounding may leave less than nothing.
+    // Rounding may make the difference negative.
     const float update = gradient / (std::sqrt(square < 0 ? 0 : square) + numbers.eps);
     if constexpr (has_momentum) parameter -= numbers.lr * velocity(update, more...);
     else parameter -= numbers.lr * update;
@@ -180,17 +183,19 @@ struct Adagrad {
   }
 };
 
-// An average that follows: `parameter` is the average, `gradient` what it follows.
+// A moving average. The segment's `parameter` is the average, and its `gradient` holds the numbers that the average
+// follows.
 struct Average {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
-  float weight;  // of what is new
+  float weight;  // the share of the new numbers in the average
 
   TANDEM_HOST_DEVICE Average at(float, bool) const { return *this; }
   TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
 };
 
-// Clipping: `parameter` and `gradient` are both the gradient.
+// Scales gradients down to a norm of at most `most`. What is changed are the gradients themselves: the segment's
+// `parameter` and `gradient` both point to them.
 struct ClipNorm {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
@@ -200,7 +205,8 @@ struct ClipNorm {
     float factor;
     TANDEM_HOST_DEVICE void operator()(float& number, float) const { number *= factor; }
   };
-  // The count is the norm. A NaN goes on into the gradients, as in PyTorch.
+  // Here the segment's `count` holds the norm of the gradients, and not a number of updates. A NaN in it goes on into
+  // the gradients, as in PyTorch.
   TANDEM_HOST_DEVICE Update at(float norm, bool) const {
     const float factor = most / (norm + 1e-6f);
     return {factor > 1 ? 1 : factor};

@@ -6,11 +6,11 @@
 
 namespace tandem {
 
-// Height, width.
+// A pair of numbers: one for the height and one for the width.
 struct Extent {
   std::int64_t h = 1, w = 1;
   Extent() = default;
-  Extent(std::int64_t both) : h(both), w(both) {}  // NOLINT: 5 is a 5 x 5 kernel
+  Extent(std::int64_t both) : h(both), w(both) {}  // an Extent of 5 is 5 x 5
   Extent(std::int64_t h, std::int64_t w) : h(h), w(w) {}
   bool operator==(const Extent&) const = default;
 };
@@ -21,7 +21,7 @@ struct Window {  // how a convolution or pooling kernel moves over an image
   Extent stride = 1;
   Extent padding = 0;
   Extent dilation = 1;
-  std::int64_t groups = 1;  // of a convolution: output channels see only the input channels of their group
+  std::int64_t groups = 1;  // of a convolution: output channels see only the input channels of their own group
 };
 
 }  // namespace tandem

@@ -11,12 +11,13 @@
 
 namespace tandem {
 
-// Told apart by what is in it, not by its name. Of a .pth checkpoint that holds several dicts, `key` names the one to
-// read (pth.h); a safetensors file has none.
+// Reads a file of arrays. The format is recognised by the file's contents, not by its name. When a .pth checkpoint
+// holds several dicts, `key` names the one to read (pth.h); a safetensors file has no key.
 //   model.load_state_dict(load_arrays("weights.pth"));
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
 
-// In the format that the name ends in. `metadata` goes into a safetensors file; .pth has no place for it.
+// Writes the arrays in the format that the ending of the name stands for. `metadata` goes into a safetensors file; .pth
+// has no place for it.
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata = {});
 

@@ -13,7 +13,7 @@ namespace tandem {
 
 InputFile::InputFile(const std::filesystem::path& path, const std::string& kind)
     : label_(kind + " " + path.string() + ": ") {
-  // Without waiting for the other end of a pipe.
+  // O_NONBLOCK: opening a pipe must not wait for its other end.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   check(file >= 0, "cannot be opened: ", reason_for(errno), "; correct the path or its permissions");
   struct stat status {};

@@ -1,4 +1,4 @@
-// InputFile: a file that is read at any place, by a reader that trusts nothing in it.
+// InputFile: a file that can be read at any place, for readers that do not trust its contents.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -9,20 +9,20 @@
 
 namespace tandem {
 
-// Every error begins with the file's kind and path. Several threads may read.
+// Every error begins with the kind and the path of the file. Several threads may read at the same time.
 class InputFile {
  public:
-  // `kind` is what it should be: "safetensors file". Error when it cannot be opened or is no regular file: a pipe could
-  // keep the program waiting for ever.
+  // `kind` says what the file should be: "safetensors file". Error when the file cannot be opened or is no regular
+  // file, because a pipe could keep the program waiting for ever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size() const { return size_; }
-  // "safetensors file x.safetensors: "
+  // The beginning of every error: "safetensors file x.safetensors: "
   const std::string& label() const { return label_; }
-  // Exactly `bytes` bytes from `offset` on.
+  // Reads exactly `bytes` bytes, from `offset` on.
   void read(void* destination, std::uint64_t bytes, std::uint64_t offset) const;
   std::string read(std::uint64_t bytes, std::uint64_t offset) const;
 

@@ -13,10 +13,10 @@ namespace {
 using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
-// A state dict takes some hundred bytes a tensor.
+// A state dict takes some hundred bytes for each tensor, so 64 MiB hold far more tensors than any model has.
 constexpr std::uint64_t largest_pickle = std::uint64_t{64} << 20;
 constexpr std::string_view magic =
-    "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // of the old form, an integer of 10 bytes
+    "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // the old form begins with this number, an integer of 10 bytes
 
 constexpr StorageType storage_types[] = {
     {"torch.DoubleStorage", 8, DType::f64}, {"torch.FloatStorage", 4, DType::f32},
@@ -63,7 +63,7 @@ class ZipContents : public PthContents {
  private:
   const InputFile& file_;
   ZipReader zip_;
-  std::string folder_;  // with its "/"
+  std::string folder_;  // ends with its "/"
   Pickle pickle_;
 };
 
@@ -93,7 +93,7 @@ class LegacyContents : public PthContents {
 };
 
 LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
-  // How long the pickles are only they tell: so much at first, more where they go on.
+  // Only the pickles themselves tell how long they are. The first 1 MiB is read, and more when they go on.
   std::uint64_t count = std::min<std::uint64_t>(file.size(), 1 << 20);
   std::uint64_t position = 0;
   Pickle keys;
@@ -133,7 +133,7 @@ LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
   }
 }
 
-// The five pickles; returns what follows them.
+// Reads the five pickles of the old form, and returns what follows them.
 std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
   const auto next = [&] {
     Pickle pickle = unpickle(bytes, file_.label());

@@ -1,4 +1,4 @@
-// What a .pth file holds: the values of its pickle, and the bytes of its storages. Internal to read_pth().
+// What a .pth file holds: the values of its pickle, and the bytes of its storages. Only read_pth() uses this file.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -14,12 +14,12 @@
 namespace tandem {
 
 struct StorageType {
-  std::string_view name;  // PyTorch's: "torch.FloatStorage"
+  std::string_view name;  // PyTorch's name: "torch.FloatStorage"
   std::size_t size;       // of an element in the file, in bytes
-  DType dtype;            // that it is read as
+  DType dtype;            // the dtype of the array that it is read into
 };
 
-// What the pickle says of a storage; not more than the file can hold.
+// What the pickle says about a storage. It is never more than the file can hold.
 struct StorageInfo {
   std::string key;
   const StorageType* type = nullptr;
@@ -30,18 +30,18 @@ struct StorageInfo {
 
 StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage);
 
-// The two forms of the file differ in where things are.
+// The contents of either form of file. The two forms differ in where the storages are.
 class PthContents {
  public:
   virtual ~PthContents() = default;
   virtual const Pickle& pickle() const = 0;
-  // Error when the file does not have exactly info.bytes() for it.
+  // Error when the file does not hold exactly info.bytes() for the storage.
   virtual void check(const StorageInfo& info) const = 0;
-  // After check().
+  // Reads the storage; check() must have been called before.
   virtual void read(const StorageInfo& info, void* destination) const = 0;
 };
 
-// The file must outlive what it gives.
+// The file must outlive the contents.
 std::unique_ptr<PthContents> open_pth(const InputFile& file);
 
 }  // namespace tandem

@@ -21,8 +21,8 @@ static_assert(std::endian::native == std::endian::little,
               "the file's numbers are little-endian and are read as they are");
 
 constexpr int deepest = 32;
-constexpr std::size_t longest_name = 1000;  // of one level, in bytes
-// All tensors together may show each byte of the file so many times, as views that share storages.
+constexpr std::size_t longest_name = 1000;  // bytes of the name of one level
+// Limits how often all tensors together may show each byte of the file, as views that share storages.
 constexpr std::int64_t most_views = 64;
 
 template <class From>
@@ -34,7 +34,7 @@ void widen(const std::string& bytes, Array& array) {
   }
 }
 
-// The tensors below one value of the pickle, as arrays.
+// Collects the tensors below one value of the pickle, as arrays.
 class StateReader {
  public:
   StateReader(const InputFile& file, const PthContents& contents)
@@ -63,7 +63,7 @@ class StateReader {
   Dims numbers(Id id, const std::string& name) const;
 };
 
-// A dict's key as a part of a name.
+// A key of a dict, as a part of a name.
 std::string StateReader::text_of(Id key) const {
   const auto& value = pickle_[key];
   file_.check(value.kind == Kind::text || value.kind == Kind::integer, "a dict has a key that is neither text nor a ",
@@ -108,7 +108,7 @@ Id StateReader::find(const std::string& key) const {
 
 void StateReader::walk(Id id, const std::string& name, int depth) {
   file_.check(depth <= deepest, "is nested deeper than ", deepest, " levels: it is no state dict");
-  // What is not repeated takes at least a byte of the pickle for each value, and its name is there.
+  // When nothing is repeated, each value takes at least a byte of the pickle, and its name is in the pickle too.
   steps_ += 1 + name.size() / 64;
   file_.check(steps_ <= pickle_.bytes, "holds the same values again and again: it is made to harm");
   const auto& value = pickle_[id];
@@ -181,7 +181,7 @@ std::shared_ptr<Storage> StateReader::storage(const StorageInfo& info) {
     info.type->size == 1 ? widen<std::int8_t>(bytes, array) : widen<std::int16_t>(bytes, array);
   }
   if (info.type->dtype == DType::boolean) {
-    // Whatever is not 0 is true, as for PyTorch; behind no view there may be anything.
+    // Any byte but 0 is true, as it is for PyTorch. Bytes that no view shows may be anything.
     auto* bytes = static_cast<unsigned char*>(array.raw());
     for (std::int64_t i = 0; i < array.numel(); ++i) bytes[i] = bytes[i] != 0;
   }

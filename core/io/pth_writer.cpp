@@ -24,7 +24,7 @@ const char* storage_name(DType dtype) {
   detail::fail(".pth: invalid dtype ", static_cast<int>(dtype));
 }
 
-// Protocol 2, as torch.save's, but without a memo: what is meant twice is written twice.
+// Writes pickles of protocol 2, as torch.save does, but without a memo: a value that occurs twice is written twice.
 class Pickler {
  public:
   Pickler() : bytes_("\x80\x02") { ordered_dict().put("("); }
@@ -35,7 +35,7 @@ class Pickler {
     put("(").text("storage").put(std::string("ctorch\n") + storage_name(array.dtype()) + "\n");
     text(key).text("cpu").integer(array.numel()).put("tQ");
     integer(0).integers(array.shape()).integers(contiguous_strides(array.shape()));
-    put("\x89").ordered_dict().put("tR");  // no gradient, no hooks
+    put("\x89").ordered_dict().put("tR");  // the tensor has no gradient and no hooks
   }
   std::string finish() { return bytes_ + "u."; }
 

@@ -26,7 +26,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr const char* metadata_key = "__metadata__";
 
-// In the order of the reference's enumeration, which its writer sorts by (descending).
+// The dtypes in the order of the reference implementation's enumeration, by which its writer sorts (descending).
 constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
     {DType::boolean, "BOOL"},
     {DType::u8, "U8"},
@@ -48,7 +48,7 @@ struct Entry {
   std::string name;
   DType dtype;
   Shape shape;
-  std::uint64_t begin;  // bytes, from the start of the buffer
+  std::uint64_t begin;  // in bytes, from the start of the buffer
   std::uint64_t end;
 };
 
@@ -90,13 +90,13 @@ class Reader {
           " bytes follow; it is truncated or another format");
     const std::string header = file_.read(length, 8);
     check(!header.empty() && header.front() == '{', "the header must begin with '{'; it is damaged or another format");
-    // The JSON parser would take a NUL for the end and ignore what follows.
+    // The JSON parser would take a NUL byte for the end, and ignore what follows.
     check(header.find('\0') == std::string::npos, "the header is not JSON: it holds a NUL byte");
     return header;
   }
 
   json parse_json(const std::string& header) const {
-    // Duplicate keys are legal JSON to the parser, but here they could hide one tensor behind another.
+    // The parser accepts duplicate keys as legal JSON, but here they could hide one tensor behind another.
     std::vector<std::set<std::string>> keys;
     const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
       if (event == json::parse_event_t::object_start) {

@@ -14,14 +14,15 @@ namespace {
 using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
-// Far above what checkpoints hold: bounds memory where a byte of the pickle makes a value of a hundred.
+// Far more values than checkpoints hold. The limit bounds memory, because one byte of a pickle can make a value of
+// about a hundred bytes.
 constexpr std::size_t max_values = std::size_t{1} << 22;
 
 enum class Role { name, dict, set, size, tensor, parameter, opaque };
 
 struct KnownGlobal {
   std::string_view name;
-  Role role;  // what calling it makes; `name`: it is not called
+  Role role;  // what a call of it makes; with `name`, it cannot be called
 };
 
 constexpr KnownGlobal known_globals[] = {
@@ -65,7 +66,7 @@ const KnownGlobal* find_global(std::string_view name) {
   return found == std::end(known_globals) ? nullptr : found;
 }
 
-// Text from the file, for a message.
+// Text from the file, in a form that is fit for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 100;
   std::string result;
@@ -73,7 +74,7 @@ std::string shown(std::string_view text) {
   return text.size() > longest ? result + "..." : result;
 }
 
-// The machine that pickle's opcodes are written for: a stack with marks, and a memo.
+// The machine for which pickle's opcodes are written: it has a stack with marks, and a memo.
 class Unpickler {
  public:
   Unpickler(std::string_view bytes, const std::string& label) : bytes_(bytes), label_(label) {
@@ -99,9 +100,9 @@ class Unpickler {
   std::size_t at_ = 0;
   Pickle pickle_;
   std::vector<Id> stack_;
-  std::vector<std::size_t> marks_;  // sizes of the stack
+  std::vector<std::size_t> marks_;  // the size of the stack at each mark
   std::unordered_map<std::uint32_t, Id> memo_;
-  std::size_t copied_ = 0;  // items of one value that went into another
+  std::size_t copied_ = 0;  // items that were copied from one value into another
   Id none_, empty_tuple_;
   std::array<Id, 2> booleans_;
 
@@ -151,7 +152,7 @@ class Unpickler {
     pickle_.values.back().text = text;
   }
 
-  // Nothing below the last mark may be taken before the mark is.
+  // Nothing below the last mark may be taken from the stack before the mark itself is.
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Id top() const {
     check(stack_.size() > floor(), "its pickle takes more than it has given: it is damaged");
@@ -214,7 +215,7 @@ class Unpickler {
     check(copied_ <= max_values, "its pickle copies more than ", max_values, " values: it is made to harm");
   }
 
-  // What `function` makes of `arguments`.
+  // Calls `function` with `arguments`, both from the stack, and puts the result there.
   void call() {
     const Id arguments = pop(Kind::tuple, "a call's arguments");
     const Id function = pop(Kind::global, "the name of what is called");
@@ -255,7 +256,7 @@ class Unpickler {
     check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or made to harm");
   }
 
-  // OrderedDict(), of another dict, or, as Python 2 wrote it, of a list of pairs.
+  // Makes an OrderedDict: an empty one, one from another dict or, as Python 2 wrote it, one from a list of pairs.
   Id make_dict(const std::vector<Id>& given) {
     std::vector<Id> items;
     if (!given.empty()) {
@@ -276,7 +277,7 @@ class Unpickler {
 
   void push_long(std::string_view bytes) {
     if (bytes.size() > 8) return push_text(Kind::opaque, bytes);
-    // Two's complement; the last byte has the sign.
+    // The bytes are a two's complement number. The last byte has the sign.
     std::uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~std::uint64_t{0} : 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     push_integer(static_cast<std::int64_t>(value));
@@ -289,7 +290,7 @@ class Unpickler {
   bool step(std::uint8_t opcode);
 };
 
-// True at the end.
+// Executes one opcode. Returns true at the end of the pickle.
 bool Unpickler::step(std::uint8_t opcode) {
   switch (opcode) {
     case 0x80: {  // PROTO
@@ -297,7 +298,7 @@ bool Unpickler::step(std::uint8_t opcode) {
       check(version >= 2 && version <= 5, "its pickle is of protocol ", version, ", expected 2 to 5");
       break;
     }
-    case 0x95: take<std::uint64_t>(); break;  // FRAME: how much follows, which the opcodes say, too
+    case 0x95: take<std::uint64_t>(); break;  // FRAME: the size of what follows, which the opcodes tell, too
     case '.': return true;
     case 'c': {
       const auto module = take_line();

@@ -1,5 +1,5 @@
-// Unpickler: what a pickle of PyTorch holds, as plain values. Nothing is ever executed: of all that a pickle can ask
-// for, only a short list is known, and what it stands for is built here.
+// Unpickler: reads a pickle of PyTorch into plain values. Nothing is ever executed: of all that a pickle can ask for,
+// only a short list is known, and what those entries stand for is built here.
 // https://docs.python.org/3/library/pickletools.html describes the opcodes.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace tandem {
 
 struct PickleValue {
-  using Id = std::uint32_t;  // its place in Pickle::values
+  using Id = std::uint32_t;  // the value's index in Pickle::values
   enum class Kind : std::uint8_t {
     none,
     boolean,
@@ -23,39 +23,40 @@ struct PickleValue {
     text,
     tuple,
     list,
-    dict,  // an OrderedDict, too
+    dict,  // also an OrderedDict
     set,
     global,   // a name from the list: a dtype, the type of a storage, a function
-    storage,  // items: those of its persistent id
-    tensor,   // items: storage, offset, sizes, strides
-    opaque,   // something that is in checkpoints and holds no tensors: a device, parsed options, an integer above 64
-              // bits
+    storage,  // its items are those of its persistent id
+    tensor,   // its items are storage, offset, sizes, strides
+    // Something that occurs in checkpoints but holds no tensors: a device, parsed options, an integer of more than 64
+    // bits.
+    opaque,
   };
 
   Kind kind = Kind::none;
-  std::int64_t integer = 0;  // a boolean's, too
+  std::int64_t integer = 0;  // also the value of a boolean
   double real = 0;
-  std::string text;       // of a global "module.name"; of a long integer its bytes
-  std::vector<Id> items;  // of a dict: key, value, key, value, ...
+  std::string text;       // for a global, "module.name"; for a long integer, its bytes
+  std::vector<Id> items;  // for a dict: key, value, key, value, ...
 };
 
-// Values refer to each other by their ids, in any way, round in circles too: who walks along must bound depth and
-// steps.
+// Values refer to each other by their ids, in any way, also in circles: code that follows them must bound its depth and
+// its steps.
 struct Pickle {
   std::vector<PickleValue> values;
   PickleValue::Id root = 0;
-  std::size_t bytes = 0;  // that the pickle took
+  std::size_t bytes = 0;  // bytes of the pickle
 
   const PickleValue& operator[](PickleValue::Id id) const { return values[id]; }
 };
 
-// The pickle goes on behind the bytes that were given.
+// The pickle goes on after the bytes that were given.
 struct PickleEndsEarly : Error {
   using Error::Error;
 };
 
-// Understands the pickle at the front of `bytes`. Errors begin with `label` and name what was refused. Time and memory
-// are bounded by a multiple of the bytes.
+// Reads the pickle at the beginning of `bytes`. Errors begin with `label` and name what was refused. The time and
+// memory that this takes are bounded by a multiple of the bytes.
 Pickle unpickle(std::string_view bytes, const std::string& label);
 
 }  // namespace tandem

@@ -14,7 +14,7 @@ bool is_utf8(std::string_view text) {
                      : lead >= 0xf0 && lead < 0xf5 ? 3
                                                    : 0;
     if (more == 0) return false;
-    // The byte behind the lead excludes what is overlong, a surrogate or too large.
+    // The second byte of a sequence tells whether it is overlong, a surrogate or too large.
     unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     for (int k = 0; k < more; ++k) {

@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-// False where a sequence is cut off, overlong, a surrogate or above U+10FFFF.
+// Whether `text` is valid: no sequence in it is cut off, overlong, a surrogate or above U+10FFFF.
 bool is_utf8(std::string_view text);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 #include <tandem/core/io/zip_file.h>
 
-#define ZLIB_CONST  // zlib then takes its input as const
+#define ZLIB_CONST  // makes zlib take its input as const
 #include <zlib.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ constexpr std::uint32_t locator64_signature = 0x07064b50;
 constexpr std::size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56, locator64_bytes = 20;
 
 constexpr std::uint16_t zip64_field = 1;
-constexpr std::uint16_t padding_field = 0x4246;  // "FB", as PyTorch's
+constexpr std::uint16_t padding_field = 0x4246;  // the id "FB", which PyTorch uses too
 constexpr std::uint16_t encrypted_flag = 1, names_are_utf8_flag = 1 << 11;
-constexpr std::uint64_t in_zip64 = 0xffffffff;  // stands in a 32-bit field for: look there
+constexpr std::uint64_t in_zip64 = 0xffffffff;  // in a 32-bit field, it means that the number is in the zip64 field
 constexpr std::uint64_t largest_directory = std::uint64_t{256} << 20;
 const char* const advice = "; it is truncated or damaged: download or copy it again";
 
@@ -42,7 +42,8 @@ std::string little_endian(Values... values) {
   return bytes;
 }
 
-// The content of the extra field `id` in a list of them; nullopt when it is not there or the list is broken before it.
+// The content of the extra field `id` in a list of fields. nullopt when the field is not there, or when the list is
+// broken before it.
 std::optional<std::string_view> find_field(std::string_view extra, std::uint16_t id) {
   while (extra.size() >= 4) {
     const std::size_t size = u16(extra, 2);
@@ -67,7 +68,7 @@ ZipReader::ZipReader(const InputFile& file) : file_(file) { read_directory(find_
 
 ZipReader::Directory ZipReader::find_directory() const {
   file_.check(file_.size() >= end_bytes, "holds ", file_.size(), " bytes, too few for a zip archive", advice);
-  // The end record is the last one but for a comment of up to 64 KiB.
+  // The end record is the last one in the file. Only a comment of up to 64 KiB may come after it.
   const std::uint64_t tail = std::min<std::uint64_t>(file_.size(), end_bytes + 0xffff);
   const std::uint64_t tail_begin = file_.size() - tail;
   const std::string bytes = file_.read(tail, tail_begin);
@@ -124,7 +125,7 @@ void ZipReader::read_directory(const Directory& directory) {
     std::uint64_t compressed = u32(rest, 20), header = u32(rest, 42);
     entry.size = u32(rest, 24);
     auto wide = find_field(rest.substr(central_bytes + name_size, extra_size), zip64_field);
-    // The field holds those that stand for it, in this order.
+    // The zip64 field holds, in this order, only the numbers whose 32-bit fields say so.
     for (std::uint64_t* value : {&entry.size, &compressed, &header}) {
       if (*value != in_zip64 || !wide) continue;
       file_.check(wide->size() >= 8, "entry \"", name, "\": its zip64 field is too short", advice);
@@ -152,7 +153,7 @@ void ZipReader::read_directory(const Directory& directory) {
   }
 }
 
-// Where the bytes of an entry begin: behind its own header, which repeats its name.
+// Where the bytes of an entry begin: after the entry's own header, which repeats its name.
 std::uint64_t ZipReader::data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const {
   file_.check(header <= end && end - header >= local_bytes + name.size(), "entry \"", name, "\" begins at byte ",
               header, ", outside of the file", advice);
@@ -197,7 +198,8 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   const auto narrow = [](std::uint64_t value) {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, in_zip64));
   };
-  // Version needed (4.5 for zip64), flags, method (stored), time and date (none), CRC, sizes, length of the name.
+  // The fields are: version needed (4.5 for zip64), flags, method (stored), time and date (none), CRC, sizes, length of
+  // the name.
   const auto common = [&](std::uint16_t version) {
     return little_endian(version, names_are_utf8_flag, std::uint16_t{0}, std::uint32_t{0}, crc, narrow(size),
                          narrow(size), static_cast<std::uint16_t>(name.size()));

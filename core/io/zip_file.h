@@ -1,5 +1,5 @@
-// Zip archives whose entries are stored as they are, as PyTorch writes them. Format: PKWARE's APPNOTE.TXT, sections 4.3
-// to 4.5; with zip64.
+// Zip archives whose entries are stored uncompressed, as PyTorch writes them. The format is that of PKWARE's
+// APPNOTE.TXT, sections 4.3 to 4.5, with zip64.
 #pragma once
 
 #include <tandem/core/io/atomic_file.h>
@@ -14,13 +14,14 @@
 
 namespace tandem {
 
-// What the central directory lists, checked against the file: every entry lies inside it, none overlaps another or the
-// directory, no name appears twice. Compressed and encrypted entries are an Error. The InputFile must outlive it.
+// Reads what the central directory lists, and checks it against the file: every entry lies inside of the file, none
+// overlaps another or the directory, and no name appears twice. A compressed or encrypted entry is an Error. The
+// InputFile must outlive the reader.
 class ZipReader {
  public:
   struct Entry {
     std::string name;
-    std::uint64_t begin = 0;  // of its bytes in the file
+    std::uint64_t begin = 0;  // where its bytes begin in the file
     std::uint64_t size = 0;
     std::uint32_t crc = 0;
   };
@@ -29,7 +30,7 @@ class ZipReader {
 
   const std::vector<Entry>& entries() const { return entries_; }  // sorted by name
   const Entry* find(std::string_view name) const;                 // null: there is none
-  // All bytes of the entry. Error when their CRC-32 is another than the directory's.
+  // Reads all bytes of the entry. Error when their CRC-32 is not the one that the directory gives.
   void read(const Entry& entry, void* destination) const;
   std::string read(const Entry& entry) const;
 
@@ -45,10 +46,11 @@ class ZipReader {
 };
 
 // Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file
-// must outlive it, and nothing else may be written to it in between.
+// must outlive the writer, and nothing else may be written to the file in between.
 class ZipWriter {
  public:
-  static constexpr std::uint64_t alignment = 64;  // of each entry's bytes in the file, as PyTorch's
+  // In bytes: where the contents of an entry may begin in the file, as in PyTorch's archives.
+  static constexpr std::uint64_t alignment = 64;
 
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
   void add(const std::string& name, std::span<const std::byte> bytes);

@@ -1,4 +1,4 @@
-// What scaled dot-product attention is made of.
+// The arrays of scaled dot-product attention, and its operations.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,10 +7,11 @@
 
 namespace tandem {
 
-// What attention may look at.
+// Which keys each query may look at.
 struct AttentionMask {
-  Array added = {};        // (..., L, S) in compute_t of the scores, any strides: added to them; undefined: none
-  bool is_causal = false;  // query i sees keys 0 .. i only
+  // (..., L, S), any strides, in compute_t of the scores' dtype, to which it is added. Undefined: nothing is added.
+  Array added = {};
+  bool is_causal = false;  // query i sees the keys 0 .. i only
 };
 // softmax(query key^T * scale + mask) value.
 struct AttentionInputs {
@@ -18,28 +19,30 @@ struct AttentionInputs {
   AttentionMask mask;
   double scale;
 };
-// Those of the inputs, in their shapes.
+// The gradients with respect to the inputs, in the inputs' shapes.
 struct AttentionGradients {
   Array query, key, value;
 };
 
 namespace ops {
 
-// A mask as the functions below take it: `mask` (bool: true may be looked at; or numbers that are added to the scores;
-// undefined: none) broadcasts to (..., L, S) = shape. Error where it does not.
+// Brings a mask into the form that the functions below take. `mask` is bool (true: the query may look at the key), or
+// numbers that are added to the scores, or undefined (no mask). It broadcasts to `shape`, (..., L, S); Error where it
+// does not.
 AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& shape, DType dtype);
 
-// softmax(scores * scale + mask) over the last dimension, 0 where the mask leaves nothing.
+// softmax(scores * scale + mask) over the last dimension. A row of which the mask leaves nothing is 0.
 Array attention_weights(const Array& scores, const AttentionMask& mask, double scale);
 Array attention_weights_grad(const Array& weights, const Array& grad, double scale);
 
-// Attention that keeps only a number for each query beside its result y (..., L, F). Leading dimensions are equal. y
-// lies in memory as query does, so that heads that were a view of rows become rows again without a copy.
+// Attention that keeps, besides its result y (..., L, F), only one number for each query. The leading dimensions of all
+// inputs are equal. y has the memory order of query, so that heads that are a view of rows become rows again without a
+// copy.
 struct Attention {
   Array y;
   Array log_sum;
 };
-// Nothing where the device or dtype has no such code.
+// std::nullopt where the device has no such code for the dtype.
 std::optional<Attention> attention(const AttentionInputs& in);
 AttentionGradients attention_grad(const AttentionInputs& in, const Attention& forward, const Array& grad_y);
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 53;
 
-// value(i) for each i, row by row, computed on the host.
+// An Array of value(i) for each i, row by row. The values are computed on the host.
 template <class T, class F>
 Array computed(const Shape& shape, DType dtype, Device device, F value) {
   Array result = Array::empty(shape, dtype_of<T>());
@@ -29,7 +29,8 @@ Array computed(const Shape& shape, DType dtype, Device device, F value) {
   return result.to(dtype).to(device);
 }
 
-// In f64 for f64, else in f32: what the generator draws.
+// An Array of random numbers. They are drawn in f64 for f64 and in f32 for other dtypes, as PyTorch's generator draws
+// them.
 template <class F>
 Array drawn(const Shape& shape, DType dtype, Device device, const char* operation, F fill) {
   TANDEM_CHECK(is_floating(dtype), operation, ": needs a floating dtype, got ", dtype);
@@ -72,7 +73,7 @@ Array linspace(double start, double end, std::int64_t steps, DType dtype, Device
   const ProfileRange range("linspace");
   TANDEM_CHECK(steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  // From the nearer end, so that both are met exactly.
+  // Each number is computed from the end that is nearer, so that both ends are exact.
   return computed<double>({steps}, dtype, device, [=](std::int64_t i) {
     return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
                                        : end - step * static_cast<double>(steps - 1 - i);
@@ -111,12 +112,13 @@ Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dty
 
 Array randperm(std::int64_t n, Device device, Generator& generator) {
   const ProfileRange range("randperm");
-  Array::empty({n}, DType::i64);  // an Error where there is no memory for so many
+  Array::empty({n}, DType::i64);  // throws here when there is no memory for so many numbers
   return Array::from(generator.permutation(n), {n}).to(device);
 }
 
 Array empty_like(const Array& like, DType dtype) {
-  // A dense channels-last input begets a channels-last output; a shape that is both counts as row-major.
+  // A dense channels-last input gives a channels-last output. An array that is both channels last and row-major counts
+  // as row-major.
   if (like.is_channels_last() && !like.is_contiguous())
     return Array::empty_channels_last(like.shape(), dtype, like.device());
   return Array::empty(like.shape(), dtype, like.device());

@@ -1,4 +1,5 @@
-// New Arrays. Row-major f32 on the CPU unless told otherwise. Array::from makes one from values.
+// New Arrays: row-major, f32 and on the CPU unless the caller asks for something else. Array::from makes an Array from
+// values.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -15,17 +16,18 @@ Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array scalar(double value, DType dtype = DType::f32, Device device = {});  // shape ()
 
-// start, start + step, ... before end. i64 where all three are integers, else f32, unless a dtype is given.
+// start, start + step, ... as long as they are before end. The dtype is i64 where all three numbers are integers, else
+// f32, unless one is given.
 Array arange(Number end, std::optional<DType> dtype = {}, Device device = {});
 Array arange(Number start, Number end, Number step = 1, std::optional<DType> dtype = {}, Device device = {});
 // `steps` numbers at equal distances, from start to end, both included.
 Array linspace(double start, double end, std::int64_t steps, DType dtype = DType::f32, Device device = {});
-// (n, m), by default (n, n): ones on the diagonal.
+// Shape (n, m), by default (n, n), with ones on the diagonal and zeros elsewhere.
 Array eye(std::int64_t n, std::optional<std::int64_t> m = {}, DType dtype = DType::f32, Device device = {});
 
-// Random numbers, drawn on the host: for a seed the same as PyTorch's CPU generator draws, on every device (f32 and f64
-// to the bit; 16-bit numbers are those of f32, rounded). Uniform in [0, 1); standard normal; whole numbers in [low,
-// high); a permutation of 0 .. n-1.
+// Random numbers, drawn on the host. With the same seed they are those of PyTorch's CPU generator, on every device: f32
+// and f64 are equal to the bit, and 16-bit numbers are the f32 ones, rounded. rand is uniform in [0, 1), randn standard
+// normal, randint gives whole numbers in [low, high), and randperm a permutation of 0 .. n-1.
 Array rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
            Generator& generator = default_generator());
 Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
@@ -34,7 +36,8 @@ Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dty
               Generator& generator = default_generator());
 Array randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
-// Of the shape, layout (channels last or row-major) and device of `like`, and of its dtype unless another is given.
+// New Arrays with the shape, the layout (channels last or row-major) and the device of `like`, and with its dtype
+// unless another is given.
 Array empty_like(const Array& like);
 Array empty_like(const Array& like, DType dtype);
 Array full_like(const Array& like, double value, std::optional<DType> dtype = {});

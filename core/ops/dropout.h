@@ -1,4 +1,4 @@
-// Zeros in random places; which ones is a function of a key (core/random/dropout_mask.h).
+// Zeros in random places. A key decides which places (core/random/dropout_mask.h).
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -6,8 +6,9 @@
 
 namespace tandem::ops {
 
-// x / (1 - p) where the random number that `key` gives the place is p or more, 0 elsewhere. Places are counted in
-// memory, where x is dense: `channels_last` says in which of the two orders; the result has it too.
+// x / (1 - p) where the random number that `key` gives the place is p or more, and 0 elsewhere. Places are counted in
+// memory order, so x is made dense first: channels last where `channels_last` says so, else row-major. The result has
+// the same order.
 Array dropout(const Array& x, std::uint64_t key, double p, bool channels_last);
 
 }  // namespace tandem::ops

@@ -14,10 +14,10 @@ void check_same_device(const Array& a, const Array& b, const char* operation) {
 
 bool is_whole(double v) { return v == std::floor(v); }
 
-// Of a dtype: bool, integer, floating.
+// The kind of a dtype: 0 for bool, 1 for integer, 2 for floating.
 int kind_of(DType dtype) { return dtype == DType::boolean ? 0 : is_floating(dtype) ? 2 : 1; }
 
-// What an operation would do to integers, where it is not the same as for floating numbers.
+// What an operation does to integers, where it is not what it does to floating numbers.
 enum class OnIntegers { computes, gives_f32, changes_nothing };
 
 OnIntegers on_integers(const UnaryOp& op) {
@@ -30,7 +30,7 @@ OnIntegers on_integers(const UnaryOp& op) {
       op);
 }
 
-// The parameters of arithmetic on integers: nothing may be lost.
+// Checks the numbers that arithmetic on integers is done with: none of them may lose its fraction.
 void check_integer_arithmetic(const UnaryOp& op, DType dtype) {
   if (is_floating(dtype)) return;
   TANDEM_CHECK(dtype != DType::boolean, "arithmetic: needs numbers, got ", dtype);
@@ -48,7 +48,7 @@ Array empty_broadcast(const Array& a, const Array& b, const Shape& shape, DType 
   return Array::empty(shape, dtype, a.device());
 }
 
-// Bools as the bytes 0 and 1, of which the larger is "or" and the smaller "and".
+// Shows bools as the bytes 0 and 1: the larger of two is their "or", and the smaller one their "and".
 Array as_bytes(const Array& a) {
   return a.dtype() == DType::boolean ? Array(a.storage(), a.shape(), a.strides(), a.offset(), DType::u8) : a;
 }
@@ -70,7 +70,7 @@ DType zip_dtype(const BinaryOp& op, const Array& a, const Array& b) {
   return divides && !is_floating(dtype) ? DType::f32 : dtype;
 }
 
-// y = op(a, b), of y's dtype and shape.
+// y = op(a, b), after a and b were brought to y's dtype and shape.
 void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
   if (y.numel() == 0) return;
   const Shape& shape = y.shape();

@@ -28,7 +28,7 @@ Array empty_rows(const Array& like, std::int64_t count, DType dtype) {
                                 : Array::empty(shape, dtype, like.device());
 }
 
-// f(dense rows, dense index, out) is what the back-end does.
+// Gathers rows. f(dense rows, dense index, out) calls the back-end.
 template <class F>
 Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
   check_gather(rows, index);
@@ -61,7 +61,7 @@ namespace {
 
 using Of = IndexFault::Of;
 
-// `index` as the back-end wants it.
+// Checks `index` and brings it into the dtype and onto the memory that the back-end needs.
 Array checked_index(const Array& index, const Array& x, Of of) {
   TANDEM_CHECK(index.dtype() == DType::i64 || index.dtype() == DType::i32, name_of(of),
                ": index must be i64 or i32, got ", index.dtype());
@@ -70,13 +70,13 @@ Array checked_index(const Array& index, const Array& x, Of of) {
   return index.to(DType::i64).contiguous();
 }
 
-// (N), also from a scalar.
+// As checked_index, for an index that is a list (N). A scalar counts as a list of one.
 Array checked_list(const Array& index, const Array& x, Of of) {
   TANDEM_CHECK(index.ndim() <= 1, name_of(of), ": index must be (N), got ", index.shape());
   return checked_index(index, x, of).reshape({-1});
 }
 
-// (N) along `dim`, repeated over the other dimensions of `shape`.
+// Shows the list (N) along dimension `dim`, repeated over the other dimensions of `shape` by stride 0.
 Array along(const Array& list, int dim, const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 0);
   strides[dim] = 1;
@@ -85,7 +85,7 @@ Array along(const Array& list, int dim, const Shape& shape) {
 
 Array at_least_1d(const Array& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
-// The first elements of x in each dimension but `dim`, as many as `sizes` has.
+// The part of x that begins at its first element and has the size that `sizes` gives in each dimension but `dim`.
 Array narrowed(const Array& x, int dim, const Shape& sizes) {
   Array result = x;
   for (int d = 0; d < x.ndim(); ++d)
@@ -109,7 +109,7 @@ void check_sizes(const Array& index, const Array& other, int dim, bool also_dim,
                  index.shape(), " is larger than ", what, ' ', other.shape(), " in dimension ", d);
 }
 
-// Three dimensions instead of many where memory allows: those before `dim`, `dim`, those after.
+// x as three dimensions, where its memory allows that: those before `dim` joined, `dim`, and those after `dim` joined.
 Array joined(const Array& x, int dim) {
   Shape before, after;
   for (int d = 0; d < x.ndim(); ++d)
@@ -117,7 +117,7 @@ Array joined(const Array& x, int dim) {
   return x.reshape({before.product(), x.shape()[dim], after.product()});
 }
 
-// `index` is what checked_index or along gave.
+// `index` comes from checked_index or along.
 void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, Of of) {
   TANDEM_CHECK(source.dtype() == target.dtype(), name_of(of), ": the source is ", source.dtype(), ", the target ",
                target.dtype(), "; convert one of them");
@@ -240,7 +240,7 @@ Array masked_fill(const Array& x, const Array& mask, double value) {
 
 namespace {
 
-// The places, in `shape`, where the flat `mask` is true.
+// The places in `shape` at which the flat `mask` is true.
 Array true_positions(const Array& mask, const Shape& shape) {
   const std::int64_t n = mask.numel(), chunks = (n + Backend::mask_chunk - 1) / Backend::mask_chunk;
   const Array before = Array::empty({chunks + 1}, DType::i64, mask.device());

@@ -20,7 +20,7 @@ Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   return shape;
 }
 
-// A leading dimension of the three arrays of a product.
+// A leading (batch) dimension of the three arrays of a product.
 struct BatchDim {
   std::int64_t size;
   std::int64_t a, b, y;  // strides
@@ -30,8 +30,8 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
   return Array(of.storage(), shape, strides, of.offset() + offset, of.dtype());
 }
 
-// y = a b [+ bias] for a (..., M, K), b (..., K, N), y (..., M, N) with the same leading dimensions, nothing empty: in
-// as few calls as their strides allow.
+// y = a b [+ bias] for a (..., M, K), b (..., K, N) and y (..., M, N), in as few calls as their strides allow. The
+// leading dimensions are the same, and no array is empty.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   const int batch_rank = y.ndim() - 2;
   std::int64_t rows = a.dim(-2);
@@ -42,7 +42,7 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
     const BatchDim dim{y.shape()[d], a.strides()[d], b.strides()[d], y.strides()[d]};
     if (dim.size == 1) continue;
     if (rows == 1 && batch.empty()) a_row = dim.a;
-    // One matrix b for all of a: more rows of one product.
+    // There is one matrix b for all matrices of a: those become more rows of one product.
     if (batch.empty() && dim.b == 0 && dim.a == a_row * rows) rows *= dim.size;
     else if (!batch.empty() && dim.a == batch.back().a * batch.back().size &&
              dim.b == batch.back().b * batch.back().size && dim.y == batch.back().y * batch.back().size)
@@ -57,7 +57,7 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
                   view(y, {rows, columns}, y_strides, 0));
     return;
   }
-  // The largest batch in one call, the rest in a loop.
+  // The largest batch dimension is done in one call. A loop goes over the others.
   std::swap(*std::max_element(batch.begin(), batch.end(),
                               [](const BatchDim& x, const BatchDim& z) { return x.size < z.size; }),
             batch.front());
@@ -122,7 +122,7 @@ Array matmul(const Array& first, const Array& second, const std::optional<Array>
 
 namespace {
 
-// grad of matmul's result with the dimensions that vectors left out.
+// The gradient of matmul's result, with the dimensions of size 1 that a vector as an operand left out.
 Array matrix_grad(const Array& grad, bool a_is_vector, bool b_is_vector) {
   const Array columns = b_is_vector ? grad.unsqueeze(-1) : grad;
   return a_is_vector ? columns.unsqueeze(-2) : columns;
@@ -148,7 +148,7 @@ Array matmul_grad_b(const Array& a, const Array& grad, const Shape& shape_b) {
   Array g = matrix_grad(grad, a.ndim() == 1, shape_b.ndim() == 1);
   Array left = a.ndim() == 1 ? a.unsqueeze(0) : a;
   const Shape wanted = matrix_shape(shape_b, false);
-  // One matrix b for a batch of a: the sum over the batch is part of the product.
+  // There is one matrix b for a batch of a: the product itself then sums over the batch.
   if (batch_size(wanted) == 1 && batch_size(left.shape()) == batch_size(g.shape())) {
     const std::int64_t rows = batch_size(g.shape()) * g.dim(-2);
     left = left.reshape({rows, left.dim(-1)});

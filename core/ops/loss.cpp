@@ -7,7 +7,7 @@ namespace tandem::ops {
 
 namespace {
 
-// A scalar counts as (1).
+// The dimension `dim` of x, where a scalar counts as (1).
 int row_dim(std::int64_t dim, const Array& x) { return normalize_dim(dim, std::max(1, x.ndim())); }
 
 int class_dim(const Array& x) { return x.ndim() == 1 ? 0 : 1; }
@@ -91,7 +91,7 @@ Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Arra
 
 namespace {
 
-// Both operands of a pair loss, dense in one order.
+// Both operands of a pair loss, dense in one common memory order.
 struct Pair {
   MemoryOrder order;
   Array x, target;

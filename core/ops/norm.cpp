@@ -14,7 +14,7 @@ void check_image(const Array& x) {
 
 DType statistics_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// Calls f with the running statistics as the back-ends want them.
+// Calls f with the running statistics in the form that the back-ends take: dense, and in the dtype of the statistics.
 template <class F>
 void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
@@ -121,7 +121,7 @@ Array empty_in(const GroupNorm& how, const Array& x) {
                         : Array::empty(x.shape(), x.dtype(), x.device());
 }
 
-// As the back-ends want it; null where it is undefined.
+// An array in the form that the back-ends take; null where it is undefined.
 struct Optional {
   Array array;
   const Array* pointer() const { return array.defined() ? &array : nullptr; }

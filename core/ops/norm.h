@@ -1,4 +1,35 @@
-// Normalisation: of a batch, in phases between which ranks can add up their statistics, and of each sample.
+// Normalisation: of a batch, in phases between which ranks can add up their statistics, and of each sample by itself.
+//
+// Batch normalisation of x (N, C, H, W), channel by channel. M is the number of values of a channel in the whole batch.
+// The batch is that of this rank or, where the ranks share their statistics (SyncBatchNorm), of all ranks. Sums run
+// over those M values except where noted, and all statistics are (C).
+//
+// Forward, in training:
+//   mean = sum(x) / M
+//   m2 = sum((x - mean)^2)                        batch_norm_stats: mean, m2 and M of this rank; the caller combines
+//                                                 those of several ranks
+//   invstd = 1 / sqrt(m2 / M + eps)               batch_norm_stats with an update, or batch_norm_update
+//   xhat = (x - mean) * invstd
+//   y = pool(relu(xhat * weight + bias + addend)) batch_norm_apply; ReLU, pooling and addend where asked for
+//
+// Running statistics, also by batch_norm_stats with an update, or by batch_norm_update (the variance is the unbiased
+// one):
+//   running_mean = (1 - momentum) * running_mean + momentum * mean
+//   running_var  = (1 - momentum) * running_var  + momentum * m2 / (M - 1)
+// In evaluation, batch_norm_apply takes mean = running_mean and invstd = 1 / sqrt(running_var + eps).
+//
+// Backward, where dy is the gradient at xhat * weight + bias, that is grad_y after pooling and ReLU were undone:
+//   grad_bias   = sum(dy) of this rank            batch_norm_grad_reduce: BatchNormSums::dy
+//   grad_weight = sum(dy * xhat) of this rank     batch_norm_grad_reduce: BatchNormSums::dy_xhat
+//   grad_x = weight * invstd * (dy - mean(dy) - xhat * mean(dy * xhat))
+//                                                 batch_norm_grad_input, where mean(dy) = sum(dy) / M and
+//                                                 mean(dy * xhat) = sum(dy * xhat) / M; the caller first adds up the
+//                                                 sums of the ranks that share statistics
+//   grad_addend = dy
+//   grad_x = weight * invstd * dy                 batch_norm_grad_input without a count: in evaluation, where mean and
+//                                                 invstd do not depend on x
+// The kernels are core/cpu/batch_norm.cpp and core/cuda/batch_norm.cu; core/formulas/batch_norm.h has the statistics'
+// update.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,55 +40,59 @@
 
 namespace tandem {
 
-// What normalisation multiplies by and adds, per channel (C), f32 (f64 for f64 input).
+// What batch normalisation subtracts (mean), multiplies by (invstd, weight) and adds (bias), per channel: arrays of
+// (C), f32, or f64 for f64 input.
 struct BatchNormAffine {
-  Array mean, invstd;  // of this batch, or running statistics in evaluation
+  Array mean, invstd;  // of this batch; in evaluation from the running statistics
   Array weight, bias;
 };
 
-// What training makes of the statistics of a batch. Arrays of (C) in the dtype of the statistics.
+// What training computes from the statistics of a batch. The arrays are (C), in the dtype of the statistics.
 struct BatchNormUpdate {
-  Array running_mean,
-      running_var;  // moved by `momentum` towards those of the batch, which is not empty; or undefined
-  Array invstd;     // of the batch; an output
+  // Running statistics are moved by `momentum` towards those of the batch, unless the batch is empty. Undefined: there
+  // are none.
+  Array running_mean, running_var;
+  Array invstd;  // an output: 1 / sqrt(variance of the batch + eps)
   double momentum;
   double eps;
-  Array num_batches = {};  // () i64, counts this one; undefined where nobody counts
+  Array num_batches = {};  // () i64, raised by one; undefined where nobody counts batches
 };
 
 namespace ops {
 
-// Mean, and sum of squared deviations from it.
+// The mean, and the sum of squared deviations from it.
 struct BatchNormStats {
   Array mean, m2;  // (C)
   Array count;     // (): values of a channel
 };
-// With an update: x is the whole batch. It may have running statistics in any floating dtype, and gets its invstd.
+// An update is given when x is the whole batch. Its running statistics may have any floating dtype, and its invstd is
+// an output.
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
 void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update);
-// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says; addend as x, or undefined. Not with
-// pooling.
+// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says. addend has x's shape or is undefined.
+// There is no addend together with pooling.
 struct BatchNormOutput {
   Array y;
   Array selected, index;  // only with pooling
 };
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                  const Array& addend = {});
-// What the gradient needs of a whole batch: the sums of dy and of dy * (x - mean) * invstd.
+// The sums over a whole batch that the gradient needs: of dy and of dy * (x - mean) * invstd.
 struct BatchNormSums {
   Array dy, dy_xhat;  // (C)
 };
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
-// From the sums and the count of all ranks; no count: the statistics don't depend on x. in_place: the gradient may be
-// written over x, which halves the memory that this pass touches.
+// Computes grad_x from the sums and the count of all ranks. Without a count, the statistics do not depend on x.
+// `in_place`: the gradient may be written over x, which halves the memory that this pass touches.
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
                             const Array& index, const BatchNormSums& sums, const std::optional<Array>& count,
                             bool in_place);
 
-// Layer norm over the last dimensions of x, which have `shape`; RMS norm where it is not centred.
+// Layer normalisation over the last dimensions of x, whose sizes are `shape`. Where it is not centred, it is RMS
+// normalisation.
 GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_centred, const char* name);
-// Over groups of the channels of x (N, C, ...); 4-D x may be channels last.
+// Normalisation over groups of the channels of x (N, C, ...). A four-dimensional x may be channels last.
 GroupNorm group_norm_of(const Array& x, std::int64_t groups, double eps, const char* name);
 // weight and bias have as many elements as there are channels, or are undefined.
 struct GroupNormOutput {
@@ -67,7 +102,7 @@ struct GroupNormOutput {
 GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& weight, const Array& bias,
                            const char* name);
 struct GroupNormGradients {
-  Array x, weight, bias;  // those that are wanted; weight and bias (channels) in the dtype of the statistics
+  Array x, weight, bias;  // only those that are wanted; weight and bias are (channels), in the dtype of the statistics
 };
 GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight, const Array& mean,
                                    const Array& rstd, const Array& grad_y, bool wants_x, bool wants_weight,

@@ -25,7 +25,7 @@ const char* name_of(const Reduction& op) {
   return std::visit(name, op.any());
 }
 
-// The dtype of the result.
+// The dtype of a reduction's result.
 DType result_dtype(const Reduction& op, DType dtype) {
   if (const auto* count = std::get_if<r::CountNonzero>(&op.any()); count) {
     if (count->asked == r::CountNonzero::Asked::number) return DType::i64;

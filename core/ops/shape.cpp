@@ -11,12 +11,12 @@ namespace tandem::ops {
 
 namespace {
 
-// Into a part of a new Array: nobody has saved its version yet.
+// Writes into a part of a new Array. The storage's version need not rise, because nobody has saved it yet.
 void write(const Array& from, const Array& part) {
   if (part.numel() > 0) backend(part.device()).copy(from.expand(part.shape()), part);
 }
 
-// x backwards along `dim`. Its negative stride stays in here.
+// A view of x backwards along `dim`. Its negative stride must not leave this file.
 Array reversed(const Array& x, int dim) {
   Strides strides = x.strides();
   const std::int64_t last = std::max<std::int64_t>(x.shape()[dim] - 1, 0) * strides[dim];
@@ -99,7 +99,8 @@ struct Sides {
   std::int64_t before = 0, after = 0;
 };
 
-// Of each dimension of `shape`. Checks that there is enough to mirror or to go round.
+// The padding of each dimension of `shape`. Checks that there are enough elements to mirror or to take from the
+// opposite side.
 std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
   const auto pairs = static_cast<int>(padding.size() / 2);
   TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.ndim()), "pad: needs ",
@@ -131,8 +132,8 @@ std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& pa
   return sides;
 }
 
-// Calls f(outside, inside) for both sides of dimension d: the parts of `y` outside of the middle `size` elements, and
-// those, in their order, that they repeat.
+// Calls f(outside, inside) for both sides of dimension d of `y`. `outside` is the part of `y` beyond the middle `size`
+// elements. `inside` has the elements of the middle that `outside` repeats, in the order in which it repeats them.
 template <class F>
 void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, PadMode mode, F f) {
   const Array low = y.narrow(d, 0, s.before), high = y.narrow(d, s.before + size, s.after);
@@ -156,7 +157,7 @@ Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_ndim>& 
   return result;
 }
 
-// Where x lies in y, without what is cut off it.
+// The part of x that is not cut off, and the part of y in which it lies.
 std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_ndim>& sides) {
   Array in_x = x, in_y = y;
   for (int d = 0; d < x.ndim(); ++d) {
@@ -164,7 +165,7 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array
     const std::int64_t cut_before = std::max<std::int64_t>(-s.before, 0),
                        cut_after = std::max<std::int64_t>(-s.after, 0);
     const std::int64_t left = std::max<std::int64_t>(x.shape()[d] - cut_before - cut_after, 0);
-    // Nothing is left of x where only padding is.
+    // Where y has only padding, nothing is left of x.
     in_x = in_x.narrow(d, left > 0 ? cut_before : 0, left);
     in_y = in_y.narrow(d, left > 0 ? std::max<std::int64_t>(s.before, 0) : 0, left);
   }
@@ -183,7 +184,7 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
   if (y.numel() == 0) return y;
   const auto [source, middle] = overlap(x, y, sides);
   write(source, middle);
-  // From the first dimension on, each time the sides of all that is there already.
+  // Dimension by dimension, from the first one on: the sides repeat all that has been written so far.
   Array done = y;
   for (int d = 0; d < x.ndim(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
@@ -242,7 +243,7 @@ Array roll(const Array& x, const Dims& shifts, const Dims& dims) {
   }
   const Array y = empty_like(x);
   if (y.numel() == 0) return y;
-  // Each shifted dimension falls into two runs that stay whole.
+  // Each shifted dimension falls into two runs, each of which moves as a whole.
   unsigned shifted = 0;
   for (int d = 0; d < x.ndim(); ++d) shifted |= (by[d] > 0 ? 1u : 0u) << d;
   for (unsigned part = 0;; part = (part - shifted) & shifted) {
@@ -287,7 +288,7 @@ Array repeat(const Array& x, const Dims& repeats) {
   Array done = y;
   for (int d = 0; d < shape.ndim(); ++d) done = done.narrow(d, 0, first[d]);
   write(x, done);
-  // The last dimension first, each by doubling: few copies, of long runs.
+  // The last dimension comes first, and each one is filled by doubling: few copies, each of long runs.
   for (int d = shape.ndim() - 1; d >= 0; --d) {
     Array row = y;
     for (int e = 0; e < d; ++e) row = row.narrow(e, 0, first[e]);
@@ -302,7 +303,7 @@ Array repeat(const Array& x, const Dims& repeats) {
 
 namespace {
 
-// The sizes before and after dimension d, multiplied.
+// The product of the sizes before dimension d, and the product of those after it.
 std::pair<std::int64_t, std::int64_t> around(const Shape& shape, int d) {
   Shape before, after;
   for (int i = 0; i < shape.ndim(); ++i)
@@ -320,7 +321,7 @@ Array repeat_grad(const Array& grad, const Shape& shape, const Dims& repeats) {
     now[d] = d < lead ? 1 : shape[d - lead];
     if (repeats[d] == 1) continue;
     const auto [before, after] = around(now, d);
-    // `before` is what earlier rounds have left.
+    // `before` is the number of rows that earlier rounds have left.
     const std::int64_t run = Dims{now[d], after}.product();
     rest = sum_to(rest.reshape({before, repeats[d], run}), {before, 1, run}).reshape(now);
   }

@@ -50,7 +50,7 @@ Found median(const Array& x, std::int64_t dim, bool keepdim) {
   const Found smallest = topk(x, middle + 1, d, false);
   Found found{smallest.values.slice(d, middle), smallest.indices.slice(d, middle)};
   if (is_floating(x.dtype())) {
-    // A NaN is the largest number, and the median where there is one.
+    // A NaN is the largest number. When there is one, it is the median too.
     const Found largest = search(true, x, d, true);
     const Array is_nan = compare(functors::NotEqual{}, largest.values, largest.values);
     found = {where(is_nan, largest.values, found.values), where(is_nan, largest.indices, found.indices)};

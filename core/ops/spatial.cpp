@@ -14,7 +14,7 @@ void check_image(const Array& x, const char* operation, bool takes_bytes = false
 }
 
 void check_window(const Window& w, const char* operation) {
-  constexpr std::int64_t most = std::int64_t{1} << 30;  // products of two fit
+  constexpr std::int64_t most = std::int64_t{1} << 30;  // with this limit, the product of two sizes fits in 64 bits
   const auto within = [&](Extent e, std::int64_t least) {
     return e.h >= least && e.w >= least && e.h <= most && e.w <= most;
   };
@@ -38,7 +38,7 @@ void check_kernel_fits(const Array& x, const Window& w, const char* operation) {
                " with dilation ", w.dilation);
 }
 
-// Of a convolution, whose weight has `shape` words for its four dimensions.
+// Checks the weight and bias of a convolution. `shape` says in words what the four dimensions of the weight are.
 void check_weight(const Array& x, const Array& weight, const std::optional<Array>& bias, std::int64_t out_channels,
                   const Window& window, const char* operation, const char* shape) {
   TANDEM_CHECK(weight.ndim() == 4, operation, ": weight must be (", shape, "), got ", weight.shape());
@@ -150,7 +150,8 @@ Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const c
                         std::int64_t dilation) {
     const std::int64_t beyond = ceil_mode ? stride - 1 : 0;
     std::int64_t outputs = (size + 2 * padding - reach(kernel, dilation) + beyond) / stride + 1;
-    if (ceil_mode && (outputs - 1) * stride >= size + padding) --outputs;  // windows start inside of the image
+    // The last window must start inside of the image.
+    if (ceil_mode && (outputs - 1) * stride >= size + padding) --outputs;
     return PoolAxis{size, outputs, kernel, stride, padding, dilation};
   };
   return {axis(x.dim(2), window.kernel.h, window.stride.h, window.padding.h, window.dilation.h),

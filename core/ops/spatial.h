@@ -15,19 +15,22 @@ struct Conv2dWeightGrad {
 Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                     std::int64_t out_channels, bool with_bias, DType dtype);
 
-// The gradient of a convolution as an operation of its own: x (N, C, H, W), weight (C, O / groups, KH, KW), bias (O) ->
-// (N, O, OH, OW), where OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1.
+// A convolution's gradient with respect to its input, as an operation of its own: x (N, C, H, W), weight (C, O /
+// groups, KH, KW), bias (O) -> (N, O, OH, OW), where OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) +
+// output_padding + 1.
 Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
                        Extent output_padding);
 
-// How `operation` pools x, once all is checked. ceil_mode: the last windows may reach beyond the padding.
+// Checks the arguments of `operation`, which pools x, and says how it pools. ceil_mode: the last windows may reach
+// beyond the padding.
 Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const char* operation);
-// To `outputs` windows, side by side or overlapping a little; a negative number keeps the size.
+// Pooling of x to `outputs` windows, which lie side by side or overlap a little. A negative number of outputs keeps the
+// size of that dimension.
 Pooling adaptive_pooling_of(const Array& x, Extent outputs, const char* operation);
 
 struct MaxPool {
   Array y;
-  Array index;  // as y: which element of the window it was
+  Array index;  // of y's shape: which element of the window was the maximum
 };
 MaxPool max_pool2d(const Array& x, const Pooling& pooling);
 Array max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling);
@@ -38,7 +41,7 @@ inline MaxPool max_pool2d(const Array& x, const Window& window) {
   return max_pool2d(x, pooling_of(x, window, false, "max_pool2d"));
 }
 
-// x in another height and width, and the gradient of that.
+// Brings x to another height and width; the second function gives the gradient.
 Array resize(const Array& x, Extent size, const Resize& how);
 Array resize_grad(const Array& grad_y, Extent x_size, const Resize& how);
 

@@ -29,7 +29,8 @@ constinit thread_local const char* detail::current_range = nullptr;
 
 std::string detail::with_operation(std::string text) {
   if (!current_range || text.find(current_range) != std::string::npos) return text;
-  if (std::string_view(current_range).find(' ') != std::string_view::npos) return text;  // a phase: "load batch"
+  // a name with a space is a phase's ("load batch"), not an operation's
+  if (std::string_view(current_range).find(' ') != std::string_view::npos) return text;
   return current_range + (": " + std::move(text));
 }
 
@@ -46,21 +47,21 @@ using detail::TraceFile;
 
 constexpr std::chrono::milliseconds write_period{250};
 
-// What a thread has to say and the writer has not yet written.
+// The events of one thread that the writer thread has not written yet.
 struct Lane {
   Lane(std::string name, int number) : name(std::move(name)), number(number) {}
   const std::string name;
   const int number;
-  bool is_taken = true;       // by a thread that lives; Recorder::mutex_ guards it
-  bool is_announced = false;  // in this trace; only for the writer
+  bool is_taken = true;       // whether a living thread uses it; guarded by Recorder::mutex_
+  bool is_announced = false;  // whether this trace names the lane; only the writer thread uses it
   std::mutex mutex;           // guards events
   std::vector<Event> events;
 };
 
-// The lanes of this process, and the thread that writes down what is in them while there is a trace.
+// The lanes of this process, and the thread that writes their events to the file while there is a trace.
 class Recorder {
  public:
-  // Never destroyed: threads may end after static objects have.
+  // The Recorder is never destroyed, because threads may end after static objects have been destroyed.
   static Recorder& get() {
     static auto* recorder = new Recorder;
     return *recorder;
@@ -104,10 +105,10 @@ class Recorder {
     file->close();
   }
 
-  // When the trace began that is being written; 0: none is.
+  // When the current trace began, in nanoseconds; 0 when no trace is written.
   std::int64_t started() const { return started_.load(std::memory_order_relaxed); }
 
-  // A lane for a thread: a free one of that name, or a new one.
+  // Gives a thread a lane: a free one of that name, or a new one.
   Lane* take_lane(const std::string& name) {
     const std::lock_guard lock(mutex_);
     int same = 1;
@@ -122,7 +123,7 @@ class Recorder {
     const std::lock_guard lock(mutex_);
     lane->is_taken = false;
   }
-  // The one lane of that name, for a source that is no thread.
+  // The only lane of that name, for a source that is no thread.
   Lane* lane_named(const std::string& name) {
     const std::lock_guard lock(mutex_);
     for (const auto& [lane, base] : lanes_)
@@ -147,13 +148,13 @@ class Recorder {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, write_period, [this] { return is_stopping_; })) {
       lock.unlock();
-      // Where nothing can be written, nothing need pile up.
+      // When writing has failed, events need not be collected any more.
       if (!write_lanes()) started_.store(0);
       lock.lock();
     }
   }
 
-  // One at a time: the writer, and stop() when that has ended.
+  // Only one thread runs this at a time: the writer thread, then stop(), once that thread has ended.
   bool write_lanes() {
     for (Lane* lane : lanes()) {
       std::vector<Event> events;
@@ -173,13 +174,13 @@ class Recorder {
   std::thread writer_;
   std::atomic<std::int64_t> started_{0};
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members that follow
   std::condition_variable wake_;
   bool is_stopping_ = false;
-  std::vector<std::pair<std::unique_ptr<Lane>, std::string>> lanes_;  // and the name that was asked for
+  std::vector<std::pair<std::unique_ptr<Lane>, std::string>> lanes_;  // each lane with the name that was asked for
 };
 
-// The calling thread's, from its first range on.
+// The lane of the calling thread, from its first range on.
 class ThreadLane {
  public:
   ~ThreadLane() {
@@ -242,7 +243,7 @@ void ProfileRange::end() {
 #endif
   if (begin_ == 0) return;
   const auto started = Recorder::get().started();
-  // The trace may have ended meanwhile, and another begun.
+  // This range may have outlived its trace, and another trace may have begun.
   if (started != 0 && begin_ >= started)
     add(thread_lane.get(), {name_, suffix_, begin_, profile_now(), std::move(notes_)});
 }

@@ -1,11 +1,12 @@
-// Profile: what each thread does when, as a Chrome trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+// Profile: records when each thread does what, as a Chrome trace, which Perfetto (ui.perfetto.dev) and chrome://tracing
+// open.
 //
 //   Tensor conv2d(...) {
 //     const ProfileRange range("conv2d");  // from here to the end of the scope
 //
-// Every thread has a lane, ranges lie one in another as the scopes do, and times are the host's steady clock: the
-// traces of several processes of one host share it. In builds with CUDA each range is an NVTX range, too, for NVIDIA's
-// tools. An Error (core/base/check.h) that is thrown in a range names it.
+// Every thread has a lane, and ranges are nested as their scopes are. Times are those of the host's steady clock, which
+// the traces of several processes of one host share. In builds with CUDA each range is also an NVTX range, for NVIDIA's
+// tools. An Error (core/base/check.h) that is thrown inside a range names that range.
 #pragma once
 
 #include <atomic>
@@ -17,35 +18,36 @@
 namespace tandem {
 
 namespace detail {
-// Somebody wants to know of ranges. Always so in builds with CUDA, where NVTX finds out for itself.
+// Whether ranges are recorded at all. It is always true in builds with CUDA, where NVTX finds out for itself whether a
+// tool listens.
 extern std::atomic<bool> ranges_are_wanted;
-// The name of the innermost range of this thread; null outside of all.
+// The name of this thread's innermost range; null outside of all ranges.
 extern constinit thread_local const char* current_range;
 }  // namespace detail
 
-// One trace of this process at a time. Any thread.
+// A process writes one trace at a time. Any thread may call.
 class Profile {
  public:
-  // Begins to write `path`, over what is there; `rank` stands for the process. The file is written a few times a
-  // second, and what it holds is valid JSON between two writes: a program that is killed leaves a trace of all but its
-  // end. Error when a trace is being written already, or when the file can't be made.
+  // Starts a trace in the file `path`, which is overwritten. `rank` stands for the process. The file is written a few
+  // times a second, and between two writes it holds valid JSON, so that a program that is killed leaves a trace of all
+  // but its end. Error when a trace is being written already, or when the file can't be created.
   static void start(const std::string& path, int rank = 0);
-  // Writes the rest. Nothing to do without a trace. Error when the file did not take everything, a full disk for
-  // instance: it then holds, as valid JSON, what it took.
+  // Writes the rest and ends the trace; does nothing when there is none. Error when the file did not take everything,
+  // as on a full disk: the file then holds, as valid JSON, what it took.
   static void stop();
 
-  // The calling thread's lane in all traces from now on: "loader". Threads of one name that live at the same time are
-  // told apart by a number; one that comes when another has ended takes over its lane. The text must live on, like a
-  // literal.
+  // Names the calling thread's lane, "loader" for instance, in this trace and later ones. Living threads that share a
+  // name are told apart by a number, and a new thread takes over the lane of one of the same name that has ended.
+  // `name` must live as long as the program, as a literal does.
   static void name_thread(const char* name);
-  // A text that lives as long as the program, for the names of ranges that are no literals.
+  // Returns a copy of `name` that lives as long as the program, for names of ranges that are no literals.
   static const char* lasting_name(const std::string& name);
 };
 
-// For the thread that makes it. Costs a nanosecond or two where nobody profiles.
+// A range of the thread that creates it. It costs a nanosecond or two while nobody profiles.
 class ProfileRange {
  public:
-  // The trace shows `name` and `suffix` together. Both are literals, or from lasting_name().
+  // The trace shows `name` and `suffix` together. Both are literals or come from lasting_name().
   explicit ProfileRange(const char* name, const char* suffix = "")
       : outer_(std::exchange(detail::current_range, name)) {
     if (detail::ranges_are_wanted.load(std::memory_order_relaxed)) begin(name, suffix);
@@ -57,7 +59,7 @@ class ProfileRange {
   ProfileRange(const ProfileRange&) = delete;
   ProfileRange& operator=(const ProfileRange&) = delete;
 
-  // What the viewer shows beside a range that is selected. Nothing where no trace is written.
+  // Adds a note that the viewer shows when the range is selected. Does nothing when no trace is written.
   void note(const char* key, std::string_view value);
   void note(const char* key, std::int64_t value);
 
@@ -66,9 +68,9 @@ class ProfileRange {
   void end();
 
   const char* const outer_;
-  const char* name_ = nullptr;  // null: nobody wants to know
+  const char* name_ = nullptr;  // null when ranges are not recorded
   const char* suffix_ = nullptr;
-  std::int64_t begin_ = 0;  // nanoseconds; 0: no trace was being written
+  std::int64_t begin_ = 0;  // nanoseconds; 0 when no trace was being written
   std::string notes_;       // members of a JSON object
 };
 

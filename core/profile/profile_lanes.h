@@ -1,4 +1,4 @@
-// The lanes of a trace that is being written, for sources of ranges other than this process's own threads: a GPU.
+// Lanes of the current trace for sources of ranges that are not threads of this process, such as a GPU.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,15 @@
 
 namespace tandem::detail {
 
-// Nanoseconds of the clock that traces use.
+// Now, in nanoseconds of the clock that traces use.
 std::int64_t profile_now();
 
-// A range of the lane `lane`, "GPU 0, stream 7", from `begin` to `end` on that clock. `notes`: members of a JSON
-// object,
-// "\"bytes\":4096". Nothing where no trace is written. Any thread.
+// Adds a range to the lane `lane` ("GPU 0, stream 7"), from `begin` to `end` on that clock. `notes` holds members of a
+// JSON object: "\"bytes\":4096". Does nothing when no trace is written. Any thread may call.
 void profile_range(const std::string& lane, const std::string& name, std::int64_t begin, std::int64_t end,
                    const std::string& notes = {});
 
-// `text` as the inside of a JSON string.
+// `text`, escaped for use inside of a JSON string.
 std::string json_escaped(std::string_view text);
 
 }  // namespace tandem::detail

@@ -77,7 +77,7 @@ bool TraceFile::write() {
     return true;
   }
   failure_ = reason(errno);
-  // Back to what was there; the bytes under it are the file's already.
+  // The write failed. The file goes back to its old end, over bytes that already belong to it.
   if (size_ > 0 && (!put(end, size_) || ::ftruncate(file_, size_ + static_cast<off_t>(end.size())) != 0))
     failure_ += ", and its end is not valid JSON";
   return false;

@@ -1,4 +1,4 @@
-// TraceFile: the file that a profile is written to, in Chrome's format. For core/profile/profile.cpp.
+// TraceFile: the file that a profile is written to, in Chrome's format. Only core/profile/profile.cpp uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,8 @@
 
 namespace tandem::detail {
 
-// What a lane was busy with; nanoseconds. The two texts live on and are shown together.
+// What a lane was busy with, from begin to end in nanoseconds. The two texts live as long as the program and are shown
+// together.
 struct Event {
   const char* name;
   const char* suffix;
@@ -16,11 +17,12 @@ struct Event {
   std::string notes;  // members of a JSON object
 };
 
-// The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format"),
-// as an array. Each write ends the array, and the next one begins on top of that end. One thread at a time.
+// Writes a trace as an array of the format
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format"). Each write
+// ends the array, and the next write overwrites that end. Only one thread may use it at a time.
 class TraceFile {
  public:
-  // Of process `rank`. Error when it can't be written.
+  // Creates the file for process `rank`. Error when it can't be written.
   TraceFile(const std::string& path, int rank);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
@@ -29,9 +31,9 @@ class TraceFile {
   void add_label(const std::string& text);  // what a viewer shows beside the process
   void add_lane(int lane, const std::string& name);
   void add(int lane, const Event& event);
-  // What was added since the last time. False once something has failed: nothing more is written then.
+  // Writes what was added since the last write. Returns false once something has failed; nothing more is written then.
   bool write();
-  // The rest. Error when anything is missing.
+  // Writes the rest. Error when anything is missing from the file.
   void close();
 
  private:
@@ -40,7 +42,7 @@ class TraceFile {
   const std::string path_;
   const int rank_;
   int file_;
-  off_t size_ = 0;  // without the end
+  off_t size_ = 0;  // bytes in the file, without the end of the array
   std::string text_;
   std::string failure_;
 };

@@ -1,18 +1,18 @@
-// Which numbers dropout keeps: a function of a key and of the place in memory order, so that every device drops the
-// same ones, and backward needs no mask but the key.
+// Which numbers dropout keeps. That is a function of a key and of a number's position in memory, so every device drops
+// the same numbers, and the backward pass needs the key but no stored mask.
 #pragma once
 
 #include <tandem/core/random/philox.h>
 
 namespace tandem {
 
-// Numbers come in blocks of 64: the words of counter 16 * block + lane belong to numbers lane, 16 + lane, 32 + lane and
-// 48 + lane of the block.
+// Numbers come in blocks of 64, and each Philox counter gives four random words. The words of counter 16 * block + lane
+// belong to the numbers lane, 16 + lane, 32 + lane and 48 + lane of the block.
 struct DropoutMask {
   static constexpr int lanes = 16, block = 64;
   std::uint64_t key;
-  std::uint64_t threshold;  // words below it drop their number
-  double scale;             // of what is kept
+  std::uint64_t threshold;  // a number whose word is below this is dropped
+  double scale;             // what kept numbers are multiplied by
 
   DropoutMask(std::uint64_t key, double p)
       : key(key), threshold(static_cast<std::uint64_t>(p * 4294967296.0)), scale(p < 1 ? 1 / (1 - p) : 0) {}

@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// Makes of a counter its four random words. W: std::uint32_t; or a vector of std::uint64_t, which has a counter's words
-// in the lower halves of a lane (the upper halves hold nothing of use), as processors multiply lower halves to whole
-// lanes.
+// Turns a counter, in place, into its four random words. W is std::uint32_t for one counter, or a vector of
+// std::uint64_t for several counters side by side. In a vector, the lower half of each lane holds a counter's word and
+// the upper half holds nothing of use, because processors multiply the lower halves of lanes to whole lanes.
 template <class W>
 TANDEM_HOST_DEVICE inline void philox_rounds(W (&words)[4], std::uint64_t key) {
   using Product = std::conditional_t<std::is_same_v<W, std::uint32_t>, std::uint64_t, W>;

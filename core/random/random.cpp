@@ -23,8 +23,8 @@ std::uint64_t Generator::next_u64() {
   return high << 32 | next_u32();
 }
 
-// PyTorch's build contracts x * (high - low) + low into one fused multiply-add. Written out, the result does
-// not depend on what our compiler contracts.
+// PyTorch's build contracts x * (high - low) + low into one fused multiply-add. It is written out here, so that the
+// result does not depend on what our compiler contracts.
 float Generator::uniform(float low, float high) {
   const float x = static_cast<float>(next_u32() & 0xffffffu) * 0x1p-24f;
   return std::fma(x, high - low, low);
@@ -46,7 +46,8 @@ std::vector<std::int64_t> Generator::permutation(std::int64_t n) {
     }
     return result;
   }
-  // 32 bits modulo so large a length would be visibly uneven: 64 bits, and the inside-out shuffle.
+  // Taken modulo so large a length, 32 random bits would be visibly uneven. PyTorch draws 64 bits here and uses the
+  // inside-out shuffle.
   for (std::size_t i = 0; i < result.size(); ++i) {
     const auto from = next_u64() % (i + 1);
     result[i] = result[from];
@@ -68,7 +69,7 @@ void Generator::set_state(const std::string& state) {
   in.imbue(std::locale::classic());
   std::string algorithm;
   in >> algorithm;
-  // Checked number by number, because the stream operator of std::mt19937 takes any.
+  // The numbers are checked one by one, because the stream operator of std::mt19937 accepts any numbers.
   constexpr auto words = std::mt19937::state_size;
   std::ostringstream checked;
   checked.imbue(std::locale::classic());
@@ -84,7 +85,7 @@ void Generator::set_state(const std::string& state) {
   if (std::string word; in >> word) {
     std::uint64_t bits = 0;
     if (word == "normal" && in >> bits) normal = std::bit_cast<double>(bits);
-    else ++count;  // something that does not belong here
+    else ++count;  // the text goes on with something else
   }
   in.clear();
   TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),

@@ -10,9 +10,9 @@
 
 namespace tandem {
 
-// The serial generator behind initialisation and sampling. Given a seed it draws the numbers that PyTorch's CPU
-// generator draws (std::mt19937 is the same algorithm), so weights and sample orders come out equal to the bit.
-// Not for several threads at once.
+// The serial generator behind initialisation and sampling. With the same seed it draws the numbers that PyTorch's CPU
+// generator draws (std::mt19937 is the same algorithm), so weights and sample orders are equal to the bit. Only one
+// thread may use a Generator at a time.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) { manual_seed(seed); }
@@ -22,19 +22,20 @@ class Generator {
   std::uint64_t next_u64();                 // two draws, the high word first
   float uniform(float low, float high);     // 24 random bits, in [low, high)
   double uniform(double low, double high);  // 53 random bits
-  // A whole number in [low, high), from one or (from 2^28 numbers on) two draws modulo their count.
+  // A whole number in [low, high): a draw modulo the number of possible results. It takes one 32-bit draw, or two where
+  // 2^28 or more results are possible.
   std::int64_t integer(std::int64_t low, std::int64_t high);
-  // Standard normal numbers by pairs (Box and Muller, 1958), one at a time: the second of a pair waits for the next
+  // A standard normal number. The method (Box and Muller, 1958) makes two at a time: the second one waits for the next
   // call.
   double normal();
-  // What torch.randn gives: 16 and more in blocks of 16, which have their own logarithm and sine for float; fewer by
-  // normal().
+  // Fills `values` as torch.randn does. 16 numbers or more are made in blocks of 16, for which the float version has
+  // its own logarithm and sine; fewer come from normal().
   void fill_normal(float* values, std::int64_t n);
   void fill_normal(double* values, std::int64_t n);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).
   std::vector<std::int64_t> permutation(std::int64_t n);
 
-  // Everything needed to go on from here, as text; set_state takes it back (Error when it is not such a text).
+  // The whole state of the generator as text. set_state() continues from such a text; Error when the text is not one.
   std::string state() const;
   void set_state(const std::string& state);
 
@@ -43,13 +44,13 @@ class Generator {
   std::optional<double> next_normal_;
 };
 
-// This thread's generator: what initialisation draws from. manual_seed(s) is torch.manual_seed(s).
+// This thread's generator, from which initialisation draws. manual_seed(s) is torch.manual_seed(s).
 Generator& default_generator();
 void manual_seed(std::uint64_t seed);
 
 // Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words as a pure
-// function of a 128-bit counter and a 64-bit key, the same on every device. Key it by (seed, epoch) and count by
-// (sample index, draw), and results depend neither on workers nor on ranks.
+// function of a 128-bit counter and a 64-bit key, the same on every device. With (seed, epoch) as the key and (sample
+// index, draw) as the counter, results depend neither on the number of workers nor on the number of ranks.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
 }  // namespace tandem

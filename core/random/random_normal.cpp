@@ -1,4 +1,4 @@
-// Normal numbers, to the bit as PyTorch's CPU generator draws them.
+// Normally distributed numbers, equal to the bit to those of PyTorch's CPU generator.
 #include <tandem/core/base/check.h>
 #include <tandem/core/random/random.h>
 
@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace {
 
-// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000), in the order of
-// operations of PyTorch's vector code, with each multiplication and addition fused that is fused there.
+// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000). Operations come in the
+// order of PyTorch's vector code, and each multiplication and addition that is fused there is fused here.
 float cephes_log(float x) {
   if (!(x > 0)) return std::numeric_limits<float>::quiet_NaN();
   x = std::fmax(x, std::numeric_limits<float>::min());
@@ -36,7 +36,7 @@ float cephes_log(float x) {
   return std::fma(exponent, 0.693359375f, x + y);
 }
 
-// Of an angle in [0, 2 pi].
+// The sine and cosine of x, an angle in [0, 2 pi].
 void cephes_sincos(float x, float& sine, float& cosine) {
   const int octant = (static_cast<int>(x * 1.27323954473516f) + 1) & ~1;
   const auto turns = static_cast<float>(octant);
@@ -88,7 +88,7 @@ void fill(Generator& generator, T* values, std::int64_t n) {
   draw(values, n);
   for (std::int64_t i = 0; i + block <= n; i += block) box_muller(values + i);
   if (n % block == 0) return;
-  // The last block overlaps the one before, and is drawn anew.
+  // The last 16 numbers overlap the block before them. They are drawn anew.
   draw(values + n - block, block);
   box_muller(values + n - block);
 }

@@ -1,4 +1,4 @@
-// What a network applies to each element between its layers.
+// Activations: what a network applies to each element between its layers.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>
@@ -13,7 +13,7 @@ struct Relu {
   TANDEM_HOST_DEVICE T value(T x) const {
     return is_negative(x) ? T(0) : x;
   }  // keeps NaN
-  // PyTorch's rule is "0 where y <= 0", which lets the gradient of NaN through.
+  // PyTorch's rule is "0 where y <= 0", so the gradient passes where y is NaN.
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T y) const {
     return y <= T(0) ? T(0) : T(1);
@@ -34,8 +34,8 @@ struct LeakyRelu {
   }
 };
 
-// scale times x, or times alpha * (exp(x * rate) - 1) where x is negative. Clevert et al., arXiv:1511.07289; with a
-// scale Klambauer et al., arXiv:1706.02515; with a rate Barron, arXiv:1704.07483.
+// scale * x, or scale * alpha * (exp(x * rate) - 1) where x is negative. Clevert et al., arXiv:1511.07289; with a
+// scale, Klambauer et al., arXiv:1706.02515; with a rate, Barron, arXiv:1704.07483.
 struct Elu {
   double alpha = 1, scale = 1, rate = 1;
   static constexpr Saves saves = Saves::input;
@@ -78,7 +78,7 @@ struct Tanh {
   }
 };
 
-// x times the chance that a normal variable is below x. Hendrycks and Gimpel, arXiv:1606.08415.
+// x times the probability that a standard normal variable is below x. Hendrycks and Gimpel, arXiv:1606.08415.
 struct Gelu {
   static constexpr Saves saves = Saves::input;
   template <class T>
@@ -96,7 +96,7 @@ struct Gelu {
   }
 };
 
-// The same paper's approximation.
+// The approximation of Gelu by tanh, from the same paper.
 struct GeluTanh {
   static constexpr Saves saves = Saves::input;
   template <class T>

@@ -77,11 +77,11 @@ struct Cosh {
   }
 };
 
-// The angle of the point with height a and width b.
+// The angle of the point at height a and width b, seen from the origin.
 struct Atan2 {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return T(0);  // of integers: computed in f32
+    if constexpr (std::is_integral_v<T>) return T(0);  // integers are converted to f32 first
     else return math::atan2(a, b);
   }
   template <class T>
@@ -94,7 +94,7 @@ struct Atan2 {
   }
 
  private:
-  // Of the distance from the origin, where the gradient is 0.
+  // 1 / (a^2 + b^2), the inverse square of the distance from the origin; 0 at the origin, where the gradient is 0.
   template <class T>
   TANDEM_HOST_DEVICE static T inverse_square(T a, T b) {
     const T square = a * a + b * b, inverse = T(1) / square;

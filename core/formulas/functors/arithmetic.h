@@ -1,4 +1,4 @@
-// Element-wise arithmetic: with a number, and of two arrays.
+// Element-wise arithmetic: of an array with a number, and of two arrays.
 #pragma once
 
 #include <tandem/core/formulas/functors/math.h>
@@ -10,7 +10,7 @@ enum class Saves { nothing, input, output };
 
 namespace functors {
 
-// x * scale + shift. The default shift leaves the sign of a zero alone.
+// x * scale + shift. The default shift is -0.0, because adding it leaves the sign of a zero as it is.
 struct Affine {
   double scale = 1, shift = -0.0;
   static constexpr Saves saves = Saves::nothing;
@@ -121,7 +121,7 @@ struct Trunc : Floor {
   }
 };
 
-// To the nearest whole number, halves to the even one.
+// Rounds to the nearest whole number, and halves to the even one.
 struct Round : Floor {
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
@@ -129,7 +129,8 @@ struct Round : Floor {
   }
 };
 
-// Into [low, high]; `high` where they are the wrong way round; an infinite one is no limit. NaN stays NaN.
+// Clamps x into [low, high]. Where low is above high, the result is `high`. An infinite limit is no limit. NaN stays
+// NaN.
 struct Clamp {
   double low = -HUGE_VAL, high = HUGE_VAL;
   static constexpr Saves saves = Saves::input;
@@ -137,7 +138,7 @@ struct Clamp {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    // Limits of integers may lie outside of their range.
+    // The limits may lie outside of the range of an integer type T.
     using Limit = std::conditional_t<std::is_integral_v<T>, double, T>;
     const T raised = x < static_cast<Limit>(low) ? as<T>(low) : x;
     return raised > static_cast<Limit>(high) ? as<T>(high) : raised;
@@ -213,7 +214,7 @@ struct Div {
   }
 };
 
-// The larger; NaN where either is. Equals share the gradient.
+// The larger of a and b; NaN where either is NaN. Equal operands share the gradient.
 struct Maximum {
   static constexpr bool selects = true;
   template <class T>

@@ -1,4 +1,5 @@
-// Division without a fraction, and what it leaves. Of integers, by 0 gives 0; the smallest by -1 wraps around.
+// Division without a fraction, and its remainder. An integer divided by 0 gives 0, and the smallest integer divided by
+// -1 wraps around.
 #pragma once
 
 #include <tandem/core/formulas/functors/math.h>
@@ -44,7 +45,7 @@ struct Remainder {
   }
 };
 
-// floor(a / b), by the exact quotient, not by the rounded one. The gradient is 0.
+// floor(a / b) of the exact quotient, not of the rounded one. The gradient is 0.
 struct FloorDivide {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
@@ -58,7 +59,7 @@ struct FloorDivide {
       const T rest = Fmod{}.value(a, b), truncated = (a - rest) / b;
       const bool is_above = rest != T(0) && is_negative(rest) != is_negative(b);
       const T quotient = is_above ? truncated - T(1) : truncated, floor = math::floor(quotient);
-      // It is a whole number, but for its rounding.
+      // `quotient` is a whole number, except for rounding.
       const T nearest = quotient - floor > T(0.5) ? floor + T(1) : floor;
       return quotient == T(0) ? T(0) * (a / b) : nearest;
     }

@@ -1,8 +1,8 @@
-// The mathematics that element-wise operations are written in, for every device.
+// The mathematical functions that element-wise operations use, for every device.
 //
 // On x86-64, glibc has versions of its functions that compute a whole vector at once (libmvec, within 4 units in the
-// last place). Saying that they exist lets the compiler use them in a loop. They are declared constant: nobody here
-// reads errno.
+// last place). The declarations below tell the compiler that they exist, so that it can use them in a loop. They are
+// declared constant, because nobody here reads errno.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -81,7 +81,8 @@ TANDEM_MATH(rint)
   }
 TANDEM_MATH(pow)
 TANDEM_MATH(atan2)
-// Of float: exact in double while the quotient has no more than 29 bits, and several times as fast as the library's.
+// The remainder of x / y. For float it is computed in double: that is exact while the quotient has no more than 29
+// bits, and several times as fast as the library's function.
 template <class T>
 TANDEM_HOST_DEVICE T fmod(T x, T y) {
   if constexpr (!std::is_same_v<T, float>) return ::fmod(x, y);
@@ -89,12 +90,13 @@ TANDEM_HOST_DEVICE T fmod(T x, T y) {
     const double a = x, b = y, quotient = ::trunc(a / b);
     if (!(::fabs(quotient) < 536870912.0)) return ::fmodf(x, y);
     double rest = quotient == 0 ? a : a - quotient * b;
-    if (rest * a < 0) rest += ::copysign(b, a);  // a / b was rounded up to a whole number
+    if (rest * a < 0) rest += ::copysign(b, a);  // a / b had been rounded up to a whole number
     return static_cast<float>(::copysign(rest, a));
   }
 }
-// Of float: x times a quotient of polynomials in x^2, fitted to a relative error of 2e-8 up to where it is 1; within 6
-// units in the last place, at half the time of the library's.
+// The error function. For float it is x times a quotient of polynomials in x^2, fitted to a relative error of 2e-8 up
+// to where the function is 1. The result is within 6 units in the last place and takes half the time of the library's
+// function.
 template <class T>
 TANDEM_HOST_DEVICE inline T erf(T x) {
   if constexpr (!std::is_same_v<T, float>) return ::erf(x);
@@ -117,14 +119,14 @@ TANDEM_HOST_DEVICE inline T erf(T x) {
 }  // namespace math
 #undef TANDEM_MATH
 
-// Spelled out for unsigned types, where a comparison with 0 gets a warning.
+// x < 0, spelled out for unsigned types, where the comparison gets a warning.
 template <class T>
 TANDEM_HOST_DEVICE bool is_negative(T x) {
   if constexpr (std::is_unsigned_v<T>) return false;
   else return x < T(0);
 }
 
-// A number given by the user, in the type computed in. Integers wrap around, as they do in arithmetic.
+// A number that the user gave, in the type that is computed in. Integers wrap around, as they do in arithmetic.
 template <class T>
 TANDEM_HOST_DEVICE T as(double number) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<long long>(number));

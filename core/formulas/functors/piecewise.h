@@ -5,7 +5,7 @@
 
 namespace tandem::functors {
 
-// Into [low, high]; the gradient of NaN passes.
+// Clamps x into [low, high]. The gradient of a NaN passes.
 struct Hardtanh : Clamp {
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
@@ -38,7 +38,7 @@ struct Threshold {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    // A threshold of integers may lie outside of their range.
+    // The threshold may lie outside of the range of an integer type T.
     using Limit = std::conditional_t<std::is_integral_v<T>, double, T>;
     return static_cast<Limit>(x) <= static_cast<Limit>(threshold) ? as<T>(otherwise) : x;
   }
@@ -48,7 +48,7 @@ struct Threshold {
   }
 };
 
-// x = a, or weight b times it where it is not positive. He et al., arXiv:1502.01852.
+// a, or b * a where a is not positive; b is the weight. He et al., arXiv:1502.01852.
 struct Prelu {
   static constexpr bool selects = true;
   template <class T>

@@ -7,7 +7,8 @@
 
 namespace tandem::functors {
 
-// x to the power of n, of integers: wraps around. A negative exponent gives what truncation leaves of the fraction.
+// x to the power of n for integers; the result wraps around. A negative exponent gives the fraction 1 / x^-n,
+// truncated.
 template <class T>
 TANDEM_HOST_DEVICE T integer_power(T x, T n) {
   if (is_negative(n)) return x == T(1) ? T(1) : x == static_cast<T>(-1) ? (n % 2 == 0 ? T(1) : x) : T(0);
@@ -59,7 +60,7 @@ struct Exponential {
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T y) const {
-    // 0 to the power of x is 0 or 1 from x = 0 on, and infinite below.
+    // 0 to the power of x is 1 at x = 0, 0 above it and infinite below it.
     const T slope = y * math::log(as<T>(base));
     return (base == 0) & (y <= T(1)) ? T(0) : slope;
   }
