@@ -59,7 +59,7 @@ TEST(MnistExample, has_the_numbers_of_mnist_ddp) {
         processes, {"--data", folder.path().string(), "--lr", "0.02", "--momentum", "0.9", "--batch-size", "100"});
     ASSERT_EQ(whole.code, 0) << whole.err;
     EXPECT_EQ(found, accuracies(whole.out)) << processes << " processes: " << example.out << whole.out;
-    EXPECT_GT(std::stod(found.back()), 85) << example.out;
+    EXPECT_GT(std::stod(found.back()), 80) << example.out;
   }
 }
 
