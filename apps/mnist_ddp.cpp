@@ -1,19 +1,8 @@
 // Trains a small convolutional network on MNIST, on one process or several: tandemrun --nproc-per-node 2 mnist_ddp
 #include <tandem/tandem.h>
 
-#include <iostream>
-
 using namespace tandem;
 using namespace tandem::distributed;
-
-std::string find_data(const std::string& data, bool quiet) {
-  const auto report = [quiet](const std::string& line) {
-    if (!quiet) std::cerr << line << std::endl;
-  };
-  const auto found = data::find_mnist({.data = data, .report = report});
-  if (!found.notice.empty()) std::cerr << found.notice << std::endl;
-  return found.folder.string();
-}
 
 // The fraction of `images` that the model recognises, over all ranks.
 double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader& images, DType dtype) {
@@ -48,7 +37,7 @@ int main(int argc, char** argv) {
   return options.run(argc, argv, [&] {
     const auto group = init(options.init_options());
     const int rank = group->rank(), world = group->size();
-    const auto folder = once_per_host(*group, [&] { return find_data(data, options.quiet); });
+    const auto folder = mnist_folder(*group, data, options.quiet);
     const auto [images, tests] = run_together(*group, [&] {
       return std::pair{data::Mnist(folder, data::Split::train).to(options.device()),
                        data::Mnist(folder, data::Split::test).to(options.device())};
@@ -70,6 +59,8 @@ int main(int argc, char** argv) {
 
     optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
     TrainingRun run(options, group, model, optimizer, loader, &scaler);
+    run.note("data: " + std::to_string(images.size()) + " training and " + std::to_string(tests.size()) +
+             " test images in " + folder.string());
     // On a GPU all of it is recorded once, and then one call; f16 waits for the GPU in each step, which can't be
     // recorded.
     GraphedStep step(

@@ -66,11 +66,10 @@ MnistFolder sample(const std::string& reason) {
   TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ", folder.string(),
                " (TANDEM_SAMPLE names another place); give the folder of the MNIST files.\n", reason);
   return {folder, true,
-          "WARNING: MNIST could not be downloaded. Going on with the small sample that comes with Tandem: "
-          "10,000 training and "
-          "2,000 test images.\nIts losses and accuracy are NOT those of MNIST. For the real data, connect to "
-          "the network or "
-          "give the folder of its four files.\n" +
+          "WARNING: MNIST could not be downloaded. Going on with the small sample that comes with Tandem: 10,000 "
+          "training and 2,000 test images.\nIts losses and accuracy are NOT those of MNIST: less accuracy is to be "
+          "expected of so few images. For the real data, connect to the network or give the folder of its four "
+          "files.\n" +
               reason};
 }
 

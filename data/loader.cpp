@@ -43,6 +43,14 @@ Batch load(const Dataset& dataset, Indices indices, std::int64_t number) {
   }
 }
 
+void check(const LoaderOptions& options) {
+  TANDEM_CHECK(options.batch_size >= 1, "Loader: batch_size must be at least 1, got ", options.batch_size);
+  TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ", options.workers);
+  TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
+               options.prefetch);
+  TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
+}
+
 // What the consumer and the workers share. Batch k lives in slot k modulo the number of slots, from when a
 // worker has made it until the consumer takes it. The workers hold it, so that one that is stuck in the
 // dataset can be left behind.
@@ -192,13 +200,29 @@ class Loader::Iterator::Epoch {
   bool is_stuck_ = false;
 };
 
+Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
+    : dataset_(dataset),
+      own_sampler_(
+          std::make_unique<DistributedSampler>(dataset.size(), DistributedSamplerOptions{.rank = options.shard.rank,
+                                                                                         .world = options.shard.world,
+                                                                                         .shuffle = options.shuffle,
+                                                                                         .seed = options.seed})),
+      sampler_(*own_sampler_),
+      options_(options) {
+  check(options);
+}
+
 Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options)
     : dataset_(dataset), sampler_(sampler), options_(options) {
-  TANDEM_CHECK(options.batch_size >= 1, "Loader: batch_size must be at least 1, got ", options.batch_size);
-  TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ", options.workers);
-  TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
-               options.prefetch);
-  TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
+  check(options);
+  TANDEM_CHECK(options.shard.rank == 0 && options.shard.world == 1 && !options.shuffle && options.seed == 0,
+               "Loader: the sampler that is given decides the order; leave shard, shuffle and seed to it");
+}
+
+Loader& Loader::epoch(std::int64_t number) {
+  TANDEM_CHECK(number >= 0, "Loader: epochs are counted from 0, got ", number);
+  sampler_.set_epoch(number);
+  return *this;
 }
 
 std::int64_t Loader::size() const {

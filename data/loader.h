@@ -19,20 +19,35 @@ struct LoaderOptions {
   int prefetch = 2;  // batches made ahead, per worker
   bool drop_last = false;
   std::chrono::seconds timeout{300};  // longest wait for a batch from a worker
+
+  // What a Loader visits that is given no sampler. The samples of all shards together are the whole dataset.
+  Shard shard = {};
+  bool shuffle = false;    // another order in each epoch
+  std::uint64_t seed = 0;  // of that order; equal on all ranks
 };
 
 // One range-for is one epoch:
 //
-//   for (auto& [images, labels] : loader) ...
+//   data::Loader loader(dataset, {.batch_size = 100, .shuffle = true});
+//   for (int epoch = 0; epoch < 5; ++epoch)
+//     for (auto& [images, labels] : loader.epoch(epoch)) ...
 //
 // Batches come in the sampler's order whatever the number of workers. Error from the dataset: thrown at the
 // batch it belongs to, with the number of the sample. Leaving the loop early ends the workers. begin() draws
 // one 64-bit number from default_generator(), as PyTorch's DataLoader does, so that random numbers drawn
-// later are the same. The dataset and the sampler must outlive the loader. Not for several threads at once;
+// later are the same. The dataset and a sampler that is given must outlive the loader. Not for several threads at once;
 // one epoch at a time.
 class Loader {
  public:
+  // With a DistributedSampler of its own, of options.shard, options.shuffle and options.seed: as with PyTorch's, all
+  // shards have equally many samples, and the last ones repeat some where the dataset does not divide evenly.
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  // `sampler` decides what is visited; options.shard, options.shuffle and options.seed must be left as they are.
   Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
+
+  // The range of epoch `number`, counted from 0: this loader, after its sampler was told the number. Without it the
+  // order of the last epoch that was asked for comes again.
+  Loader& epoch(std::int64_t number);
 
   // Batches per epoch.
   std::int64_t size() const;
@@ -52,6 +67,7 @@ class Loader {
 
  private:
   const Dataset& dataset_;
+  std::unique_ptr<Sampler> own_sampler_;  // null where one was given
   Sampler& sampler_;
   LoaderOptions options_;
   std::int64_t skip_ = 0;

@@ -15,6 +15,14 @@ class Sampler {
   virtual std::vector<std::int64_t> indices() = 0;
   // How many there are.
   virtual std::int64_t size() const = 0;
+  // The epoch that comes next, from 0: for samplers whose order is a function of it.
+  virtual void set_epoch(std::int64_t) {}
+};
+
+// Which part of the samples a process takes: it is number `rank` of `world` processes.
+struct Shard {
+  int rank = 0;
+  int world = 1;
 };
 
 // 0 .. n-1.
@@ -53,8 +61,8 @@ struct DistributedSamplerOptions {
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options);
-  // Another order for each epoch, the same on all ranks. To be called before each epoch.
-  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
+  // Another order for each epoch, the same on all ranks. To be called before each epoch, which Loader::epoch() does.
+  void set_epoch(std::int64_t epoch) override { epoch_ = epoch; }
   std::vector<std::int64_t> indices() override;
   std::int64_t size() const override;
 

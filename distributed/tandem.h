@@ -40,6 +40,7 @@
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/pretrained.h>
+#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/training_options.h>
 #include <tandem/distributed/training/training_run.h>
 #include <tandem/nn/activations.h>

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
+#include "mnist_ddp_fixture.h"
 #include "support/process.h"
 
 namespace tandem::testing {
@@ -31,6 +33,60 @@ TEST_P(Example, HasPyTorchsLosses) {
 
 INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::Values("resnet", "char_transformer"),
                          [](const auto& info) { return std::string(info.param); });
+
+// The percentages behind "test accuracy ".
+std::vector<std::string> accuracies(const std::string& out) {
+  std::vector<std::string> found;
+  const std::regex pattern("test accuracy ([0-9.]+) %");
+  for (auto match = std::sregex_iterator(out.begin(), out.end(), pattern); match != std::sregex_iterator(); ++match)
+    found.push_back((*match)[1]);
+  return found;
+}
+
+// mnist_ddp gives its loader an explicit sampler; the example's loader makes its own. Both print two decimals.
+TEST(MnistExample, has_the_numbers_of_mnist_ddp) {
+  const TemporaryFolder folder;
+  write_subset(folder.path(), 1000, 500);
+  for (const int processes : {1, 2}) {
+    std::vector<std::string> command;
+    if (processes > 1) command = {tandemrun, "--nproc-per-node", std::to_string(processes)};
+    command.push_back(std::string(TANDEM_PROGRAM_DIR) + "/examples/mnist");
+    const auto example = run_process(command, {{"TANDEM_DATA", folder.path().string()}, {"OMP_NUM_THREADS", "1"}});
+    ASSERT_EQ(example.code, 0) << example.err;
+    const auto found = accuracies(example.out);
+    EXPECT_EQ(found.size(), 5u) << example.out;
+    const auto whole = run_mnist_ddp(
+        processes, {"--data", folder.path().string(), "--lr", "0.02", "--momentum", "0.9", "--batch-size", "100"});
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    EXPECT_EQ(found, accuracies(whole.out)) << processes << " processes: " << example.out << whole.out;
+    EXPECT_GT(std::stod(found.back()), 80) << example.out;
+  }
+}
+
+TEST(MnistExample, explains_a_failure) {
+  const auto outcome =
+      run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/mnist"}, {{"TANDEM_DATA", "/nowhere/mnist"}});
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"mnist: ", "/nowhere/mnist"});
+}
+
+// The loop that pages begin with is a piece of the example, without its indentation.
+TEST(MnistExample, is_what_the_pages_show) {
+  const std::string fence = "```cpp\n";
+  std::string program;
+  std::istringstream lines(read_bytes(TANDEM_SOURCE_DIR "/apps/examples/mnist.cpp"));
+  for (std::string line; std::getline(lines, line);)
+    program += (line.compare(0, 2, "  ") == 0 ? line.substr(2) : line) + '\n';
+  for (const std::string page : {"README.md", "docs/your_own_program.md"}) {
+    const std::string text = read_bytes(std::string(TANDEM_SOURCE_DIR "/") + page);
+    const auto begin = text.find(fence), end = text.find("```\n", begin + fence.size());
+    ASSERT_NE(begin, std::string::npos) << page;
+    ASSERT_NE(end, std::string::npos) << page;
+    const std::string code = text.substr(begin + fence.size(), end - begin - fence.size());
+    EXPECT_NE(code.find("init()"), std::string::npos) << page << " begins with other code";
+    EXPECT_NE(program.find('\n' + code), std::string::npos) << page << " shows what the example is not:\n" << code;
+  }
+}
 
 }  // namespace
 }  // namespace tandem::testing

@@ -113,7 +113,8 @@ TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {
   const testing::ClosedPort refused;
   const MnistFolder found = find_mnist({.mirrors = {refused.url()}});
   EXPECT_TRUE(found.is_sample);
-  testing::expect_parts(found.notice, {"WARNING", "sample", "10,000", "NOT those of MNIST", refused.url()});
+  testing::expect_parts(found.notice,
+                        {"WARNING", "sample", "10,000", "NOT those of MNIST", "less accuracy", refused.url()});
   EXPECT_EQ(Mnist(found.folder, Split::train).size(), 10000);
   EXPECT_EQ(Mnist(found.folder, Split::test).size(), 2000);
   EXPECT_FALSE(fs::exists(mnist / (names[0] + ".gz.part")));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "support/temporary_folder.h"
 
@@ -82,6 +83,51 @@ TEST(Loader, OrderDoesNotDependOnWorkers) {
       }
     }
   }
+}
+
+TEST(Loader, WithoutASamplerVisitsTheOrderOfADistributedSampler) {
+  const Numbers numbers(11);
+  for (const bool shuffle : {true, false}) {
+    for (const int world : {1, 2, 3}) {
+      for (int rank = 0; rank < world; ++rank) {
+        DistributedSampler sampler(11, {.rank = rank, .world = world, .shuffle = shuffle, .seed = 7});
+        Loader explicit_loader(numbers, sampler, {.batch_size = 4});
+        Loader loader(numbers, {.batch_size = 4, .shard = {rank, world}, .shuffle = shuffle, .seed = 7});
+        EXPECT_EQ(loader.size(), explicit_loader.size());
+        EXPECT_EQ(loader.samples(), explicit_loader.samples());
+        for (const std::int64_t epoch : {0, 1, 2}) {
+          sampler.set_epoch(epoch);
+          const auto expected = labels_of_epoch(explicit_loader);
+          EXPECT_EQ(labels_of_epoch(loader.epoch(epoch)), expected) << "rank " << rank << " of " << world;
+          EXPECT_EQ(labels_of_epoch(loader.epoch(epoch)), expected) << "the same epoch again";
+          EXPECT_EQ(labels_of_epoch(explicit_loader.epoch(epoch)), expected) << "a sampler that was given";
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, EpochsAreNumberedAndShuffledDifferently) {
+  const Numbers numbers(50);
+  Loader loader(numbers, {.batch_size = 50, .shuffle = true});
+  const auto first = labels_of_epoch(loader.epoch(0));
+  EXPECT_NE(labels_of_epoch(loader.epoch(1)), first);
+  EXPECT_EQ(labels_of_epoch(loader.epoch(0)), first);
+  EXPECT_EQ(labels_of_epoch(loader), first) << "without a number the last one counts";
+  Loader in_order(numbers, {.batch_size = 50});
+  EXPECT_EQ(labels_of_epoch(in_order.epoch(0)), labels_of_epoch(in_order.epoch(1)));
+  // A sampler of one's own that has no epochs is left alone.
+  SequentialSampler sampler(50);
+  Loader sequential(numbers, sampler, {.batch_size = 50});
+  EXPECT_EQ(labels_of_epoch(sequential.epoch(3)), labels_of_epoch(in_order));
+}
+
+TEST(Loader, MovesWithItsSampler) {
+  const Numbers numbers(10);
+  Loader loader(numbers, {.batch_size = 5, .shuffle = true});
+  const auto expected = labels_of_epoch(loader.epoch(1));
+  Loader moved = std::move(loader);
+  EXPECT_EQ(labels_of_epoch(moved.epoch(1)), expected);
 }
 
 // torch.manual_seed(0); DataLoader(range(10), batch_size=4, shuffle=True), two epochs, then
@@ -198,6 +244,13 @@ TEST(Loader, RejectsNonsense) {
   EXPECT_ERROR(Loader(numbers, sampler, {.workers = -1}), "workers must be at least 0", "got -1");
   EXPECT_ERROR(Loader(numbers, sampler, {.workers = 1, .prefetch = 0}), "prefetch must be at least 1, got 0");
   EXPECT_ERROR(Loader(numbers, sampler, {.timeout = std::chrono::seconds(0)}), "timeout must be at least 1");
+  EXPECT_ERROR(Loader(numbers, {.shard = {.rank = 2, .world = 2}}), "invalid rank 2, expected 0 to 1");
+  EXPECT_ERROR(Loader(numbers, {.shard = {.rank = -1, .world = 2}}), "invalid rank -1");
+  EXPECT_ERROR(Loader(numbers, {.shard = {.rank = 0, .world = 0}}), "world must be at least 1, got 0");
+  EXPECT_ERROR(Loader(numbers, {.batch_size = 0, .shuffle = true}), "batch_size must be at least 1, got 0");
+  EXPECT_ERROR(Loader(numbers, {}).epoch(-1), "epochs are counted from 0, got -1");
+  EXPECT_ERROR(Loader(numbers, sampler, {.shuffle = true}), "leave shard, shuffle and seed to it");
+  EXPECT_ERROR(Loader(numbers, sampler, {.shard = {1, 2}}), "leave shard, shuffle and seed to it");
 }
 
 TEST(Loader, EmptyDataset) {

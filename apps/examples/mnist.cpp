@@ -1,0 +1,58 @@
+// Trains a small convolutional network on MNIST, on one process or several: tandemrun --nproc-per-node 2 mnist
+#include <tandem/tandem.h>
+
+#include <iomanip>
+#include <iostream>
+
+using namespace tandem;
+using namespace tandem::distributed;
+
+struct Net : nn::Module {
+  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
+
+  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
+};
+
+// Prints the mean loss and the share of right answers on all images of `tests`.
+void show(int epoch, Net& model, const data::Dataset& tests) {
+  const NoGrad no_grad;
+  model.eval();
+  double loss = 0, right = 0;
+  data::Loader loader(tests, {.batch_size = 500});
+  for (auto& [x, label] : loader) {
+    const Tensor scores = model(x);
+    loss += cross_entropy(scores, label, {.reduction = LossReduction::sum}).item();
+    right += ops::reduce(Reduction::sum, eq(argmax(scores, 1), label)).item();
+  }
+  model.train();
+  const auto all = static_cast<double>(tests.size());
+  std::cout << std::fixed << "Epoch " << epoch + 1 << ": test loss " << std::setprecision(4) << loss / all
+            << ", test accuracy " << std::setprecision(2) << 100 * right / all << " %" << std::endl;
+}
+
+int main() try {
+  manual_seed(0);
+  auto group = init();
+  const auto folder = mnist_folder(*group);
+  data::Mnist images(folder, data::Split::train), tests(folder, data::Split::test);
+  data::Loader loader(images, {.batch_size = 100, .shard = shard_of(*group), .shuffle = true});
+  Net model;
+  DistributedDataParallel ddp(model, group);
+  optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (auto& [x, label] : loader.epoch(epoch)) {  // no set_epoch to forget
+      optimizer.zero_grad();
+      cross_entropy(ddp(x), label).backward();
+      optimizer.step();
+    }
+    if (group->rank() == 0) show(epoch, model, tests);
+  }
+} catch (const std::exception& error) {
+  std::cerr << "mnist: " << error.what() << '\n';
+  report_failure(error.what());
+  return 1;
+}
