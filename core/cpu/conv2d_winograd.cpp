@@ -180,7 +180,7 @@ Array transform_matrices(const Array& matrices) {
   const Array result = Array::empty({Transform::to * Transform::to, matrices.dim(1), matrices.dim(2)});
   const auto* const from = static_cast<const float*>(matrices.raw());
   float* const to = static_cast<float*>(result.raw());
-  constexpr std::int64_t block = 1024;
+  constexpr std::int64_t block = 1024;  // numbers that a thread takes at a time
   parallel_for((numbers + block - 1) / block, matrices.numel(), [&](std::int64_t b) {
     cover_channels<float>(std::min(block, numbers - b * block), [&](auto lanes, std::int64_t i) {
       i += b * block;

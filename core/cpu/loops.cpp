@@ -12,6 +12,7 @@ namespace tandem::cpu {
 
 namespace {
 
+// Of the buffer of one operand: those of four operands fit in half of a first-level cache of 32 KiB.
 constexpr std::size_t buffer_bytes = 4096;
 
 // One array within a tile of rows: element (r, i) is `data` + r * row_stride + i * stride.
@@ -213,7 +214,7 @@ bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operand
 template <int K>
 bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
                   std::int64_t columns) {
-  constexpr std::int64_t length = 64;
+  constexpr std::int64_t length = 64;  // numbers in the block that is written out
   if (columns < long_row || !operands[K - 1].has_dense_rows()) return false;
   DenseLoop::Blocks blocks{columns / length, length};
   bool repeats = false;

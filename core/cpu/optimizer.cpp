@@ -41,7 +41,7 @@ class Pieces {
   }
 
  private:
-  static constexpr std::int64_t line = 16;
+  static constexpr std::int64_t line = 16;  // numbers in a cache line
 
   std::int64_t end() const { return ends_.empty() ? 0 : ends_.back(); }
 

@@ -107,7 +107,7 @@ class Reducer {
       const std::int64_t first = item % batches * batch, end = std::min(rows.size, first + batch);
       const T* x = x_ + walk_.kept.offset(item / batches, 1);
       const std::int64_t o = walk_.kept.out_offset(item / batches, 1);
-      constexpr std::int64_t most = 16;
+      constexpr std::int64_t most = 16;  // rows that are reduced at once
       for (std::int64_t r = first; r < end; r += most) {
         State states[most];
         const std::int64_t count = std::min(most, end - r);
@@ -216,7 +216,7 @@ class Reducer {
   // Reduces rows of columns that follow each other with the stride of the innermost reduced dimension.
   void run_of_rows(const T* x, std::int64_t columns, std::int64_t rows, State* states) const {
     const std::int64_t stride = walk_.reduced.ndim > 0 ? walk_.reduced.dims[walk_.reduced.ndim - 1].stride : 0;
-    constexpr std::int64_t wide = 128;
+    constexpr std::int64_t wide = 128;  // columns of a wide row
     // When columns are few and dense, several rows are taken together as one wide row.
     const std::int64_t together = stride == columns && columns <= wide / 4 ? wide / columns : 1;
     std::int64_t r = 0;

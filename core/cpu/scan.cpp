@@ -49,7 +49,7 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
     Out* out = static_cast<Out*>(y.raw()) + y_first;
     using Total = wide_t<T>;
     if (columns) {
-      constexpr std::int64_t block = 256;
+      constexpr std::int64_t block = 256;  // neighbouring lines that a thread takes at a time
       const std::int64_t all = lines.dims[lines.ndim - 1].size, blocks = (all + block - 1) / block;
       cpu::parallel_for(x.numel() / n / all * blocks, x.numel(), [&](std::int64_t item) {
         const std::int64_t first = item % blocks * block, width = std::min(block, all - first);

@@ -62,7 +62,7 @@ void first_of_row(const T* x, std::int64_t n, bool descending, std::int64_t k, R
   const auto record = [&](std::int64_t i) { return Record::of(sort_key(x[i], descending), i); };
   for (std::int64_t i = 0; i < k; ++i) records[i] = record(i);
   std::make_heap(records, records + k);
-  constexpr std::int64_t chunk = 64;
+  constexpr std::int64_t chunk = 64;  // numbers that are compared with the worst of the heap at once
   for (std::int64_t begin = k; begin < n; begin += chunk) {
     const std::int64_t end = std::min(n, begin + chunk);
     if (!may_come_before(x + begin, end - begin, x[records[0].index()], descending)) continue;

@@ -54,7 +54,7 @@ CachingAllocator& device_allocator(int index) {
   };
   // Never destroyed, as the CPU's allocator is not. Besides, the driver may be gone before static Arrays are.
   static auto* memories = new std::array<std::unique_ptr<Memory>, 64>;
-  static std::mutex mutex;
+  static std::mutex mutex;  // guards memories
   const std::lock_guard lock(mutex);
   auto& memory = memories->at(static_cast<std::size_t>(index));
   if (!memory) memory = std::make_unique<Memory>(index);

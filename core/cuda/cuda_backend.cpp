@@ -53,7 +53,7 @@ int cuda_device_count() {
 
 Backend& cuda_backend(int index) {
   static auto* backends = new std::array<std::unique_ptr<CudaBackend>, 64>;
-  static std::mutex mutex;
+  static std::mutex mutex;  // guards backends
   static const int count = [] {
     int found = 0;
     TANDEM_CUDA(cudaGetDeviceCount(&found));

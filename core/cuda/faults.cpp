@@ -8,7 +8,7 @@ namespace tandem::cuda {
 
 IndexFault* fault_of(int device) {
   static std::array<IndexFault*, 64> faults{};
-  static std::mutex mutex;
+  static std::mutex mutex;  // guards the pointers in faults, not the notes
   const std::lock_guard lock(mutex);
   IndexFault*& fault = faults.at(static_cast<std::size_t>(device));
   if (!fault) {

@@ -12,7 +12,7 @@ namespace tandem::cuda {
 // threads that share a GPU share its stream anyway.
 template <class Handle, class Plan>
 struct Library {
-  std::mutex mutex;
+  std::mutex mutex;         // guards the handle, its use, and the plans
   Handle handle = nullptr;  // made by the first call
   PlanCache<Plan> plans;
 

@@ -16,12 +16,13 @@ unsigned blocks_of(std::int64_t numel) { return static_cast<unsigned>((numel + c
 // segments with it. An Entry has `first_block`, the first of the blocks that work on it.
 template <class Entry, int argument_bytes>
 struct Segments {
+  // A kernel takes 4096 bytes of arguments: these are the entries, `count`, `blocks` and the other arguments.
   static constexpr int most = (4096 - argument_bytes - 8) / static_cast<int>(sizeof(Entry));
   Entry entries[most];
   int count = 0;
   unsigned blocks = 0;
 
-  // Adds an entry. Returns whether there is room for another one.
+  // Adds an entry of `numel` numbers. Returns whether there is room for another entry.
   bool add(const Entry& entry, std::int64_t numel) {
     entries[count] = entry;
     entries[count++].first_block = blocks;

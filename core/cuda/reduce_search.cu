@@ -8,7 +8,7 @@ namespace {
 template <class T>
 struct FinishSearch {
   T* values;              // null: not wanted
-  std::int64_t* indices;  // likewise
+  std::int64_t* indices;  // null: not wanted
   template <class State>
   TANDEM_HOST_DEVICE void add(State& state, T value, std::int64_t index) const {
     state.add(value, index);

@@ -8,7 +8,7 @@ namespace tandem::cuda {
 namespace {
 
 struct Causes {
-  std::mutex mutex;
+  std::mutex mutex;  // guards of_device
   std::array<std::exception_ptr, 64> of_device;
 };
 Causes& causes() {

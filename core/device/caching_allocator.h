@@ -61,7 +61,7 @@ class CachingAllocator {
 
   MemorySource& source_;
   const std::size_t alignment_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards what follows, and the calls of source_
   FreeLists free_;
   std::unordered_map<Pool, FreeLists> pools_;
   std::unordered_map<void*, Pool> owner_;  // the pool of each block that belongs to one

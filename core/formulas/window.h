@@ -16,7 +16,8 @@ struct Extent {
 };
 inline std::ostream& operator<<(std::ostream& out, Extent e) { return out << e.h << 'x' << e.w; }
 
-struct Window {  // how a convolution or pooling kernel moves over an image
+// How the kernel of a convolution or pooling moves over an image (N, C, H, W).
+struct Window {
   Extent kernel = 1;
   Extent stride = 1;
   Extent padding = 0;

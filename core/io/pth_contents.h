@@ -25,7 +25,7 @@ struct StorageInfo {
   const StorageType* type = nullptr;
   std::int64_t elements = 0;
 
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements) * type->size; }  // in the file
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements) * type->size; }  // its size in the file
 };
 
 StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage);

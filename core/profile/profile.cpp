@@ -169,7 +169,7 @@ class Recorder {
     return file_->write();
   }
 
-  std::mutex start_stop_;
+  std::mutex start_stop_;  // held by start() and stop(), which alone set the next two members
   std::unique_ptr<TraceFile> file_;
   std::thread writer_;
   std::atomic<std::int64_t> started_{0};
@@ -223,7 +223,7 @@ void Profile::name_thread(const char* name) { thread_lane.name(name); }
 
 const char* Profile::lasting_name(const std::string& name) {
   static auto* names = new std::set<std::string>;
-  static std::mutex mutex;
+  static std::mutex mutex;  // guards names
   const std::lock_guard lock(mutex);
   return names->insert(name).first->c_str();
 }
