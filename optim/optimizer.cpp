@@ -61,7 +61,7 @@ std::string Optimizer::name() const {
   return std::string(step.substr(0, step.find(':')));
 }
 
-// The arrays that a rule needs, made where they are not there yet: an option may have begun to need one.
+// The arrays that a rule needs. Arrays that are not there yet are made: a changed option may need one more.
 std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const Needs& needs) {
   Group& group = groups_[index];
   std::vector<Array> values;
@@ -108,7 +108,7 @@ void Optimizer::step() {
     const auto states = prepare(g, Needs(update));
     std::vector<UpdateSegment> segments;
     segments.reserve(group.entries.size());
-    std::vector<Array> gradients;  // keeps dense copies of odd layouts alive
+    std::vector<Array> gradients;  // keeps the dense copies alive that odd layouts need
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
       Entry& e = group.entries[i];
       Array gradient = e.parameter.tensor.grad();
@@ -200,7 +200,7 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     bool is_given = false;
   };
   std::map<std::string, Home> homes;
-  std::map<const Entry*, std::string> given;  // entries of which the state has something: its name
+  std::map<const Entry*, std::string> given;  // for each entry that the state has something of: the name of that
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const Needs needs(rule(g));
