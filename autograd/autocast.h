@@ -1,4 +1,4 @@
-// Autocast: mixed precision. While one lives, the operations that gain from it compute in a 16-bit type.
+// Autocast: mixed precision. While an Autocast lives, the operations that gain from 16 bits compute in a 16-bit dtype.
 //
 // What each operation does (PyTorch's table):
 //   convolutions, linear, matmul and einsum                      compute in the lower type
@@ -7,9 +7,9 @@
 //   softmax, log_softmax, layer_norm, group_norm                 compute in f32
 //   exp, log, log1p, pow, reciprocal, rsqrt, softplus            compute in f32
 //   sum, prod, cumsum, norm, logsumexp                           compute in f32
-//   everything else                                              computes in the type of its inputs, mixed inputs in
-//   the widest
-// Parameters stay f32, the master weights: an operation converts them as it reads them, and their gradients are f32.
+//   everything else                                              computes in the dtype of its inputs
+// An operation on inputs of several dtypes computes in the widest of them. Parameters stay f32. They are the master
+// weights: an operation converts the parameters as it reads them, and their gradients are f32.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -20,7 +20,7 @@ namespace tandem {
 
 class Autocast {
  public:
-  explicit Autocast(DType dtype);  // bf16 or f16; f32: no autocast, so that a program needs no branch
+  explicit Autocast(DType dtype);  // bf16 or f16; f32 changes nothing, so that a program needs no branch
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -32,7 +32,8 @@ class Autocast {
 // The dtype of the innermost Autocast on this thread, f32 where there is none.
 DType autocast_dtype();
 
-// x as an operation of the first or of the second row of the table wants it on this thread, now.
+// x in the dtype that an operation computes in under the Autocast of this thread. autocast_low() is for the operations
+// that compute in the lower dtype, autocast_f32() for those that compute in f32.
 Tensor autocast_low(const Tensor& x);
 Tensor autocast_f32(const Tensor& x);
 

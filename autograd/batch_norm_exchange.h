@@ -5,13 +5,13 @@
 
 namespace tandem {
 
-// batch_norm calls it on the thread that runs forward or backward. Both calls are collective: every rank makes the same
-// ones in the same order, a rank whose part is empty too. distributed/ddp/sync_batch_norm.h implements it on a process
-// group.
+// batch_norm calls the exchange on the thread that runs forward or backward. Both calls are collective: every rank
+// makes the same calls in the same order, also a rank whose part is empty. distributed/ddp/sync_batch_norm.h implements
+// the exchange on a process group.
 class BatchNormExchange {
  public:
   virtual ~BatchNormExchange() = default;
-  // Of the whole batch, in the dtype in which the part's came.
+  // The statistics, or the sums, of the whole batch from those of this rank's part. Both have the same dtype.
   virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
   virtual ops::BatchNormSums add(const ops::BatchNormSums& mine) = 0;
 };

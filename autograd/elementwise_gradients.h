@@ -8,7 +8,7 @@ namespace tandem::autograd {
 
 inline bool needs_gradient(const Tensor& x) { return grad_enabled() && x.requires_grad(); }
 
-// The gradient of x in y = op(x); `saved` is what op.saves names, and nothing where it names nothing.
+// The gradient of x in y = op(x). `saved` is the value that op.saves names. It is not set when op.saves names nothing.
 template <class F>
 Array gradient_of(const F& op, const Saved& saved, const Array& grad) {
   if constexpr (std::is_same_v<F, functors::Affine>) {
@@ -27,7 +27,7 @@ Backward unary_backward(const F& op, const Saved& saved) {
   return [op, saved](const Array& grad, Needs) -> Gradients { return {gradient_of(op, saved, grad)}; };
 }
 
-// What y = op(a, b) keeps of its operands for the gradients that will be asked for.
+// The operands of y = op(a, b) that the gradients will need.
 template <class F>
 struct SavedOperands {
   Saved a, b;
@@ -42,7 +42,8 @@ struct SavedOperands {
   }
 };
 
-// The gradient of one operand of y = op(a, b), of y's shape: a pass over as few arrays as the operation allows.
+// The gradient of one operand of y = op(a, b), in the shape of y. It is computed in one pass over as few arrays as the
+// operation allows.
 template <class F>
 Array operand_gradient(const F& op, int operand, const SavedOperands<F>& saved, const Array& grad) {
   if constexpr (std::is_same_v<F, functors::Add>) {

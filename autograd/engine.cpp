@@ -1,7 +1,8 @@
 // The backward engine: the chain rule over the recorded graph, without recursion.
 //
-// An operation runs when every operation that used its result has run, the latest made first. A leaf's gradient is
-// final when the last operation that used it has run; its hooks fire at that moment, so that communication can begin
+// The backward step of an operation runs when the steps of all operations that used its result have run. Of several
+// operations that are ready, the one that was made last runs first. The gradient of a leaf is final when the last
+// operation that used the leaf has run. The hooks of the leaf fire at that moment, so that communication can begin
 // while the rest of the backward pass goes on.
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
@@ -35,11 +36,11 @@ class BackwardPass {
       ready_.pop();
       run_node(*node);
     }
-    // By index: a callback may register another.
+    // The loop counts by index, because a callback may register another callback.
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
   }
 
-  // Grows the pass by the graph behind `root`, made while the pass runs.
+  // Adds the graph behind `root` to the pass. That graph was made while the pass runs.
   void extend(const Edge& root, Array gradient) {
     count_uses(root);
     deliver(root, std::move(gradient));
@@ -51,9 +52,9 @@ class BackwardPass {
 
  private:
   struct Pending {
-    std::int64_t uses = 0;  // gradients that are still to come
+    std::int64_t uses = 0;  // the number of gradients that have not come yet
     Array gradient;
-    bool is_ours = false;  // gradient may be added to in place
+    bool is_ours = false;  // whether the pass made `gradient`, and so may add to it in place
   };
   struct LaterMade {
     bool operator()(const std::shared_ptr<GraphNode>& a, const std::shared_ptr<GraphNode>& b) const {
@@ -68,19 +69,19 @@ class BackwardPass {
       stack.pop_back();
       if (edge.leaf) ++leaves_[edge.leaf.get()];
       if (!edge.node) continue;
-      if (++pending_[edge.node.get()].uses > 1) continue;  // seen before: its inputs are counted
+      if (++pending_[edge.node.get()].uses > 1) continue;  // the node was seen before, and its inputs are counted
       TANDEM_CHECK(edge.node->backward, "backward: the graph behind ", edge.node->operation,
                    " has been freed by an earlier backward(); pass {.retain_graph = true} to that one");
       for (const Edge& input : edge.node->edges) stack.push_back(&input);
     }
   }
 
-  // Brings one gradient (undefined: zero) to where an edge points.
+  // Brings one gradient to the place that an edge points to. An undefined gradient stands for zero.
   void deliver(const Edge& edge, Array gradient) {
     if (edge.leaf) {
       if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
       if (--leaves_[edge.leaf.get()] == 0) {
-        const auto hooks = edge.leaf->grad_ready_hooks;  // a copy: a hook may remove hooks
+        const auto hooks = edge.leaf->grad_ready_hooks;  // a copy, because a hook may remove hooks
         for (const auto& hook : hooks) hook();
       }
     } else if (edge.node) {
@@ -105,7 +106,8 @@ class BackwardPass {
   }
 
   void run_node(GraphNode& node) {
-    // The entry goes: a node of a graph that the pass grew by dies when it has run, and another may get its address.
+    // The entry is removed, because the address of the node may be used again: a node that extend() brought in dies
+    // when it has run.
     const Array gradient = std::move(pending_.extract(&node).mapped().gradient);
     Gradients gradients(node.edges.size());
     if (gradient.defined()) {
@@ -126,7 +128,7 @@ class BackwardPass {
                    gradients[i].device(), ", the input is on ", device);
     }
     if (!retain_graph_) node.backward = nullptr;
-    // Leaves first: their gradients may be what others wait for.
+    // Leaves come first, because other ranks may wait for their gradients.
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (node.edges[i].leaf) deliver(node.edges[i], std::move(gradients[i]));
     for (std::size_t i = 0; i < gradients.size(); ++i)

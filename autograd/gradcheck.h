@@ -13,9 +13,9 @@ struct GradcheckOptions {
   double rtol = 1e-3;
 };
 
-// Differentiates a fixed weighted sum of function(inputs) with respect to every element of every input that requires a
-// gradient, by backward() and by central differences. Inputs must be f64 leaves. Throws an Error that names the first
-// element where the two differ by more than atol + rtol * |numerical|.
+// Takes a fixed weighted sum of function(inputs), and differentiates it with respect to every element of every input
+// that requires a gradient: once by backward(), once by central differences. Inputs must be f64 leaves. Throws an Error
+// that names the first element where both differ by more than atol + rtol * |numerical|.
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function, std::vector<Tensor> inputs,
                const GradcheckOptions& options = {});
 

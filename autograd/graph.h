@@ -1,4 +1,5 @@
-// The graph that operations leave behind, and what a Tensor handle points to. For the engine; users see tensor.h.
+// The graph that operations leave behind, and the state that a Tensor handle points to. This header is for the engine;
+// users include tensor.h.
 #pragma once
 
 #include <tandem/autograd/operation.h>
@@ -7,7 +8,8 @@
 
 namespace tandem::autograd {
 
-// Where the gradient of one input goes: to the operation that made it, or to a leaf, or (both null) nowhere.
+// Where the gradient of one input goes: to `node`, the operation that made the input, or to `leaf`, or nowhere when
+// both are null.
 struct Edge {
   std::shared_ptr<GraphNode> node;
   std::shared_ptr<TensorState> leaf;
@@ -17,9 +19,10 @@ struct GraphNode {
   const char* operation;
   std::uint64_t sequence;  // order of creation: the engine runs the latest first
   std::vector<Edge> edges;
-  Backward backward;  // empty once it has run without retain_graph
+  Backward backward;  // empty after a run without retain_graph
   Needs needs;
-  Shape shape;  // of the output, and so of the gradient that arrives
+  // The shape, dtype and device of the output. The gradient that arrives has this shape.
+  Shape shape;
   DType dtype;
   Device device;
 
@@ -29,30 +32,33 @@ struct GraphNode {
 struct TensorState {
   Array value;
   bool requires_grad = false;
-  std::shared_ptr<GraphNode> node;  // what made it; null for a leaf
-  bool shares_memory = false;       // with another Tensor of the graph: one is a view of the other
+  std::shared_ptr<GraphNode> node;  // the operation that made the value; null for a leaf
+  bool shares_memory = false;       // another Tensor of the graph shows the same memory: one is a view of the other
 
-  Array grad;  // memory of the gradient; meaningful while has_grad
+  Array grad;  // the gradient; its numbers mean something only while has_grad is true
   bool has_grad = false;
-  bool grad_is_fixed = false;  // `grad` belongs to somebody (a bucket): gradients are written into it
+  // Whether `grad` is memory that somebody else owns, such as a communication bucket. Then gradients are written into
+  // that memory, and `grad` is never replaced.
+  bool grad_is_fixed = false;
   std::list<std::function<void()>> grad_ready_hooks;
 
   void accumulate(Array gradient);
 };
 
-// Where a gradient of `tensor` goes; nowhere when it requires none.
+// Where a gradient of `tensor` goes. It goes nowhere when `tensor` requires no gradient.
 Edge edge_to(const Tensor& tensor);
 
-// What the next node recorded on this thread will have as its sequence.
+// The sequence number that the next node on this thread will get.
 std::uint64_t next_sequence();
 
-// A node without inputs that are Tensors: `edges` say where its gradients go.
+// Makes a node whose inputs are not Tensors. `edges` say where the gradients go.
 std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> edges, Needs needs, const Array& value,
                                      Backward backward);
 
-// For a closure that computes its graph only when its gradient arrives (nn/recompute.h): the backward pass that is
-// running goes on through the graph behind `root`, as if it had been there from the start. Where that graph leaves what
-// was recorded since, it may only lead to where edges of the closure's own node lead.
+// Continues the backward pass that is running through the graph behind `root`, as if that graph had been there from the
+// start. A backward closure calls this function when it records its graph only once its gradient has arrived
+// (nn/recompute.h). The edges that lead out of the new graph must lead to places that the edges of the closure's own
+// node name: only at those places does the pass still wait for a gradient of the closure.
 void extend_backward(const Tensor& root, Array gradient);
 
 }  // namespace tandem::autograd

@@ -1,5 +1,5 @@
-// How a differentiable operation is written: compute the value, then say in a closure what the gradients of the inputs
-// are.
+// How a differentiable operation is written. The function computes the value. A closure computes the gradients of the
+// inputs.
 //
 //   Tensor square(const Tensor& x) {
 //     const Saved in("square", x.value());
@@ -9,8 +9,8 @@
 //                   });
 //   }
 //
-// Closures hold Arrays, never Tensors: so no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells
-// whether the two halves agree.
+// Closures hold Arrays, never Tensors. So no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells
+// whether the value and the closure agree.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -19,34 +19,36 @@
 
 namespace tandem::autograd {
 
-// Which inputs need a gradient: needs[i] for input i. Computing the others is optional.
+// Which inputs need a gradient: needs[i] is true when input i does. A closure may leave out the other gradients.
 class Needs {
  public:
   bool operator[](int input) const { return bits_ >> bit(input) & 1u; }
   void set(int input) { bits_ |= 1u << bit(input); }
   bool any() const { return bits_ != 0; }
 
-  // Whether the closure will not run again (no retain_graph), so that it may write over what nobody else holds.
+  // Whether this is the last run of the closure: the graph is not retained. Then the closure may write over memory that
+  // nobody else holds.
   bool is_last_run() const { return last_run_; }
   void set_last_run(bool last_run) { last_run_ = last_run; }
 
  private:
-  // Of an operation on a long list of inputs, all from here on are needed when one of them is.
+  // Inputs from number 31 on share one bit: all of them are needed when one of them is.
   static int bit(int input) { return input < 31 ? input : 31; }
 
   std::uint32_t bits_ = 0;
   bool last_run_ = false;
 };
 
-// One gradient per input, of the input's shape; undefined where it is not needed or is zero.
+// One gradient for each input, in the shape of that input. A gradient that is not needed, or is zero, may be undefined.
 using Gradients = std::vector<Array>;
 using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>;
 
-// Whether no other Array shows this memory: no Tensor, no closure and no view. Then it may be written over.
+// Whether no other Array shows the memory of `array`: no Tensor, no closure and no view. Then the memory may be written
+// over.
 inline bool is_unshared(const Array& array) { return array.storage().use_count() == 1; }
 
-// An Array that backward will need. Using it after somebody has written over it in place is an Error that names both
-// operations, instead of a wrong gradient.
+// An Array that the backward closure will need. Its use is an Error when somebody has written over the Array in place:
+// the Error names both operations. Without this check the gradient would be wrong.
 class Saved {
  public:
   Saved() = default;
@@ -65,8 +67,8 @@ class Saved {
   std::uint64_t version_ = 0;
 };
 
-// The result of an operation: `value`, with `backward` as its history when gradients are enabled and an input needs
-// one.
+// Makes the result of an operation from `value`. The result has `backward` as its history when gradients are enabled
+// and an input needs a gradient.
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward);
 inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward) {
   return record(operation, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
@@ -80,8 +82,9 @@ inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs
 //     record_in_place("scale_", {x}, [factor](const Array& grad, Needs) -> Gradients { ... });
 //   }
 //
-// Error when gradients are recorded and the first input is a leaf that requires one, or shows memory that other Tensors
-// of the graph show too (a view, or what a view was made of): their history would not know of the change.
+// Error when gradients are recorded and the first input is a leaf that requires a gradient. Error also when other
+// Tensors of the graph show the memory of the first input (one is a view of the other): the history of those Tensors
+// would not know of the change.
 void check_in_place(const char* operation, std::initializer_list<Tensor> inputs);
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward);
 

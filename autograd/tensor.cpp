@@ -126,8 +126,9 @@ void TensorState::accumulate(Array gradient) {
   } else if (grad_is_fixed) {
     grad.copy_from(gradient);
   } else {
-    // It lies as the value does (row-major where that is not dense). Keep the array itself where nobody else sees its
-    // memory; a sum's gradient, say, may be one number repeated.
+    // The gradient gets the memory order of the value, or is row-major when the value is not dense. The array that came
+    // is kept when nobody else shows its memory and it has that order already. The gradient of a sum, for example, does
+    // not: it may be one number repeated.
     const MemoryOrder order(value);
     const bool ours = is_unshared(gradient) && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {
@@ -140,7 +141,7 @@ void TensorState::accumulate(Array gradient) {
   has_grad = true;
 }
 
-// A long chain must not be released by recursion: nodes that lose their last owner wait here for their turn.
+// A long chain of nodes must not be released by recursion. So nodes that lose their last owner wait in a list.
 GraphNode::~GraphNode() {
   thread_local std::vector<std::shared_ptr<GraphNode>>* waiting = nullptr;
   if (waiting) {

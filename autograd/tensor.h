@@ -30,13 +30,13 @@ class HookHandle {
 };
 
 struct BackwardOptions {
-  Array gradient = {};        // d(objective) / d(this); default: 1, and this must have one element
-  bool retain_graph = false;  // keep what backward needs, for another backward through the same graph
+  Array gradient = {};        // d(objective) / d(this); default: 1, for a Tensor of one element
+  bool retain_graph = false;  // keep the saved values, so that another backward() through the same graph is possible
 };
 
-// A handle: copies refer to the same value, gradient and history. A *leaf* was made by the user (a parameter, an
-// input); its gradient accumulates in grad(). Only leaves that require a gradient have one.
-// One thread at a time may use a graph; different threads may build and differentiate different graphs.
+// A Tensor is a handle: copies refer to the same value, gradient and history. A *leaf* is a Tensor that the user made,
+// such as a parameter or an input. The gradient of a leaf accumulates in grad(). Only leaves that require a gradient
+// have one. One thread at a time may use a graph. Different threads may build and differentiate different graphs.
 class Tensor {
  public:
   Tensor() = default;
@@ -55,29 +55,31 @@ class Tensor {
   void set_requires_grad(bool requires_grad);  // leaves only
   bool is_leaf() const;
 
-  // The gradient of the last backward passes since zero_grad(); undefined Array when there is none.
+  // The sum of the gradients of the backward passes since zero_grad(). Undefined when there was none.
   Array grad() const;
   // Forgets the gradient and keeps its memory: the next backward pass writes instead of adding.
   void zero_grad();
-  // Replaces the gradient (undefined: none).
+  // Replaces the gradient. An undefined Array removes it.
   void set_grad(Array grad);
-  // From now on the gradient accumulates in `buffer` (same shape, dtype and device; a view of a communication bucket).
-  // A gradient that exists moves there.
+  // From now on the gradient accumulates in `buffer`, which has the shape, dtype and device of this Tensor and may be a
+  // view of a communication bucket. A gradient that exists moves into the buffer.
   void set_grad_buffer(Array buffer);
-  // Makes this leaf hold `value` (same shape, dtype and device): how an optimizer moves parameters into its arena.
+  // Makes this leaf hold `value`, which has the same shape, dtype and device. An optimizer moves parameters into its
+  // arena in this way.
   void set_value(Array value);
-  // Brings this leaf's value and gradient to `device`; every handle sees them there. Error when the gradient has a
-  // buffer (set_grad_buffer), which would stay behind.
+  // Brings the value and the gradient of this leaf to `device`. All handles of the leaf see them there. Error when the
+  // gradient has a buffer (set_grad_buffer), because the buffer would stay behind.
   void move_to(Device device);
   // The same for its dtype.
   void move_to(DType dtype);
 
-  // Runs the chain rule from here to every leaf that requires a gradient. Frees the graph unless told otherwise.
+  // Runs the chain rule from this Tensor to every leaf that requires a gradient. Frees the graph, unless
+  // options.retain_graph is true.
   void backward(const BackwardOptions& options = {}) const;
-  // The same value without history, sharing memory.
+  // A Tensor with the same value, in the same memory, without history.
   Tensor detach() const;
-  // The value on `device`, differentiable: the gradient comes back to this tensor's device. This tensor itself where it
-  // is there already.
+  // A Tensor with this value on `device`. Its gradient comes back to the device of this Tensor. Gives this Tensor
+  // itself when the value is on `device` already.
   Tensor to(Device device) const;
 
   // `hook` runs once per backward pass in which this leaf takes part, as soon as its gradient is final.
@@ -99,17 +101,18 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Runs `callback` on this thread when the backward pass that is running ends (before backward() returns). An exception
-// from it leaves backward(). Error when no backward pass is running. Callbacks run in the order of registration.
+// Runs `callback` on this thread at the end of the backward pass that is running, before backward() returns. An
+// exception of the callback leaves backward(). Callbacks run in the order of registration. Error when no backward pass
+// is running.
 void after_backward(std::function<void()> callback);
 
-// Whether the backward pass that is running on this thread comes to `leaf`, and so will run or has run its hooks. Error
-// when no backward pass is running.
+// Whether the backward pass that is running on this thread comes to `leaf`. Then the hooks of the leaf run, or have
+// run. Error when no backward pass is running.
 bool backward_reaches(const Tensor& leaf);
 
 bool grad_enabled();
 
-// While one lives, operations on this thread record no history.
+// While a NoGrad lives, operations on this thread record no history.
 class NoGrad {
  public:
   NoGrad();
@@ -121,7 +124,7 @@ class NoGrad {
   bool before_;
 };
 
-// While one lives, operations on this thread record their history, also within a NoGrad.
+// While an EnableGrad lives, operations on this thread record their history, also within a NoGrad.
 class EnableGrad {
  public:
   EnableGrad();
@@ -133,7 +136,8 @@ class EnableGrad {
   bool before_;
 };
 
-// The value as an Array prints, and where it came from: "requires_grad" for a leaf, "grad_fn=relu" for a result.
+// Prints the value as an Array does, and the origin of the Tensor: "requires_grad" for a leaf, "grad_fn=relu" for a
+// result.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tandem

@@ -5,7 +5,8 @@
 
 namespace tandem::autograd {
 
-// Calls f with the operation that is x to the power of `exponent`: several have cheaper ones than the general.
+// Calls f with the operation that raises x to the power of `exponent`. Several exponents have an operation that is
+// cheaper than the general one.
 template <class F>
 decltype(auto) with_power(double exponent, bool is_floating, F f) {
   if (exponent == 2) return f(functors::Square{});

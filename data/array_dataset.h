@@ -5,8 +5,8 @@
 
 namespace tandem::data {
 
-// inputs (N, ...), targets (N, ...) or undefined; sample i is their row i. PyTorch's TensorDataset. Whole batches are
-// gathered in one pass, on the device where the arrays lie.
+// PyTorch's TensorDataset: inputs (N, ...), and targets (N, ...) or undefined. Sample i is row i of both. A whole batch
+// is gathered in one pass, on the device of the arrays.
 class ArrayDataset : public SampleDataset {
  public:
   explicit ArrayDataset(Array inputs, Array targets = {});

@@ -22,7 +22,8 @@ class Cifar : public SampleDataset {
 
   std::int64_t size() const override { return labels_.dim(0); }
   std::int64_t classes() const { return classes_; }
-  // The image as it is stored: (3, 32, 32) u8; the class: () i64, of CIFAR-100 the fine one. For transforms.
+  // The image (3, 32, 32) u8 as it is stored, and its class () i64, for transforms. The class of CIFAR-100 is the fine
+  // one.
   Sample sample(std::int64_t index) const override;
   // images (N, 3, 32, 32) f32 in [0, 1]: value/255. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;
@@ -41,12 +42,13 @@ class Cifar : public SampleDataset {
 
 struct CifarSource {
   std::string base_url = "https://www.cs.toronto.edu/~kriz/";
-  std::string md5 = {};                                 // of the archive; empty: of the official one
+  std::string md5 = {};                                 // the archive's; empty: that of the official archive
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// Makes sure that `folder` holds the files of `version`: downloads the archive into it and unpacks it, unless they are
-// there. Of several processes on one host one should call this first. DownloadError when it can't be had.
+// Makes sure that `folder` holds the files of `version`. Downloads the archive into the folder and unpacks it, unless
+// the files are there. When several processes run on one host, one of them should call this function first.
+// DownloadError when the archive can't be downloaded.
 void download_cifar(const std::filesystem::path& folder, Cifar::Version version, const CifarSource& source = {});
 
 }  // namespace tandem::data

@@ -1,4 +1,4 @@
-// Data sets made of others, which must outlive them.
+// Data sets that are made of other data sets. The other data sets must outlive them.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -9,7 +9,7 @@
 
 namespace tandem::data {
 
-// The samples of `dataset` that `indices` names, in that order.
+// The samples of `dataset` with the numbers `indices`, in that order.
 class Subset : public Dataset {
  public:
   Subset(const Dataset& dataset, std::vector<std::int64_t> indices);
@@ -23,17 +23,19 @@ class Subset : public Dataset {
  private:
   const Dataset* dataset_;
   std::vector<std::int64_t> indices_;
-  Array on_device_;  // the same, where the data set lies
+  Array on_device_;  // the indices, in the memory where the data set lies
 };
 
-// Random parts of `dataset` of the given sizes, whose sum is its size: torch.utils.data.random_split to the bit.
+// Random parts of `dataset` with the given sizes, whose sum must be the size of the data set. The parts are those of
+// torch.utils.data.random_split, to the bit.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator());
-// The same with fractions whose sum is 1; what is left by rounding down goes to the first parts, one each.
+// Random parts with the given fractions, whose sum must be 1. Sizes are rounded down. The samples that are left go to
+// the first parts, one to each.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,
                                  Generator& generator = default_generator());
 
-// One data set after the other. Their samples have the same shapes. On the host.
+// Several data sets one after the other, on the host. The samples of all of them must have the same shapes.
 class ConcatDataset : public Dataset {
  public:
   explicit ConcatDataset(std::vector<const Dataset*> datasets);

@@ -19,13 +19,14 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The samples numbered `indices`, in that order, repetitions included. Error when one is not in [0, size).
+  // The samples with the numbers `indices`, in that order. A number may come several times. Error when a number is not
+  // in [0, size).
   virtual Batch get(std::span<const std::int64_t> indices) const = 0;
 
-  // Where batches are made. A data set that lies in a GPU's memory is asked by gather(), not by get(): a Loader sends
-  // an epoch's numbers there once, and the host waits for nothing.
+  // The device that batches are made on. A Loader calls gather(), not get(), of a data set in the memory of a GPU. It
+  // sends the numbers of an epoch's samples to the GPU once, and the host waits for nothing.
   virtual Device device() const { return {}; }
-  // The samples numbered `indices` (N) i64, an array on device(), all of them in [0, size).
+  // The samples with the numbers `indices` (N) i64, which is an array on device(). All numbers must be in [0, size).
   virtual Batch gather(const Array& indices) const { return get(indices.to_vector<std::int64_t>()); }
 };
 

@@ -1,4 +1,4 @@
-// Where the MNIST files are: given, cached, downloaded or the bundled sample.
+// Finds the MNIST files: in a given folder, in the cache, by a download, or in the bundled sample.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace tandem::data {
 
-// Where the MNIST files are. `notice` is for people, empty where there is nothing to say; a program must
-// print it, for it tells that training would run on the bundled sample only.
+// The folder of the MNIST files. `notice` is a text for people, and may be empty. A program must print it, because it
+// may say that training would run on the bundled sample only.
 struct MnistFolder {
   std::filesystem::path folder;
   bool is_sample = false;
@@ -24,10 +24,10 @@ struct MnistSource {
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// `source.data`, else $TANDEM_DATA, else the user's cache folder ($XDG_CACHE_HOME or ~/.cache, then tandem/mnist), into
-// which the files are downloaded on first use and unpacked; else, where no mirror can be reached, the sample that comes
-// with Tandem ($TANDEM_SAMPLE or its place in the source tree). Of several processes on one host one should call this
-// first.
+// Takes the first of these folders: source.data; $TANDEM_DATA; the user's cache folder, tandem/mnist below
+// $XDG_CACHE_HOME or ~/.cache. On first use the files are downloaded into the cache folder and unpacked. When no mirror
+// can be reached, the folder is the sample that comes with Tandem ($TANDEM_SAMPLE, or its place in the source tree).
+// When several processes run on one host, one of them should call this function first.
 MnistFolder find_mnist(const MnistSource& source = {});
 
 }  // namespace tandem::data

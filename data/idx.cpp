@@ -17,9 +17,9 @@
 namespace tandem::data {
 namespace {
 
-constexpr int unsigned_byte = 8;  // the code of the numbers' type
+constexpr int unsigned_byte = 8;  // the type code of unsigned bytes
 
-// The bytes of the file, decompressed where it is gzip. Every error begins with the file's name.
+// Reads the bytes of a file, and decompresses them when the file is gzip. Every error begins with the name of the file.
 class Source {
  public:
   explicit Source(const std::filesystem::path& path) : path_(path.string()), buffer_(1 << 16) {
@@ -50,11 +50,10 @@ class Source {
     TANDEM_CHECK(condition, "IDX file ", path_, ": ", parts...);
   }
 
-  // No more than this many bytes can come out of the file: what it holds, or the most that deflate can make
-  // of it.
+  // The largest number of bytes that can come out of the file: its size, or the most that deflate can make of it.
   std::uint64_t most_bytes() const { return is_gzip_ ? file_bytes_ * 1032 : file_bytes_; }
 
-  // Up to `bytes` bytes; fewer only at the end.
+  // Reads up to `bytes` bytes. Fewer come only at the end of the file.
   std::size_t read(unsigned char* destination, std::size_t bytes) {
     std::size_t done = 0;
     while (done < bytes) {
@@ -149,7 +148,7 @@ Array read_idx(const std::filesystem::path& path) {
     const auto size_bytes = source.read(size, sizeof size);
     source.check(size_bytes == sizeof size, "ends within its header; it is truncated: download or copy it again");
     shape.push_back(big_endian(size));
-    // The largest possible size of one dimension times what fits so far: checked before it can overflow.
+    // The product is checked before it can overflow.
     expected *= big_endian(size);
     source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape, ", more than 4 GiB; it is damaged");
   }

@@ -9,8 +9,9 @@
 
 namespace tandem::data {
 
-// FOLDER/CLASS/NAME.jpg, as torchvision's ImageFolder: classes are numbered by their folders' names in order, images
-// are sorted by path, folders within a class are looked through. Images are read when they are asked for.
+// Images in files FOLDER/CLASS/NAME.jpg, as in torchvision's ImageFolder. Classes get their numbers in the order of the
+// names of their folders. Images are sorted by path, also those in folders below the folder of a class. An image is
+// read when it is asked for.
 class ImageFolder : public SampleDataset {
  public:
   // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .gif, .tga (any

@@ -18,7 +18,7 @@ namespace {
 
 using Indices = std::span<const std::int64_t>;
 
-// Asks for the samples of a failed batch one by one, to name the one that is at fault.
+// Loads the samples of a failed batch one by one, to name the sample that is at fault.
 [[noreturn]] void fail(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
   for (const auto index : indices) {
     try {
@@ -51,9 +51,9 @@ void check(const LoaderOptions& options) {
   TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
-// What the consumer and the workers share. Batch k lives in slot k modulo the number of slots, from when a
-// worker has made it until the consumer takes it. The workers hold it, so that one that is stuck in the
-// dataset can be left behind.
+// The state that the consumer and the workers share. Batch k stands in slot k modulo the number of slots, from the
+// moment when a worker has made it until the consumer takes it. The workers own this state too, so that a worker that
+// is stuck in the dataset can be left behind.
 struct Work {
   struct Slot {
     Batch batch;
@@ -73,7 +73,7 @@ struct Work {
   const std::int64_t batch_size;
   const std::int64_t batches;
 
-  std::mutex mutex;  // protects all below
+  std::mutex mutex;  // guards all members below
   std::condition_variable is_ready;
   std::condition_variable has_room;
   std::condition_variable has_ended;
@@ -152,7 +152,7 @@ class Loader::Iterator::Epoch {
     }
   }
 
-  // False after the last batch.
+  // Puts the next batch into `batch`. False after the last batch.
   bool next(Batch& batch) {
     const std::int64_t number = work_->next_to_take;
     if (number == work_->batches) return false;
@@ -183,7 +183,8 @@ class Loader::Iterator::Epoch {
   }
 
  private:
-  // All numbers of the epoch, checked here since the device could say so only later.
+  // The numbers of all samples of the epoch, on the device. They are checked here, because the device would report an
+  // error only later.
   Array order_on_device() const {
     const Dataset& dataset = work_->dataset;
     const auto& indices = work_->indices;
@@ -195,7 +196,7 @@ class Loader::Iterator::Epoch {
 
   const LoaderOptions options_;
   std::shared_ptr<Work> work_;
-  Array order_;  // the epoch's numbers, where the data set lies on a GPU
+  Array order_;  // the numbers of the epoch's samples, when the data set lies on a GPU
   std::vector<std::thread> threads_;
   bool is_stuck_ = false;
 };
@@ -249,7 +250,7 @@ Loader::Iterator::Iterator(Iterator&&) noexcept = default;
 Loader::Iterator::~Iterator() = default;
 
 Loader::Iterator& Loader::Iterator::operator++() {
-  batch_ = {};  // its memory can serve the next one
+  batch_ = {};  // so that the next batch can use its memory
   is_finished_ = !epoch_->next(batch_);
   return *this;
 }

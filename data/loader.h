@@ -1,4 +1,4 @@
-// Loader: a dataset in batches, made ahead by worker threads.
+// Loader: gives a dataset in batches, which worker threads make in advance.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -15,8 +15,8 @@ namespace tandem::data {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  int workers = 0;   // threads; 0: batches are made where they are asked for, and so are those of a data set on a GPU
-  int prefetch = 2;  // batches made ahead, per worker
+  int workers = 0;   // threads; 0: the thread of the loop makes the batches, as it does for a data set on a GPU
+  int prefetch = 2;  // the number of batches that each worker makes in advance
   bool drop_last = false;
   std::chrono::seconds timeout{300};  // longest wait for a batch from a worker
 
@@ -32,11 +32,11 @@ struct LoaderOptions {
 //   for (int epoch = 0; epoch < 5; ++epoch)
 //     for (auto& [images, labels] : loader.epoch(epoch)) ...
 //
-// Batches come in the sampler's order whatever the number of workers. Error from the dataset: thrown at the
-// batch it belongs to, with the number of the sample. Leaving the loop early ends the workers. begin() draws
-// one 64-bit number from default_generator(), as PyTorch's DataLoader does, so that random numbers drawn
-// later are the same. The dataset and a sampler that is given must outlive the loader. Not for several threads at once;
-// one epoch at a time.
+// Batches come in the order of the sampler, with any number of workers. An Error of the dataset is thrown at the batch
+// that it belongs to, with the number of the sample. When the loop is left early, the workers end. begin() draws one
+// 64-bit number from default_generator(), as PyTorch's DataLoader does, so that the random numbers that are drawn later
+// are the same. The dataset, and a sampler that is given, must outlive the loader. Only one thread may use a loader,
+// for one epoch at a time.
 class Loader {
  public:
   // With a DistributedSampler of its own, of options.shard, options.shuffle and options.seed: as with PyTorch's, all
@@ -54,8 +54,8 @@ class Loader {
   // Samples per epoch.
   std::int64_t samples() const;
 
-  // The next epoch leaves out its first `batches` batches: a job goes on in the middle of an epoch.
-  // `generator`: the state that default_generator() is left in, where what was done with those batches drew numbers.
+  // The next epoch leaves out its first `batches` batches, so that a job can continue in the middle of an epoch. The
+  // program may have drawn numbers for those batches: `generator` is the state that default_generator() then gets.
   void skip(std::int64_t batches, std::string generator = {}) {
     skip_ = batches;
     generator_ = std::move(generator);
@@ -71,10 +71,10 @@ class Loader {
   Sampler& sampler_;
   LoaderOptions options_;
   std::int64_t skip_ = 0;
-  std::string generator_;  // empty: as it is
+  std::string generator_;  // empty: the generator keeps its state
 };
 
-// Owns the running epoch and its threads. The batch it shows stays valid until ++.
+// Owns the epoch that is running, and its threads. The batch that *iterator gives stays valid until ++iterator.
 class Loader::Iterator {
  public:
   Iterator(Iterator&&) noexcept;

@@ -22,10 +22,11 @@ class Mnist : public Dataset {
   Mnist(const std::filesystem::path& folder, Split split);
 
   std::int64_t size() const override { return labels_.dim(0); }
-  // images (N, 1, 28, 28) f32 in [0, 1]: value/255, as torchvision's ToTensor to the bit. labels (N) i64.
+  // images (N, 1, 28, 28) f32 in [0, 1]: value / 255, equal to torchvision's ToTensor to the bit. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;
 
-  // The same images in the memory of `device`; this one where they are there already.
+  // The same data set in the memory of `device`. A copy of this object, which shares its memory, when the images lie
+  // there already.
   Mnist to(Device device) const;
   Device device() const override { return images_.device(); }
   Batch gather(const Array& indices) const override;
@@ -36,7 +37,7 @@ class Mnist : public Dataset {
  private:
   Array images_;
   Array labels_;
-  Array targets_;  // (N) i64, the labels as batches have them
+  Array targets_;  // (N) i64: the labels in the dtype of batches
 };
 
 }  // namespace tandem::data

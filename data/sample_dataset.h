@@ -1,4 +1,4 @@
-// Data sets of single samples, and what may happen to each sample on its way into a batch.
+// Data sets of single samples, and transforms of samples on their way into a batch.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -26,17 +26,18 @@ struct Sample {
 class SampleDataset : public Dataset {
  public:
   virtual Sample sample(std::int64_t index) const = 0;
-  // Makes a batch of samples, which are at least one. Here: puts them on top of each other, which needs equal shapes
-  // and dtypes. Override it to pad sequences, or to leave something out.
+  // Makes a batch of one or more samples. This version stacks them, which needs equal shapes and dtypes. Override it to
+  // pad sequences, for example.
   virtual Batch collate(std::span<const Sample> samples) const;
   Batch get(std::span<const std::int64_t> indices) const override;
 };
 
-// Arrays of one shape and dtype -> (N, ...). Images (C, H, W) give a batch with channels last. Error when they differ.
+// Stacks N arrays (...) of one shape and dtype -> (N, ...). Images (C, H, W) give a batch (N, C, H, W) with channels
+// last. Error when shapes or dtypes differ.
 Array stack_samples(std::span<const Array> arrays);
 
-// The random numbers of one sample in one epoch: a pure function of (seed, epoch, index), so that neither the number of
-// workers nor that of ranks changes a sample. Philox, core/random/random.h.
+// The random numbers of one sample in one epoch. They are a pure function of (seed, epoch, index). So a sample depends
+// neither on the number of workers nor on the number of ranks. The generator is Philox (core/random/philox.h).
 class SampleRandom {
  public:
   SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
@@ -54,11 +55,12 @@ class SampleRandom {
 
 using Transform = std::function<Sample(Sample, SampleRandom&)>;
 
-// The samples of another data set after `transforms`, in their order. Batches are made as that data set makes them.
+// The samples of another data set after `transforms`, which run in their order. Batches are made as the other data set
+// makes them.
 class Transformed : public SampleDataset {
  public:
   Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0);
-  // Other random numbers for each epoch. To be called before each epoch, as the sampler's.
+  // Gives each epoch its own random numbers. To be called before each epoch, as the sampler's set_epoch() is.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
   std::int64_t size() const override { return dataset_.size(); }

@@ -59,7 +59,7 @@ std::vector<std::int64_t> DistributedSampler::indices() {
   std::vector<std::int64_t> mine(static_cast<std::size_t>(size()));
   auto position = static_cast<std::size_t>(options_.rank);
   for (auto& index : mine) {
-    index = order[position % order.size()];  // padding starts again from the beginning, as often as it takes
+    index = order[position % order.size()];  // padding starts again from the beginning, as often as needed
     position += static_cast<std::size_t>(options_.world);
   }
   return mine;

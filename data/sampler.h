@@ -13,7 +13,7 @@ class Sampler {
   virtual ~Sampler() = default;
   // The samples of one epoch, in order. Called once per epoch.
   virtual std::vector<std::int64_t> indices() = 0;
-  // How many there are.
+  // The number of samples of one epoch.
   virtual std::int64_t size() const = 0;
   // The epoch that comes next, from 0: for samplers whose order is a function of it.
   virtual void set_epoch(std::int64_t) {}
@@ -61,7 +61,8 @@ struct DistributedSamplerOptions {
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options);
-  // Another order for each epoch, the same on all ranks. To be called before each epoch, which Loader::epoch() does.
+  // Chooses the order of an epoch. All ranks get the same order. To be called before each epoch, which Loader::epoch()
+  // does.
   void set_epoch(std::int64_t epoch) override { epoch_ = epoch; }
   std::vector<std::int64_t> indices() override;
   std::int64_t size() const override;

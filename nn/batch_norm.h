@@ -11,27 +11,27 @@ namespace tandem::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  // weight of the newest batch; nullopt: all batches weigh the same
-  bool affine = true;                    // has weight and bias
-  bool track_running_stats = true;       // false: by the batch's own statistics, in evaluation too
+  std::optional<double> momentum = 0.1;  // the weight of the newest batch; nullopt: all batches weigh the same
+  bool affine = true;                    // whether the layer has weight and bias
+  bool track_running_stats = true;       // false: the statistics of the batch itself are used in evaluation too
 };
 
-// Normalises each channel of x (N, C, H, W): by the batch's own statistics in training, which also move the running
-// ones; by the running ones in evaluation. weight and bias (C).
+// Normalises each channel of x (N, C, H, W). In training the layer uses the statistics of the batch, and moves the
+// running statistics towards them. In evaluation the layer uses the running statistics. weight (C), bias (C).
 class BatchNorm2d : public Module {
  public:
   explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {})
       : BatchNorm2d("BatchNorm2d", channels, options) {}
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
-  // With ReLU and 2 x 2 max pooling done in the same pass. Sequential calls this where those modules follow. addend: as
-  // x, or undefined, is added before ReLU.
+  // Normalises, and does ReLU and 2 x 2 max pooling in the same pass. Sequential calls this function when those modules
+  // follow the layer. `addend` (N, C, H, W) is added before ReLU; it may be undefined.
   Tensor forward(const Tensor& x, BatchNormFusion fusion, const Tensor& addend = {});
   std::string describe() const override;
-  // From now on x is one rank's part of a batch, in training; null: x is the whole batch.
+  // From now on x is one rank's part of a batch in training. With a null exchange x is the whole batch.
   void set_exchange(std::shared_ptr<BatchNormExchange> exchange) { exchange_ = std::move(exchange); }
 
   Tensor weight, bias, running_mean, running_var,
-      num_batches_tracked;  // undefined where options leave them out
+      num_batches_tracked;  // undefined when the options leave them out
 
  protected:
   BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options);
@@ -41,7 +41,7 @@ class BatchNorm2d : public Module {
   std::shared_ptr<BatchNormExchange> exchange_;
 };
 
-// relu(norm(x)), and relu(norm(x) + addend), as one operation where `norm` has no forward hooks.
+// relu(norm(x)) and relu(norm(x) + addend). Each is one operation when `norm` has no forward hooks.
 Tensor batch_norm_relu(BatchNorm2d& norm, const Tensor& x);
 Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& addend);
 

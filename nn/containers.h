@@ -1,4 +1,4 @@
-// Lists of modules that have no forward() of their own: whoever holds one says how its modules are called.
+// Lists of modules. A list has no forward() of its own: the module that holds the list calls the modules in it.
 #pragma once
 
 #include <tandem/nn/module.h>
@@ -33,7 +33,7 @@ class Container : public Module {
   Iterator end() const { return Iterator(children().end()); }
 
  protected:
-  // By position, negative from the end. Error when there are not so many.
+  // The module at `index`, which counts from the end when negative. Error when there is no such module.
   Module& child_at(std::int64_t index) const;
   void push_child(std::shared_ptr<Module> module) { add_child(std::to_string(size()), std::move(module)); }
   template <class M>
@@ -50,7 +50,7 @@ class Container : public Module {
 //   for (int i = 0; i < depth; ++i) blocks.push_back(Block(width));
 //   for (nn::Module& block : blocks) x = block(x);
 //
-// at<Block>(i) is the one at i as what it is, for its own members and functions.
+// at<Block>(i) is the module at i as a Block, with the members and functions of Block.
 class ModuleList : public Container {
  public:
   template <std::derived_from<Module> M>
@@ -83,7 +83,7 @@ class ModuleDict : public Container {
   }
   bool contains(const std::string& name) const;
   Module& operator[](const std::string& name) const { return at(name); }
-  Module& at(const std::string& name) const;  // Error, with the names there are, when there is none
+  Module& at(const std::string& name) const;  // Error when there is none: it lists the names
   template <class M>
   M& at(const std::string& name) const {
     return as<M>(at(name), name);

@@ -8,8 +8,9 @@
 
 namespace tandem::nn {
 
-// Zeros on both sides: how many, or by PyTorch's names "valid" (none) and "same" (so many that with stride 1 the output
-// has the input's size; an Error where that is not the same number on both sides, as for an even kernel).
+// How many zeros stand on both sides of the input: a number, or one of PyTorch's names. "valid" means none. "same"
+// means so many that with stride 1 the output has the size of the input. Error when "same" needs different numbers on
+// the two sides, as for an even kernel.
 class Padding {
  public:
   template <std::integral T>

@@ -1,4 +1,4 @@
-// Zeros in random places while training; nothing in evaluation.
+// Dropout layers: zeros in random places in training. In evaluation the layers change nothing.
 #pragma once
 
 #include <tandem/autograd/functions.h>
@@ -17,7 +17,7 @@ class Dropout : public Module {
   double p_;
 };
 
-// Whole channels of x (N, C, ...).
+// Makes whole channels of x (N, C, ...) zero.
 class Dropout2d : public Module {
  public:
   explicit Dropout2d(double p = 0.5) : p_(p) {

@@ -5,8 +5,9 @@
 
 namespace tandem::nn {
 
-// Rows of a table: indices (...) i64 or i32 -> (..., embedding_dim). weight (num_embeddings, embedding_dim) starts from
-// N(0, 1); the row padding_idx (from the end where negative) starts at 0 and is not trained.
+// Looks up rows of a table: indices (...) i64 or i32 -> (..., embedding_dim). weight (num_embeddings, embedding_dim)
+// starts with normally distributed numbers. The row padding_idx starts with zeros and is not trained. A negative
+// padding_idx counts from the end.
 class Embedding : public Module {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {});

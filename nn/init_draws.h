@@ -1,4 +1,4 @@
-// How PyTorch's CPU draws a whole tensor of random numbers: T is float or double. For init.cpp.
+// Draws a whole tensor of random numbers as PyTorch does on the CPU. T is float or double. For init.cpp.
 #pragma once
 
 #include <tandem/core/random/random.h>
@@ -15,7 +15,7 @@ std::vector<T> uniform_values(std::int64_t count, double low, double high, Gener
   return values;
 }
 
-// Fewer than 16 numbers PyTorch scales before it rounds them.
+// PyTorch scales fewer than 16 numbers before it rounds them, and more numbers after.
 template <class T>
 std::vector<T> normal_values(std::int64_t count, double mean, double std, Generator& generator) {
   std::vector<T> values(static_cast<std::size_t>(count));

@@ -7,7 +7,7 @@
 
 namespace tandem::nn {
 
-// The dimensions from start_dim to end_dim become one; by default (N, ...) -> (N, everything else).
+// Makes one dimension of the dimensions from start_dim to end_dim. By default (N, C, H, W) -> (N, C * H * W).
 class Flatten : public Module {
  public:
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
@@ -16,7 +16,7 @@ class Flatten : public Module {
   const std::int64_t start_dim, end_dim;
 };
 
-// The dimension `dim` becomes several of the sizes `sizes`, one of which may be -1.
+// Makes several dimensions of the dimension `dim`. They have `sizes`, of which one may be -1.
 class Unflatten : public Module {
  public:
   Unflatten(std::int64_t dim, const Shape& sizes) : dim(dim), sizes(sizes) {}

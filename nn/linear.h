@@ -15,8 +15,8 @@ class Linear : public Module {
   Tensor weight, bias;
 };
 
-// y_o = sum of a_i weight_oij b_j + bias_o. a (..., in1), b (..., in2) -> (..., out); weight (out, in1, in2), bias
-// (out).
+// y_o is the sum over i and j of a_i weight_oij b_j, plus bias_o. a (..., in1), b (..., in2) -> (..., out);
+// weight (out, in1, in2), bias (out).
 class Bilinear : public Module {
  public:
   Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features, bool bias = true);

@@ -1,4 +1,4 @@
-// The losses as objects that keep their options; autograd/functions/loss.h says what each computes.
+// The losses as objects that keep their options. autograd/functions/loss.h says what each loss computes.
 //   const nn::CrossEntropyLoss criterion({.label_smoothing = 0.1});
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tandem::nn {
 
-// A function (input, target, options), with the options kept.
+// A loss `function` with its options.
 template <class Options, Tensor (*function)(const Tensor&, const Tensor&, const Options&)>
 class LossWithOptions {
  public:
@@ -20,7 +20,7 @@ class LossWithOptions {
   Options options_;
 };
 
-// The same where the reduction is the only option.
+// A loss whose only option is the reduction.
 template <Tensor (*function)(const Tensor&, const Tensor&, LossReduction)>
 class LossWithReduction {
  public:

@@ -11,7 +11,8 @@ namespace tandem::nn {
 
 namespace {
 
-// Depth first over `module` and all below it; f(module, prefix) with the dotted prefix of its names.
+// Calls f(module, prefix) for `module` and all modules below it, depth first. `prefix` stands before the names in a
+// module: "layer1.0.".
 template <class M, class F>
 void walk(M& module, const std::string& prefix, const F& f) {
   f(module, prefix);
@@ -161,7 +162,7 @@ HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) 
 }
 
 void Module::run_hooks(const Tensor& output) {
-  const Hooks hooks = *hooks_;  // a copy: a hook may remove hooks
+  const Hooks hooks = *hooks_;  // a copy, because a hook may remove hooks
   for (const auto& hook : hooks) hook(*this, output);
 }
 
@@ -172,7 +173,7 @@ std::string Module::class_name() const {
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr),
                                                     std::free);
   std::string name = text ? text.get() : type.name();
-  name = name.substr(0, name.find('<'));  // arguments of a template say more than anybody wants to know
+  name = name.substr(0, name.find('<'));  // without the arguments of a template
   const auto colon = name.rfind("::");
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }

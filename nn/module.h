@@ -1,4 +1,4 @@
-// Module: a part of a network. Owns parameters, buffers and child modules, each under a name.
+// Module: a part of a network. A module owns parameters, buffers and child modules, each under a name.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -23,10 +23,10 @@ struct NamedModule {
   Module& module;
 };
 
-// What load_state_dict could not match, each name with its shape.
+// The names that load_state_dict() could not match. Each name stands with its shape.
 struct StateMismatch {
-  std::vector<std::string> missing;     // of this module, not given
-  std::vector<std::string> unexpected;  // given, not of this module
+  std::vector<std::string> missing;     // names that this module has and the state has not
+  std::vector<std::string> unexpected;  // names that the state has and this module has not
 };
 
 // Derive, add children and parameters where the members are declared, and define forward:
@@ -37,21 +37,21 @@ struct StateMismatch {
 //     Tensor forward(const Tensor& x) override { return output(relu(hidden(x))); }
 //   };
 //
-// Names and their order equal PyTorch's, so state dicts interchange. A module can be moved, not copied.
+// Names and their order equal PyTorch's, so that state dicts can be exchanged. A module can be moved, but not copied.
 //
-// A module that takes something else than one Tensor defines forward with the arguments it wants, and operator() with
-// the same, which wraps it in called() for the profile and the hooks:
+// A module that takes other inputs than one Tensor defines forward() and operator() with the arguments that it wants.
+// operator() calls forward() inside called(), which serves the profile and the hooks:
 //
 //   struct Attention : nn::Module {
-//     using nn::Module::forward;  // compilers warn of one that is hidden
+//     using nn::Module::forward;  // compilers warn of a forward() that is hidden
 //     Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value);
 //     Tensor operator()(const Tensor& q, const Tensor& k, const Tensor& v) {
 //       return called([&] { return forward(q, k, v); });
 //     }
 //   };
 //
-// One module may be added under several names (shared weights): its parameters appear once, under the first name, and
-// in the state dict under each.
+// One module may be added under several names, to share its weights. Its parameters then appear once, under the first
+// name. In the state dict they appear under each name.
 class Module {
  public:
   Module() = default;
@@ -59,35 +59,39 @@ class Module {
   Module& operator=(Module&&) = default;
   virtual ~Module() = default;
 
-  // Error, where a class does not define it.
+  // Error in a class that does not define it.
   virtual Tensor forward(const Tensor& input);
-  // forward(), as a range of the profile under the name that this module has in its parent, and then the hooks.
+  // Runs forward() and then the hooks. In the profile the call is a range under the name that this module has in its
+  // parent.
   Tensor operator()(const Tensor& input) {
     return called([&] { return forward(input); });
   }
 
-  // Depth first, own parameters before children's, in order of registration. A shared parameter, buffer or module
-  // appears once, under its first name. modules() begins with this one, whose name is empty; children() are those
-  // directly below, and may have a shared one twice.
+  // All parameters, buffers and modules of this module and below, depth first, in the order of registration. The
+  // parameters of a module come before those of its children. A shared parameter, buffer or module appears once, under
+  // its first name. modules() begins with this module, whose name is empty. children() are the modules directly below;
+  // a shared module may be among them twice.
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> buffers() const;
   std::vector<NamedModule> modules();
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // The same under PyTorch's names.
+  // The same functions under PyTorch's names.
   std::vector<NamedTensor> named_parameters() const { return parameters(); }
   std::vector<NamedTensor> named_buffers() const { return buffers(); }
   std::vector<NamedModule> named_modules() { return modules(); }
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const { return children_; }
-  // The module at a dotted path from here: "layer1.0". Error, with the names there are, when there is none.
+  // The module at a dotted path below this module: "layer1.0". Error when there is none: it lists the names.
   Module& submodule(std::string_view path);
-  // Calls f with every module below, children first, and with this one last.
+  // Calls f with every module below, children first, and with this module last.
   void apply(const std::function<void(Module&)>& f);
-  std::int64_t parameter_count() const;  // elements of all parameters
+  std::int64_t parameter_count() const;  // the number of elements of all parameters
 
-  // Parameters and buffers, in the order PyTorch's state_dict() gives. The arrays are the live ones, not copies.
+  // Parameters and buffers, in the order of PyTorch's state_dict(). The arrays are not copies: they are the module's
+  // own.
   std::vector<NamedArray> state_dict() const;
-  // Copies `state` in. An Error lists every name that is missing, unexpected or of another shape, and nothing is
-  // changed. With strict = false only another shape is an error; what was missing or unexpected is returned.
+  // Copies `state` into this module. Error when a name is missing or unexpected, or has another shape: the Error lists
+  // all of them, and nothing is changed. With strict = false only another shape is an Error, and the missing and
+  // unexpected names are returned.
   StateMismatch load_state_dict(const std::vector<NamedArray>& state, bool strict = true);
 
   // Training mode (the default) or evaluation mode, for this module and all below.
@@ -95,26 +99,26 @@ class Module {
   void eval() { train(false); }
   bool is_training() const { return training_; }
   void zero_grad();
-  // Whether parameters get gradients, for all of them. Freezing: before an optimizer or DistributedDataParallel is
-  // made.
+  // Says for all parameters whether they get gradients. Call it before an optimizer or DistributedDataParallel is made.
   void requires_grad_(bool on = true);
 
-  // Brings parameters, buffers and gradients to `device`. Every handle stays what it was and sees them there. To be
-  // called before an optimizer or DistributedDataParallel is made: they lay memory out on the device.
+  // Brings parameters, buffers and gradients to `device`. All handles of them stay valid and see them there. Call it
+  // before an optimizer or DistributedDataParallel is made, because both lay out memory on the device.
   void to(Device device);
-  // The same for the dtype of all floating parameters and buffers.
+  // Gives all floating parameters and buffers another dtype.
   void to(DType dtype);
 
-  // Runs `hook` after every call of this module (operator(), not a bare forward()) with what it returned.
+  // Runs `hook` after every call of this module, with the output. A call is operator(), not forward() alone.
   HookHandle on_forward(std::function<void(Module& module, const Tensor& output)> hook);
   bool has_forward_hooks() const { return hooks_ && !hooks_->empty(); }
 
-  // The class, with the arguments worth knowing: "Linear(in=784, out=10)".
+  // The name of the class, with its important arguments: "Linear(in=784, out=10)".
   virtual std::string describe() const { return class_name(); }
   std::string class_name() const;
 
  protected:
-  // Registers `child` and returns it. The reference stays valid while this module (or what it was moved to) lives.
+  // Registers `child` and returns it. The reference stays valid while this module lives, or the module that it was
+  // moved into.
   template <class M>
   M& add(std::string name, M child) {
     auto owned = std::make_shared<M>(std::move(child));
@@ -124,10 +128,10 @@ class Module {
   }
   void add_child(std::string name, std::shared_ptr<Module> child);
   Tensor add_parameter(std::string name, Array value);
-  // A tensor of the state dict that is not trained: a running mean. Kept as a Tensor handle, without gradient.
+  // Adds a tensor of the state dict that is not trained, such as a running mean. It has no gradient.
   Tensor add_buffer(std::string name, Array value);
 
-  // What operator() does around forward().
+  // Runs `forward` as operator() does: inside a range of the profile, and with the hooks afterwards.
   template <class F>
   Tensor called(const F& forward) {
     const ProfileRange range(range_name_);
@@ -145,7 +149,7 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
   const char* range_name_ = "forward";
-  std::shared_ptr<Hooks> hooks_;  // null: none yet
+  std::shared_ptr<Hooks> hooks_;  // null when no hook was added yet
 
   void check_free(const std::string& name) const;
   void run_hooks(const Tensor& output);

@@ -10,17 +10,17 @@ namespace tandem::nn {
 
 struct LayerNormOptions {
   double eps = 1e-5;
-  bool elementwise_affine = true;  // has weight
-  bool bias = true;                // has bias too
+  bool elementwise_affine = true;  // whether the layer has a weight
+  bool bias = true;                // whether a layer with a weight has a bias
 };
 
-// Over the last dimensions of x, which have `shape`, as weight and bias have.
+// Normalises over the last dimensions of x, which have `shape`. weight and bias have `shape` too.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
   Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, weight, bias, eps_); }
 
-  Tensor weight, bias;  // undefined where options leave them out
+  Tensor weight, bias;  // undefined when the options leave them out
 
  private:
   Shape shape_;
@@ -28,11 +28,11 @@ class LayerNorm : public Module {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = std::nullopt;  // as rms_norm()'s
+  std::optional<double> eps = std::nullopt;  // the default is that of rms_norm()
   bool elementwise_affine = true;
 };
 
-// The same by the root of the mean square. weight has `shape`.
+// Divides x by the root of its mean square over the last dimensions, which have `shape`. weight has `shape` too.
 class RMSNorm : public Module {
  public:
   explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {});
@@ -50,7 +50,7 @@ struct GroupNormOptions {
   bool affine = true;
 };
 
-// Over groups of the channels of x (N, C, ...). weight and bias (C).
+// Normalises each group of channels of each sample of x (N, C, ...). weight (C), bias (C).
 class GroupNorm : public Module {
  public:
   GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
@@ -68,7 +68,7 @@ struct InstanceNormOptions {
   bool affine = false;
 };
 
-// A group for each channel of x (N, C, H, W); without running statistics.
+// Normalises each channel of each sample of x (N, C, H, W). There are no running statistics.
 class InstanceNorm2d : public Module {
  public:
   explicit InstanceNorm2d(std::int64_t channels, const InstanceNormOptions& options = {});

@@ -8,7 +8,7 @@
 
 namespace tandem::nn {
 
-// The maximum of each window, by default of windows side by side. (N, C, H, W) -> (N, C, OH, OW).
+// The maximum of each window. By default the windows stand side by side. (N, C, H, W) -> (N, C, OH, OW).
 class MaxPool2d : public Module {
  public:
   explicit MaxPool2d(Extent kernel_size, std::optional<Extent> stride = std::nullopt, Extent padding = 0,
@@ -32,7 +32,7 @@ class MaxPool1d : public Module {
   const MaxPoolOptions options;
 };
 
-// The average of each window, by default of windows side by side. (N, C, H, W) -> (N, C, OH, OW).
+// The average of each window. By default the windows stand side by side. (N, C, H, W) -> (N, C, OH, OW).
 class AvgPool2d : public Module {
  public:
   explicit AvgPool2d(Extent kernel_size, std::optional<Extent> stride = std::nullopt, Extent padding = 0,
@@ -57,7 +57,8 @@ class AvgPool1d : public Module {
   const AvgPoolOptions options;
 };
 
-// To a given size, whatever the input's; keep_size keeps it. (N, C, H, W) -> (N, C, output_size).
+// Averages to a given size, whatever size the input has. keep_size in place of a number keeps the size of the input.
+// (N, C, H, W) -> (N, C, OH, OW), where output_size is OH x OW.
 class AdaptiveAvgPool2d : public Module {
  public:
   explicit AdaptiveAvgPool2d(Extent output_size) : output_size(output_size) {}

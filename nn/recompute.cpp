@@ -1,7 +1,7 @@
-// The forward run records its history like any other and is asked where it leads: to which parameters, and to which
-// inputs. These become the edges of one node, and the history is dropped. When the node's gradient arrives, the second
-// run records the history anew, and the backward pass that is running goes on through it. So leaves count their uses,
-// fire their hooks and add up their gradients in the order in which they would have without a recompute.
+// The first run records its history as any forward pass does. The parameters and inputs that the history leads to
+// become the edges of one node. Then the history is dropped. When the gradient of that node arrives, the second run
+// records the history again, and the backward pass that is running continues through it. So leaves count their uses,
+// fire their hooks and add up their gradients in the same order as without recompute.
 #include <tandem/nn/recompute.h>
 
 #include <tandem/autograd/autocast.h>
@@ -24,7 +24,7 @@ using autograd::TensorState;
 
 thread_local bool recomputing = false;
 
-// Sets a variable for as long as it lives.
+// Sets a variable to `value`, and back to the former value at the end of its life.
 template <class T>
 class Restored {
  public:
@@ -38,7 +38,8 @@ class Restored {
   T before_;
 };
 
-// Where the history of `result` leaves what was recorded from `start` on: each place once, in a fixed order.
+// The places where the history of `result` leaves the nodes that were recorded from `start` on. Each place comes once,
+// in a fixed order.
 std::vector<Edge> boundary(const Tensor& result, std::uint64_t start) {
   std::vector<Edge> found;
   std::unordered_set<const void*> seen;
@@ -59,8 +60,8 @@ bool same_places(const std::vector<Edge>& a, const std::vector<Edge>& b) {
                     [](const Edge& x, const Edge& y) { return x.leaf == y.leaf && x.node == y.node; });
 }
 
-// An input as the second run needs it. Not as a Tensor: if one was changed in place later, its handle would lead to the
-// operation that did so, and could keep the graph alive.
+// An input as the second run needs it. It is not kept as a Tensor: if a Tensor was changed in place later, its handle
+// would lead to the operation that changed it, and could keep the graph alive.
 struct Input {
   Saved value;
   Edge edge;
@@ -98,7 +99,7 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
   const std::uint64_t start = autograd::next_sequence();
   const Tensor result = function(inputs);
   const Edge root = autograd::edge_to(result);
-  if (!root.node || root.node->sequence < start) return result;  // nothing was recorded
+  if (!root.node || root.node->sequence < start) return result;  // the function recorded nothing
 
   const std::vector<Edge> edges = boundary(result, start);
   std::vector<Saved> leaves;

@@ -1,6 +1,5 @@
-// recompute: a part of the network runs again in the backward pass instead of keeping what it computed. PyTorch
-// calls this activation checkpointing (Chen et al., arXiv:1604.06174).
-// (Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv:1604.06174.)
+// recompute: a part of the network keeps only its inputs, and runs again in the backward pass. PyTorch calls this
+// activation checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv:1604.06174).
 #pragma once
 
 #include <tandem/nn/sequential.h>
@@ -14,19 +13,21 @@ namespace detail {
 Tensor recompute(std::function<Tensor(std::span<const Tensor>)> function, std::vector<Tensor> inputs);
 }
 
-// function(inputs...), keeping only the inputs for the backward pass, which runs the function again for the rest:
+// Computes function(inputs...) and keeps only the inputs. The backward pass runs the function again to get the values
+// that it needs:
 //
 //   Tensor x2 = nn::recompute([&](const Tensor& x) { return block(x); }, x1);
 //   Tensor x3 = nn::recompute(attention_block, x2, mask);
 //
-// The second run draws the same random numbers from default_generator() and has the same Autocast. Gradients, those of
-// parameters in the function included, come out as without recompute, and their on_grad_ready hooks fire once and as
-// early. A part may hold further recomputed parts. A Module is taken by reference. What a function captures must live
-// until the backward pass.
+// The second run draws the same random numbers from default_generator() and has the same Autocast as the first. All
+// gradients, also those of parameters in the function, are the same as without recompute. The on_grad_ready hooks fire
+// once, and as early as without recompute. A recomputed part may hold further recomputed parts. A Module is taken by
+// reference. Everything that a function captures must live until the backward pass.
 //
-// The function must compute the same in both runs: Error in the backward pass when it used other parameters, or an
-// input or parameter was changed in place in between. What else a forward pass changes it would change twice: it asks
-// is_recomputing(), as BatchNorm2d does before it moves its running statistics.
+// The function must compute the same in both runs. Error in the backward pass when the second run used other
+// parameters, or when an input or a parameter was changed in place between the runs. A module that changes a state of
+// its own in the forward pass asks is_recomputing(), so that it changes the state only once: BatchNorm2d does so before
+// it moves its running statistics.
 template <class F, class... Inputs>
 Tensor recompute(F&& function, const Inputs&... inputs) {
   static_assert((std::is_convertible_v<Inputs, Tensor> && ...), "recompute: every input is a Tensor");
@@ -46,10 +47,10 @@ Tensor recompute(F&& function, const Inputs&... inputs) {
   }
 }
 
-// All of `modules`, in `segments` recomputed parts of as even a length as possible.
+// Runs all of `modules` in `segments` recomputed parts, whose lengths are as equal as possible.
 Tensor recompute_sequential(Sequential& modules, std::int64_t segments, const Tensor& input);
 
-// Whether this thread is in the second run of a recompute, for modules whose forward pass counts something.
+// Whether this thread is in the second run of a recompute.
 bool is_recomputing();
 
 }  // namespace tandem::nn

@@ -7,14 +7,14 @@
 
 namespace tandem::nn {
 
-// Modules and plain functions, one after the other, named "0", "1", ... as in PyTorch.
+// Modules and plain functions that run one after the other. Their names are "0", "1", ..., as in PyTorch.
 //
 //   nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}), nn::BatchNorm2d(16), nn::ReLU(),
 //   nn::MaxPool2d(2)}
 //
-// Write braces: C++ then constructs the modules from left to right, which fixes the order in which they draw their
-// initial weights. Where BatchNorm2d is followed by ReLU, and that by 2 x 2 max pooling, they run as one operation
-// (unless one of them has forward hooks).
+// Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
+// draw their initial weights. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling behind the ReLU run as one
+// operation, unless one of the modules has forward hooks.
 class Sequential : public Container {
  public:
   // One module or function of the list.
@@ -34,7 +34,7 @@ class Sequential : public Container {
   Sequential() = default;
   Sequential(std::initializer_list<Step> steps);
   Tensor forward(const Tensor& x) override { return run(x, 0, size()); }
-  // Only the modules from `begin` on and before `end`.
+  // Runs only the modules in [begin, end).
   Tensor run(const Tensor& x, std::int64_t begin, std::int64_t end);
 
   // Adds a module or function at the end.

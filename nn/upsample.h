@@ -5,7 +5,7 @@
 
 namespace tandem::nn {
 
-// Images in another height and width: interpolate() as a module.
+// Gives images (N, C, H, W) another height and width: interpolate() as a module.
 //   nn::Upsample({.scale_factor = 2, .mode = Interpolation::bilinear})
 class Upsample : public Module {
  public:

@@ -24,7 +24,7 @@ struct AdamOptions {
   }
 };
 
-// The same, but for how much decays unless told otherwise.
+// The options of AdamW: those of Adam, with another default of weight_decay.
 struct AdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

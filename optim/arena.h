@@ -1,4 +1,5 @@
-// An arena: many arrays side by side in one block of memory, so that one pass updates them all and one copy saves them.
+// An arena: many arrays side by side in one block of memory. One pass can update all of them, and one copy can save
+// them.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,9 +9,9 @@
 
 namespace tandem::optim {
 
-// Row-major arrays with the shapes, the dtype and the device of `like`, in one block, each beginning on a 64-byte
-// boundary and each with a version count of its own. Contents are uninitialised. The block lives as long as any of
-// them.
+// Makes row-major arrays in one block, with the shapes, dtypes and the device of `like`. Each array begins on a 64-byte
+// boundary and has a version count of its own. The numbers are uninitialised. The block lives as long as any of the
+// arrays.
 std::vector<Array> arena_like(std::span<const Array> like);
 
 }  // namespace tandem::optim

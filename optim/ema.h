@@ -1,5 +1,5 @@
-// ExponentialMovingAverage: a second set of a model's parameters that follows the first slowly, and is often the better
-// model.
+// ExponentialMovingAverage: averages of a model's parameters that follow the parameters slowly. They often make the
+// better model.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -12,7 +12,7 @@ namespace tandem::optim {
 
 struct EmaOptions {
   double decay = 0.999;
-  bool use_buffers = false;  // average the buffers too; else they are copied at each update
+  bool use_buffers = false;  // whether the buffers are averaged too; else each update copies them
 };
 
 // What PyTorch's AveragedModel with get_ema_multi_avg_fn does (Polyak and Juditsky, 1992):
@@ -21,9 +21,9 @@ struct EmaOptions {
 //   ...; optimizer.step(); average.update();
 //   average.swap(); evaluate(model); average.swap();
 //
-// The first update copies the parameters; each further one is average = decay * average + (1 - decay) * parameter.
-// Averages lie where the parameters do, in memory of their own. It shares the model's parameters, not its memory for
-// them.
+// The first update copies the parameters. Each further update is average = decay * average + (1 - decay) * parameter.
+// The averages lie in memory of their own, on the device of the parameters. The object holds handles of the model's
+// parameters.
 class ExponentialMovingAverage {
  public:
   explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},
@@ -32,15 +32,16 @@ class ExponentialMovingAverage {
   void update();
   std::int64_t updates() const { return updates_; }
 
-  // Exchanges the model's values and the averages, parameters and buffers; once more brings both back. In between
-  // update() is an error.
+  // Exchanges the values of the model's parameters and buffers with the averages. A second call brings both back.
+  // Between the two calls update() is an Error.
   void swap();
-  // The averages, with the names of the model's state dict, for another model of the same kind: load_state_dict().
+  // The averages under the names of the model's state dict. Another model of the same kind takes them by
+  // load_state_dict().
   std::vector<NamedArray> averages() const;
 
-  // As PyTorch's AveragedModel: "n_averaged" (i64) and "module.NAME".
+  // The names are those of PyTorch's AveragedModel: "n_averaged" (i64) and "module.NAME".
   std::vector<NamedArray> state_dict() const;
-  // Error when something is missing or unknown, or of another shape; nothing is changed then.
+  // Error when an entry is missing or unknown, or has another shape. Then nothing is changed.
   void load_state_dict(const std::vector<NamedArray>& state);
 
  private:

@@ -44,7 +44,7 @@ std::string Optimizer::name() const {
   return std::string(step.substr(0, step.find(':')));
 }
 
-// The arrays that an algorithm keeps, made where they are not there yet: an option may have begun to need one.
+// The arrays that an algorithm keeps. Arrays that are not there yet are made: a changed option may need one more.
 std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const KeptState& kept) {
   Group& group = groups_[index];
   std::vector<Array> values;
@@ -160,7 +160,7 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     bool is_given = false;
   };
   std::map<std::string, Home> homes;
-  std::map<const Entry*, std::string> given;  // entries of which the state has something: its name
+  std::map<const Entry*, std::string> given;  // for each entry that the state has something of: the name of that
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const KeptState kept = kept_state(g);

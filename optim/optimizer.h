@@ -1,7 +1,8 @@
-// Optimizer: moves parameters along their gradients. The base class keeps the books (groups of parameters, memory,
-// state). A class of its own for each algorithm has the options, says what the algorithm keeps for each parameter, and
-// computes an update. Algorithms that look at one number at a time are one rule of core/formulas/update_rules.h and
-// derive from FusedOptimizer (optim/fused_optimizer.h); others derive from OptimizerOf and compute with whole arrays.
+// Optimizer: moves parameters along their gradients. The base class manages the groups of parameters, their memory and
+// their state. Each algorithm has a class of its own, which has the options, says which state the algorithm keeps for
+// each parameter, and computes an update. Algorithms that look at one number at a time make a rule of
+// core/formulas/update_rules.h from their options and derive from FusedOptimizer (optim/fused_optimizer.h). Others
+// derive from OptimizerOf and compute with whole arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -42,18 +43,20 @@ struct ParameterUpdate {
   bool is_first;  // no update has written the state yet; it holds initial_state()
 };
 
-// The parameters (f32) of a group move into one block of memory, and so does each kind of their state. All of a group
-// are on one device, and stay there from now on. On a GPU all that an update depends on lies there, so that a step may
-// be recorded and repeated (core/array/graphed_step.h): how many there were before, and the options, which may change
-// between repetitions (though not in what state the algorithm keeps: SGD's momentum from 0, centered, amsgrad).
+// The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
+// one block too. All parameters of a group are on one device, and stay there from now on.
+//
+// A step on a GPU may be recorded and repeated (core/array/graphed_step.h), because everything that an update depends
+// on lies on the GPU: also the number of updates so far, and the options. Options may change between repetitions. Only
+// options that change which state the algorithm keeps may not: SGD's momentum from 0 to more, `centered`, `amsgrad`.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // One update from the gradients that are there; a parameter without gradient stays as it is, and so does its state.
-  // Gradients are only read.
+  // Makes one update from the gradients. A parameter without gradient, and its state, stay as they are. Gradients are
+  // only read.
   void step();
   void zero_grad();
-  // What it moves: handles of the live parameters, of all groups.
+  // Handles of the parameters of all groups.
   std::vector<Tensor> parameters() const;
   std::vector<std::string> parameter_names(int group) const;
   int group_count() const { return static_cast<int>(groups_.size()); }
@@ -62,27 +65,28 @@ class Optimizer {
   virtual double lr(int group = 0) const = 0;
   virtual void set_lr(double lr, int group) = 0;
   void set_lr(double lr);  // of every group
-  // What a schedule cycles beside it: momentum, or Adam's first beta. Error where the algorithm has neither.
+  // The number that a schedule cycles beside the learning rate: the momentum, or Adam's first beta. Error when the
+  // algorithm has neither.
   virtual double momentum(int group = 0) const = 0;
   virtual void set_momentum(double momentum, int group) = 0;
-  // All options of a group, and their change; error for a name or a value that isn't one.
+  // All options of a group, and their change. Error for a name that is no option, or a value of another type.
   virtual std::vector<NamedOption> group_options(int group) const = 0;
   virtual void set_group_options(int group, const std::vector<NamedOption>& options) = 0;
 
-  // What the next step depends on besides parameters and options: "layer1.0.weight/exp_avg", with PyTorch's name behind
-  // the slash (SGD's is "momentum"); "layer1.0.weight/step" is the number of updates. Nothing of a parameter before its
-  // first update.
+  // The state that the next step depends on besides parameters and options. "layer1.0.weight/exp_avg" has PyTorch's
+  // name of the state behind the slash; SGD's state is "momentum". "layer1.0.weight/step" is the number of updates. A
+  // parameter has no state before its first update.
   std::vector<NamedArray> state_dict() const;
-  // Error when an entry fits no parameter, or one is missing; nothing is changed then. Nothing for a parameter: as
-  // before its first update.
+  // Error when an entry fits no parameter, or when a part of a parameter's state is missing. Then nothing is changed. A
+  // parameter of which `state` has nothing is as before its first update.
   void load_state_dict(const std::vector<NamedArray>& state);
 
   // "SGD", "Adam": PyTorch's name of the class.
   std::string name() const;
 
  protected:
-  // step_name: "SGD::step", which profiles and errors show. Arrays of parameters of another dtype than f32, without
-  // parameters, or with one twice, are errors.
+  // `step_name`, such as "SGD::step", stands in profiles and errors. Error when a parameter is not f32 or is given
+  // twice, or when a group has no parameters.
   Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups);
 
   virtual KeptState kept_state(int group) const = 0;
@@ -90,14 +94,14 @@ class Optimizer {
   virtual void update(int group, std::span<ParameterUpdate> updates) = 0;
   // The options of a group have changed.
   virtual void options_changed(int /*group*/) {}
-  // What the numbers of the state are before the first update.
+  // The value of the numbers of the state before the first update.
   virtual double initial_state(int) const { return 0; }
-  std::size_t checked_group(int group) const;  // `group`; Error when there is no such one
+  std::size_t checked_group(int group) const;  // `group`; Error when there is no such group
 
  private:
   struct Entry {
     NamedTensor parameter;
-    Array count;  // () f32; undefined where the algorithm doesn't count
+    Array count;  // () f32: the number of updates; undefined when the algorithm does not count
     bool is_started = false;
   };
   struct StateArrays {
@@ -107,7 +111,7 @@ class Optimizer {
   struct Group {
     Device device;
     std::vector<Entry> entries;
-    std::vector<StateArrays> states;  // made when they are first needed
+    std::vector<StateArrays> states;  // each is made when it is first needed
   };
 
   std::vector<StateArrays*> prepare(int group, const KeptState& kept);
@@ -117,8 +121,8 @@ class Optimizer {
   std::vector<Group> groups_;
 };
 
-// The part of an optimizer that is the same for all kinds of options. Options has lr, check(name), which throws for
-// values out of range, and visit(self, f), which calls f("lr", self.lr) for each option.
+// The part of an optimizer that is the same for all kinds of options. Options has three members: lr; check(name), which
+// throws for values out of range; visit(self, f), which calls f("lr", self.lr) and the like for each option.
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
@@ -188,8 +192,8 @@ class OptimizerOf : public Optimizer {
   std::vector<Options> options_;
 };
 
-// For the checks of options.
-void check_option(const char* optimizer, const char* name, double value);    // a number of at least 0
-void check_fraction(const char* optimizer, const char* name, double value);  // and below 1
+// Checks of options. Error unless the value is a number of at least 0; for check_fraction() also below 1.
+void check_option(const char* optimizer, const char* name, double value);
+void check_fraction(const char* optimizer, const char* name, double value);
 
 }  // namespace tandem::optim

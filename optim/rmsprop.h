@@ -33,9 +33,9 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 //   centered: a = alpha * a + (1 - alpha) * g, and s - a^2 takes the place of s in what follows
 //   u = g / (sqrt(s) + eps);  with momentum: b = momentum * b + u, and b takes the place of u
 //   p = p - lr * u
-// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. s - a^2 counts as 0 where rounding makes it less,
-// which gives a NaN in PyTorch.
-class RMSprop : public FusedOptimizer<RMSpropOptions> {
+// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. When rounding makes s - a^2 negative, it counts as 0
+// here. PyTorch then computes NaN.
+class RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
   explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}

@@ -1,7 +1,7 @@
-// Schedules of the learning rate: pure functions of the step. Each is a struct of its options that makes a learning
-// rate of the one that a group began with and the number of steps since; LrScheduler (optim/lr_scheduler.h) brings them
-// to an optimizer. Names, options, defaults and values are PyTorch's. A step is whatever the program calls step() for:
-// an epoch or an update.
+// Schedules of the learning rate: pure functions of the step. Each schedule is a struct of its options. It computes a
+// learning rate from two numbers: `base`, the learning rate that a group began with, and the number of steps since
+// then. LrScheduler (optim/lr_scheduler.h) applies a schedule to an optimizer. Names, options, defaults and values are
+// PyTorch's. The program decides what a step is: it calls step() after each epoch or after each update.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct CosineAnnealingLR {
   void check() const;
 };
 
-// From lr to eta_min again and again, the first time in T_0 steps, each time T_mult times as long (arXiv:1608.03983).
+// From lr to eta_min, again and again. The first time takes T_0 steps, and each time takes T_mult times as many steps
+// as the one before (arXiv:1608.03983).
 struct CosineAnnealingWarmRestarts {
   std::int64_t T_0;
   std::int64_t T_mult = 1;
@@ -59,7 +60,8 @@ struct PolynomialLR {
   void check() const;
 };
 
-// Warm-up: lr * a factor that goes in a line from start_factor to end_factor in total_iters steps, and stays.
+// Warm-up: lr * factor. The factor goes in a straight line from start_factor to end_factor in total_iters steps, and
+// then stays.
 struct LinearLR {
   double start_factor = 1.0 / 3;
   double end_factor = 1;
@@ -76,7 +78,7 @@ struct ConstantLR {
   void check() const;
 };
 
-// lr * factor(step), a function of one's own.
+// lr * factor(step), where `factor` is a function of the program.
 struct LambdaLR {
   std::function<double(std::int64_t step)> factor;
   double operator()(double base, std::int64_t step) const { return base * factor(step); }
@@ -85,9 +87,9 @@ struct LambdaLR {
 
 enum class Anneal { cos, linear };
 
-// Up from max_lr / div_factor to max_lr, and down to a final_div_factor-th of where it began; the momentum (Adam: the
-// first beta) goes the other way. Whatever the group's own learning rate is. (Smith and Topin, "Super-Convergence",
-// arXiv:1708.07120.) Error for a step beyond total_steps (epochs times steps of an epoch).
+// The learning rate goes up from max_lr / div_factor to max_lr, and down to max_lr / div_factor / final_div_factor. The
+// momentum (Adam: the first beta) goes the other way. The group's own learning rate does not matter. Smith and Topin,
+// "Super-Convergence", arXiv:1708.07120. Error for a step beyond total_steps, which is epochs times steps of an epoch.
 struct OneCycleLR {
   double max_lr;
   std::int64_t total_steps;
@@ -108,7 +110,8 @@ struct OneCycleLR {
   double anneal(double low, double high, double last, std::int64_t step) const;
 };
 
-// Any of these, or a function of one's own of the base and the step. Options out of range are errors here.
+// Any of the schedules of this file, or a function of the program of (base, step). Error when an option is out of
+// range.
 class Schedule {
  public:
   template <class F>
@@ -127,10 +130,10 @@ class Schedule {
 
  private:
   std::function<double(double, std::int64_t)> lr_;
-  std::function<double(std::int64_t)> momentum_;  // empty: left alone
+  std::function<double(std::int64_t)> momentum_;  // empty: the schedule does not cycle the momentum
 };
 
-// One after the other: schedules[i + 1] begins, at its own step 0, with step milestones[i].
+// Schedules one after the other: schedules[i + 1] begins at step milestones[i], which is its own step 0.
 struct SequentialLR {
   std::vector<Schedule> schedules;
   std::vector<std::int64_t> milestones;
@@ -138,8 +141,9 @@ struct SequentialLR {
   void check() const;
 };
 
-// All at once: each has for its base what the one before it gave. Where each is a factor of its base (all but cosines
-// with an eta_min, and OneCycleLR) that is their product, as in PyTorch.
+// All schedules at once: the base of each schedule is the result of the one before it. This is the product of the
+// schedules, as in PyTorch, when each schedule multiplies its base by a factor. All do, but for cosines with an eta_min
+// and OneCycleLR.
 struct ChainedScheduler {
   std::vector<Schedule> schedules;
   double operator()(double base, std::int64_t step) const;

@@ -5,12 +5,12 @@
 
 namespace tandem {
 
-// Each number becomes 0 with probability p, the others are divided by 1 - p; x itself in evaluation. Which ones is
-// drawn from this thread's default generator, so manual_seed() repeats it, on every device alike (a function of the
-// place in memory); they are not the ones that PyTorch drops. Error while a graph is recorded, whose replays would all
-// drop the same.
+// In training each number becomes 0 with probability p, and the other numbers are divided by 1 - p. In evaluation the
+// result is x. One draw from this thread's default generator decides which numbers become 0, so that manual_seed()
+// repeats them. They depend on the place in memory, are the same on every device, and differ from those that PyTorch
+// drops. Error while a graph is recorded, because all replays would drop the same numbers.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
-// Whole channels of x (N, C, ...).
+// Makes whole channels of x (N, C, ...) zero.
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 
 }  // namespace tandem

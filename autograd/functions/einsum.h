@@ -9,11 +9,11 @@
 
 namespace tandem {
 
-// torch.einsum: einsum("bij,bjk->bik", {a, b}). One letter for each dimension of each operand; "..." stands for
-// dimensions that broadcast. Letters that the output lacks are summed over; without "->" the output has those that
-// occur once, in alphabetical order. A letter that occurs twice in one operand takes its diagonal. More than two
-// operands are contracted from left to right, each pair as one (batched) matrix product. Error when letters and sizes
-// do not fit.
+// torch.einsum: einsum("bij,bjk->bik", {a, b}). The equation has one letter for each dimension of each operand. "..."
+// stands for dimensions that broadcast. The result is summed over letters that the output lacks. Without "->" the
+// output has the letters that occur once, in alphabetical order. A letter that occurs twice in one operand takes the
+// diagonal. More than two operands are contracted from left to right, each pair as one (batched) matrix product. Error
+// when letters and sizes do not fit.
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
 inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
   return einsum(equation, std::span(operands.begin(), operands.size()));

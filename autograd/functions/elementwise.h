@@ -1,6 +1,6 @@
-// Element by element. Shapes broadcast; dtypes are promoted as in PyTorch: a number does not widen a tensor, but a
-// floating number makes integers f32. Names and meanings are PyTorch's. What has no gradient is an Array. In place:
-// in_place.h.
+// Operations element by element. Names and meanings are PyTorch's. Shapes broadcast. Dtypes are promoted as in PyTorch:
+// a number does not widen a tensor, but a floating number makes integers f32. Results without gradient are Arrays. The
+// operations in place are in in_place.h.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -21,34 +21,36 @@ Tensor mul(const Tensor& x, Number number);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& x, Number number);
 Tensor div(Number number, const Tensor& x);
-// The quotient rounded down. Of integers by 0: an Error on the CPU, 0 on a GPU; so for the next two.
+// The quotient rounded down. Division of integers by 0 is an Error on the CPU and gives 0 on a GPU. This is also true
+// of remainder() and fmod().
 Array floor_divide(const Tensor& a, const Tensor& b);
 Array floor_divide(const Tensor& x, Number number);
-// What is left of a when it is divided by b: with the sign of b (remainder), of a (fmod).
+// The rest of a after division by b. The rest has the sign of b (remainder) or of a (fmod).
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& x, Number number);
 Tensor fmod(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& x, Number number);
 Tensor affine(const Tensor& x, double scale, double shift);  // x * scale + shift
 Tensor neg(const Tensor& x);
-// Of integers: wraps around. Error where a negative number is the power of integers.
+// Powers of integers wrap around. Error for integers to the power of a negative number.
 Tensor pow(const Tensor& x, Number exponent);
 Tensor pow(const Tensor& base, const Tensor& exponent);
 Tensor pow(Number base, const Tensor& exponent);
 Tensor square(const Tensor& x);
 Tensor reciprocal(const Tensor& x);
 
-// The larger or smaller one; NaN where either is. Equals share the gradient.
+// The larger or the smaller of two numbers; NaN when one of them is NaN. Equal numbers share the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-// Into [min, max], either of which may be left out. The gradient passes between the limits, not at them.
+// Brings x into [min, max]. One of the limits may be left out. The gradient passes between the limits, not at them.
 Tensor clamp(const Tensor& x, std::optional<Number> min = {}, std::optional<Number> max = {});
-// x with other numbers for NaN and the infinities; those: by default the largest and smallest of the dtype.
+// x with other numbers in place of NaN and of the infinities. By default the infinities become the largest and the
+// smallest number of the dtype.
 Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
                   std::optional<double> neginf = {});
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);
-// To whole numbers: down, up, towards 0, to the nearest (halves to the even one). The gradient is 0.
+// Rounds to whole numbers: down, up, towards 0, to the nearest (halves to the even one). The gradient is 0.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor trunc(const Tensor& x);
@@ -94,12 +96,12 @@ Tensor celu(const Tensor& x, double alpha = 1);
 Tensor mish(const Tensor& x);
 Tensor softsign(const Tensor& x);
 Tensor logsigmoid(const Tensor& x);
-// The first half of x along `dim` times the sigmoid of the second. Error when that size is odd.
+// The first half of x along `dim`, times the sigmoid of the second half. Error when the size of `dim` is odd.
 Tensor glu(const Tensor& x, std::int64_t dim = -1);
-// x, or weight times it where it is not positive: weight (), (1) or (C), for x (N, C, ...).
+// x where it is positive, and weight * x elsewhere: x (N, C, ...), weight (), (1) or (C).
 Tensor prelu(const Tensor& x, const Tensor& weight);
 
-// condition (bool) ? a : b. The gradient goes to the one that was taken.
+// condition (bool) ? a : b. The gradient of an element goes to the operand that the element was taken from.
 Tensor where(const Array& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Array& condition, const Tensor& a, Number b);
 Tensor where(const Array& condition, Number a, const Tensor& b);

@@ -1,9 +1,10 @@
-// Element-wise operations that write over their first operand, which they return. Each does what the form without the
-// underscore does; shape and dtype stay. In-place ReLU after an operation that does not need its own output saves
-// memory.
+// Element-wise operations that write over their first operand, and return it. Each computes what the function without
+// the underscore computes. Shape and dtype stay. In-place ReLU saves memory after an operation that does not need its
+// own output.
 //
-// Errors: the result has another shape or a higher kind of dtype; while gradients are recorded, a leaf that requires
-// one, or a view. A value that some backward pass needs may be written over; that backward pass then says so.
+// Error when the result has another shape or a higher kind of dtype than the first operand. While gradients are
+// recorded, it is also an Error when the first operand is a leaf that requires a gradient, or a view. A value that a
+// backward pass needs may be written over; that backward pass then throws an Error.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>
@@ -49,7 +50,7 @@ Tensor mish_(const Tensor& x);
 
 Tensor fill_(const Tensor& x, Number value);
 Tensor zero_(const Tensor& x);
-// Any dtype and device; `source` broadcasts to x's shape.
+// `source` may have any dtype and device. It broadcasts to the shape of x.
 Tensor copy_(const Tensor& x, const Tensor& source);
 
 }  // namespace tandem

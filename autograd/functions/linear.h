@@ -5,11 +5,11 @@
 
 namespace tandem {
 
-// Products of matrices in the last two dimensions; the dimensions before them broadcast. A vector is a row on the left
-// and a column on the right, and the result has no dimension for it: (..., M, K) (..., K, N) -> (..., M, N), (K) (K) ->
-// (). Both of one dtype; integers on the CPU only.
+// The product of matrices in the last two dimensions: (..., M, K) (..., K, N) -> (..., M, N). The dimensions before
+// them broadcast. A vector on the left is a row, and a vector on the right is a column; the result has no dimension for
+// it: (K) (K) -> (). Both operands have one dtype. Integers are multiplied on the CPU only.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// The same for exactly these shapes.
+// The same product for exactly these shapes.
 Tensor mm(const Tensor& a, const Tensor& b);     // (M, K) (K, N) -> (M, N)
 Tensor bmm(const Tensor& a, const Tensor& b);    // (B, M, K) (B, K, N) -> (B, M, N)
 Tensor mv(const Tensor& a, const Tensor& b);     // (M, K) (K) -> (M)
@@ -20,7 +20,8 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta 
 
 // x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out)
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-// y_o = sum of a_i weight_oij b_j + bias_o: a (..., I), b (..., J), weight (O, I, J), bias (O) or undefined -> (..., O)
+// y_o is the sum over i and j of a_i weight_oij b_j, plus bias_o: a (..., I), b (..., J), weight (O, I, J), bias (O) or
+// undefined -> (..., O)
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Losses, and what they are made of. Reductions of 16-bit numbers, softmax and logarithms are computed in f32.
+// Losses and softmax. Reductions of 16-bit numbers, softmax and logarithms are computed in f32.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -9,26 +9,26 @@ namespace tandem {
 Tensor softmax(const Tensor& x, std::int64_t dim = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t dim = -1);
 
-// Losses of classes. logits (C), (N, C) or (N, C, d1, ...).
+// Losses of classes: logits (C), (N, C) or (N, C, d1, ...).
 struct CrossEntropyOptions {
-  Array weight = {};                              // (C): what each class counts; undefined: all 1
-  std::int64_t ignore_index = -100;               // a target that costs nothing, and a mean does not count
+  Array weight = {};                              // (C): the weight of each class; undefined: all 1
+  std::int64_t ignore_index = -100;               // rows with this target have loss 0, and a mean does not count them
   LossReduction reduction = LossReduction::mean;  // the mean is weighted
   double label_smoothing = 0;
 };
-// target i64: the logits' shape without C, one class each; or floating, probabilities in the logits' shape. -> () or,
-// without reduction, one loss for each row; f32 also for 16-bit logits. A mean over nothing is NaN. Error when a target
-// is no class.
+// An i64 target holds one class for each row of logits: it has the shape of the logits without C. A floating target
+// holds probabilities, in the shape of the logits. The result is (), or one loss for each row without reduction. It is
+// f32 for 16-bit logits too. A mean over no rows is NaN. Error when a target is no class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
   Array weight = {};
   std::int64_t ignore_index = -100;
   LossReduction reduction = LossReduction::mean;
 };
-// The same from the logarithms of probabilities: -log_p[target].
+// The loss of logarithms of probabilities: -log_p[target].
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NLLLossOptions& options = {});
 
-// Losses of numbers: input and target broadcast and are promoted; both may require gradients.
+// Losses of numbers. input and target broadcast and are promoted. Both may require gradients.
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 struct SmoothL1Options {
@@ -43,22 +43,22 @@ struct HuberOptions {
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
 
 struct BinaryCrossEntropyOptions {
-  Array weight = {};  // what each number counts; broadcasts
+  Array weight = {};  // the weight of each number; broadcasts
   LossReduction reduction = LossReduction::mean;
-  Array pos_weight = {};  // what positive targets count, broadcasts; with logits only
+  Array pos_weight = {};  // the weight of positive targets; broadcasts; with logits only
 };
-// target: probabilities, in the shape of the input. Computed from logits, exact also for large ones.
+// target holds probabilities, in the shape of logits. The loss is exact also for large logits.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
-// From probabilities: NaN outside of [0, 1]; logarithms are at least -100.
+// The loss of probabilities. It is NaN for an input outside of [0, 1]. Logarithms below -100 count as -100.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
 
 struct KLDivOptions {
   LossReduction reduction = LossReduction::mean;
-  bool batchmean = false;   // the sum divided by input.dim(0): the divergence itself; in place of `reduction`
-  bool log_target = false;  // target are logarithms too
+  bool batchmean = false;   // true: the sum divided by input.dim(0), whatever `reduction` says
+  bool log_target = false;  // whether target holds logarithms too
 };
-// target (log target - input): input are logarithms of probabilities.
+// target * (log(target) - input), where input holds logarithms of probabilities.
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
 }  // namespace tandem

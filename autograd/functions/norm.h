@@ -11,34 +11,35 @@ namespace tandem {
 
 class BatchNormExchange;  // autograd/batch_norm_exchange.h
 
-// Batch normalisation of x (N, C), (N, C, L) or (N, C, H, W) over all but C (Ioffe, Szegedy, arXiv:1502.03167), then
-// what `fusion` asks for, of 4-D x. weight and bias (C), or undefined: 1 and 0. addend, as x or undefined, is added
-// before ReLU: the shortcut of a residual block.
+// Batch normalisation of x (N, C), (N, C, L) or (N, C, H, W) over all dimensions but C (Ioffe, Szegedy,
+// arXiv:1502.03167). weight (C) and bias (C) may be undefined, which means 1 and 0. `fusion` may add ReLU, and max
+// pooling of x (N, C, H, W). `addend` has the shape of x, or is undefined. It is added before ReLU: it is the shortcut
+// of a residual block.
 struct BatchNormState {
-  Array running_mean, running_var;  // (C), updated in place in training; undefined: always the batch's own
+  Array running_mean, running_var;  // (C), updated in place in training; undefined: the batch's own are always used
   bool training = true;
   double momentum = 0.1;
   double eps = 1e-5;
-  // In training, where the rest of the batch is on other ranks; null: x is the whole batch.
+  // Brings the statistics of other ranks, which hold the rest of the batch, in training. Null: x is the whole batch.
   std::shared_ptr<BatchNormExchange> exchange = nullptr;
-  Array num_batches = {};  // () i64, counts the batches of training; undefined where nobody counts
+  Array num_batches = {};  // () i64: the number of batches in training; may be undefined
 };
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
                   BatchNormFusion fusion = {}, const Tensor& addend = {});
 
-// Over the last dimensions of x, which have `shape` (Ba, Kiros, Hinton, arXiv:1607.06450). weight and bias have
-// `shape`, or are undefined.
+// Normalises over the last dimensions of x, which have `shape` (Ba, Kiros, Hinton, arXiv:1607.06450). weight and bias
+// have `shape`, or are undefined.
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
-// The same without subtracting the mean (Zhang, Sennrich, arXiv:1910.07467). eps: the distance from 1 to the next
-// number, of f32 for 16-bit x.
+// As layer_norm(), but the mean is not subtracted (Zhang, Sennrich, arXiv:1910.07467). The default of eps is the
+// distance from 1 to the next number in the dtype of x; for 16-bit x in f32.
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
                 std::optional<double> eps = std::nullopt);
-// Over each of `groups` groups of the channels of each sample of x (N, C, ...) (Wu, He, arXiv:1803.08494). weight and
-// bias (C), or undefined. 4-D x may be channels last, which the result is then.
+// Divides the channels of x (N, C, ...) into `groups` groups, and normalises each group of each sample (Wu, He,
+// arXiv:1803.08494). weight (C) and bias (C) may be undefined. If x (N, C, H, W) is channels last, so is the result.
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
-// A group for each channel (Ulyanov et al., arXiv:1607.08022); by x's own statistics.
+// Normalises each channel of each sample by its own statistics (Ulyanov et al., arXiv:1607.08022).
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 
 }  // namespace tandem

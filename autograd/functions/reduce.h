@@ -1,5 +1,5 @@
-// Over dimensions; all of them when `dims` is empty. Dimensions may be negative, those of size 0 have no maximum: an
-// Error. Results without gradient are Arrays.
+// Reductions over the dimensions `dims`, or over all dimensions when `dims` is empty. A negative dimension counts from
+// the end. The maximum over a dimension of size 0 is an Error. Results without gradient are Arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -19,25 +19,28 @@ struct VarOptions {
 Tensor var(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
 Tensor std(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
 
-// The sum of |x|^p, to the power of 1/p; p = infinity: the largest |x|, -infinity: the smallest, 0: how many are not 0.
+// The sum of |x|^p, to the power of 1/p. For p = infinity the largest |x|, for p = -infinity the smallest |x|, for p =
+// 0 the number of elements that are not 0.
 Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {}, bool keepdim = false);
-// log(sum(exp(x))) without overflow; integers as f32.
+// log(sum(exp(x))) without overflow. Integers count as f32.
 Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 
-// The gradient goes to the maxima (minima), divided evenly among equals. A NaN is larger and smaller than anything.
+// The largest (smallest) element. The gradient goes to it; equal elements share the gradient evenly. A NaN counts as
+// larger (smaller) than every number.
 Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 
-// What is largest (smallest) along `dim`, and where (i64): the first of equals, to which the gradient goes.
+// The largest (smallest) element along `dim`, and its position (i64). Of equal elements the first is taken, and gets
+// the gradient.
 struct ValuesAndIndices {
   Tensor values;
   Array indices;
 };
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim = false);
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
-// The position alone; without `dim` in x read row by row.
+// Only the position. Without `dim` it is the position in x as one long row.
 Array argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 Array argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 
@@ -45,10 +48,10 @@ Array any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);  // boo
 Array all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Array count_nonzero(const Tensor& x, const Dims& dims = {});  // i64
 
-// Sums (products) from the beginning of `dim` to each element; i64 of integers and bools.
+// Sums (products) from the beginning of `dim` to each element. Integers and bools give i64.
 Tensor cumsum(const Tensor& x, std::int64_t dim);
 Tensor cumprod(const Tensor& x, std::int64_t dim);
-// Each element along `dim` less the one before it, n times; of bools: whether they differ.
+// Each element along `dim` minus the element before it. This is done n times. Bools give whether the two differ.
 Tensor diff(const Tensor& x, std::int64_t n = 1, std::int64_t dim = -1);
 
 }  // namespace tandem

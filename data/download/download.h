@@ -11,14 +11,15 @@
 
 namespace tandem::data {
 
-// No mirror gave the right file: no network, refused, wrong content. Other errors (disk, permissions) are
-// plain Errors.
+// No mirror gave the right file: there is no network, a mirror refused, or the content is wrong. Other errors, such as
+// those of the disk, are plain Errors.
 class DownloadError : public Error {
  public:
   using Error::Error;
 };
 
-// What a file's bytes must be: its MD5 (32 hexadecimal digits), its SHA-256 (64), or the beginning of the latter.
+// The checksum that a file must have: an MD5 (32 hexadecimal digits), a SHA-256 (64 digits), or the beginning of a
+// SHA-256.
 struct Checksum {
   enum class Kind { md5, sha256 } kind;
   std::string digits;  // lower case; of SHA-256 at least the first 8
@@ -28,7 +29,7 @@ struct Checksum {
   static Checksum sha256(std::string beginning);
   // Error when the file can't be read.
   bool fits(const std::filesystem::path& path) const { return found_in(path) == digits; }
-  // As many digits of the file's as this has.
+  // The checksum of the file, cut to as many digits as this checksum has.
   std::string found_in(const std::filesystem::path& path) const;
 
  private:
@@ -37,22 +38,22 @@ struct Checksum {
 
 struct DownloadOptions {
   std::chrono::seconds connect_timeout{10};
-  std::chrono::seconds stall_timeout{20};               // give a mirror up when it sends almost nothing for so long
-  std::chrono::seconds lock_timeout{600};               // wait so long for another process that downloads the same file
+  std::chrono::seconds stall_timeout{20};  // a mirror that sends almost nothing for so long is given up
+  std::chrono::seconds lock_timeout{600};  // the longest wait for another process that downloads the same file
   std::function<void(const std::string&)> report = {};  // gets one line about every second; may be empty
 };
 
-// Makes `destination` the file that has this checksum. Nothing happens where it is that already. Else the URLs are
-// tried in order; what has arrived is kept in `destination`.part and resumed, by the next mirror or the next call; the
-// file gets its name only when the checksum is right. Creates the folder. Processes that download the same file take
-// turns. Not cancellable, but every wait in it has a timeout.
+// Makes `destination` the file that has this checksum. Nothing happens when it has the checksum already. Otherwise the
+// URLs are tried in order. The bytes that have arrived are kept in `destination`.part, and the next mirror or the next
+// call resumes there. The file gets its name only when the checksum is right. The folder is created when it is missing.
+// Processes that download the same file take turns. A download can't be cancelled, but every wait in it has a timeout.
 void download(const std::vector<std::string>& urls, const std::filesystem::path& destination, const Checksum& checksum,
               const DownloadOptions& options = {});
 
 // The MD5 of a file's bytes, as 32 lower-case hexadecimal digits.
 std::string md5_of(const std::filesystem::path& path);
 
-// Where a user's downloads are kept: $XDG_CACHE_HOME/tandem/NAME, or ~/.cache/tandem/NAME.
+// The folder of the user's downloads: $XDG_CACHE_HOME/tandem/NAME, or ~/.cache/tandem/NAME.
 std::filesystem::path cache_folder(const std::string& name);
 
 }  // namespace tandem::data

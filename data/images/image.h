@@ -7,9 +7,9 @@
 
 namespace tandem::data {
 
-// A JPEG, PNG, BMP, GIF (the first picture), TGA, PNM or PSD file as (3, H, W) u8: red, green, blue, whatever it holds.
-// In memory pixel by pixel, as in an image with channels last. Error, with the file's name, when it is none of these or
-// damaged.
+// Reads a JPEG, PNG, BMP, GIF (the first picture), TGA, PNM or PSD file as (3, H, W) u8: red, green and blue. Other
+// colours are converted. In memory the image stands pixel by pixel (channels last). Error, with the name of the file,
+// when the file is none of these or is damaged.
 Array read_image(const std::filesystem::path& path);
 
 }  // namespace tandem::data

@@ -1,4 +1,4 @@
-// ImageFile: the picture in a file, of which no more is decoded than is needed.
+// ImageFile: the picture in a file. Only the part that is needed is decoded.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -14,34 +14,34 @@ struct ImageWindow {
   bool operator==(const ImageWindow&) const = default;
 };
 
-// A JPEG, PNG, BMP, GIF (the first picture), TGA, PNM or PSD file. JPEGs are read by libjpeg-turbo where this build has
-// it, with the pixels that Pillow gives; all else by stb_image. Grey and CMYK become red, green, blue; an orientation
-// noted in the file is ignored, as Pillow does. Every Error has the file's name and what is wrong with it. Constant
-// after construction.
+// A JPEG, PNG, BMP, GIF (the first picture), TGA, PNM or PSD file. libjpeg-turbo reads JPEGs when this build has it,
+// and gives the same pixels as Pillow. stb_image reads all other files. Grey and CMYK become red, green and blue. An
+// orientation in the file is ignored, as Pillow does. Every Error has the name of the file and says what is wrong with
+// it. The object is constant after construction.
 class ImageFile {
  public:
-  // Reads the file into memory and looks at its header. Error when it can't be read, or is no picture.
+  // Reads the file into memory and checks its header. Error when the file can't be read or is no picture.
   explicit ImageFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
 
-  // All of it: (3, H, W) u8, in memory pixel by pixel, as an image with channels last. Error when the file is damaged
-  // or ends early, also where only its end is missing.
+  // The whole picture (3, H, W) u8, in memory pixel by pixel (channels last). Error when the file is damaged or ends
+  // early, even when only its end is missing.
   Array read() const;
-  // A part of it, (3, window.height, window.width): the same pixels as those of the whole. What the file holds beyond
-  // the window may be left undecoded, and damage there unnoticed.
+  // A part of the picture (3, window.height, window.width), with the same pixels as the whole picture. Parts of the
+  // file outside of the window may stay undecoded, so that damage there is not noticed.
   Array read(const ImageWindow& window) const;
 
-  // Whether read_scaled() is there: for JPEGs read by libjpeg-turbo.
+  // Whether read_scaled() works. It does for JPEGs that libjpeg-turbo reads.
   bool can_scale() const { return can_scale_; }
-  // A size at `eighths` eighths.
+  // `size` pixels scaled by eighths / 8, rounded up.
   static std::int64_t scaled(std::int64_t size, int eighths) { return (size * eighths + 7) / 8; }
-  // A window of the picture at 1, 2, 4 or 8 eighths of its size, which is faster than to decode and to shrink it; the
-  // means are those of the blocks' low frequencies, so that pixels differ a little from those of a filter. The scaled
-  // picture is scaled(height(), eighths) high: its pixels are 8 / eighths of the file's apart, and the last may lie
-  // partly outside of it.
+  // A window of the picture at 1, 2, 4 or 8 eighths of its size. This is faster than decoding and shrinking. The pixels
+  // come from the low frequencies of the blocks, and so differ a little from those of a filter. The scaled picture is
+  // scaled(height(), eighths) pixels high. One of its pixels covers 8 / eighths pixels of the file; the last one may
+  // lie partly outside of the picture.
   Array read_scaled(const ImageWindow& window, int eighths) const;
 
  private:
@@ -51,8 +51,8 @@ class ImageFile {
   bool can_scale_ = false;
 };
 
-// The whole file. Error, which begins with `kind` ("the mask") and its name, when it can't be read, is no regular file,
-// or is larger than 2 GiB.
+// The bytes of a file. Error when the file can't be read, is no regular file, or is larger than 2 GiB. The Error begins
+// with `kind`, such as "the mask", and the name of the file.
 std::string read_whole_file(const std::filesystem::path& path, const std::string& kind);
 
 }  // namespace tandem::data

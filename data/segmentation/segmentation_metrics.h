@@ -1,4 +1,4 @@
-// ConfusionMatrix: how often each class was taken for each other, and what follows from that.
+// ConfusionMatrix: how often each class was predicted for each true class, and the metrics that follow.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,31 +7,32 @@
 
 namespace tandem::data {
 
-// Counts pixels (or samples) by what they are and by what was predicted. Counts are integers: added up over batches
-// and, by an all-reduce of counts(), over ranks, they give the same numbers as one process with all of the data. Not
-// for several threads at once.
+// Counts pixels (or samples) by their true class and their predicted class. Counts are integers. Summed over batches
+// and, by an all-reduce of counts(), over ranks, they are the same as in one process with all of the data. Only one
+// thread may use the object at a time.
 class ConfusionMatrix {
  public:
-  // Targets that are `ignored` are not counted.
+  // A pixel whose target is `ignored` is not counted.
   explicit ConfusionMatrix(std::int64_t classes, std::int64_t ignored = 255);
 
-  // Predicted classes and true ones, of one shape; i64 or u8, on any device. Error, and nothing is counted, where a
-  // prediction is no class, or a target is neither a class nor ignored.
+  // Counts predicted classes and true classes, in arrays of one shape, i64 or u8, on any device. Error when a
+  // prediction is no class, or when a target is neither a class nor `ignored`. Then nothing is counted.
   void add(const Array& prediction, const Array& target);
 
-  // (classes, classes) i64 on the CPU: row: the true class, column: the prediction. May be summed over ranks in place.
+  // (classes, classes) i64 on the CPU. The row is the true class, the column the predicted class. The counts may be
+  // summed over ranks in place.
   Array& counts() { return counts_; }
   const Array& counts() const { return counts_; }
   std::int64_t classes() const { return counts_.dim(0); }
   void reset() { counts_.fill(0); }
 
-  // The share of the counted pixels that were predicted right; nan where there are none.
+  // The share of the counted pixels whose class was predicted. NaN when no pixel was counted.
   double pixel_accuracy() const;
-  // Of each class: intersection over union of what it covers and what was predicted; nan for a class that occurs in
-  // neither.
+  // For each class the intersection of its true and its predicted pixels, divided by their union. NaN for a class that
+  // occurs in neither.
   std::vector<double> class_iou() const;
-  // The mean of those that are numbers; nan where none is. (torchvision's reference counts the others too: its mean is
-  // nan then, and the same as this where every class occurs.)
+  // The mean of class_iou() over the classes that are not NaN; NaN when all are. torchvision's reference counts the NaN
+  // too: its mean is NaN when a class does not occur, and equal to this mean when every class occurs.
   double mean_iou() const;
 
  private:

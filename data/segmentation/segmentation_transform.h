@@ -1,5 +1,4 @@
-// What happens to pictures and masks on their way into a network for segmentation: resize, flip, crop and normalise, in
-// one pass.
+// Prepares pictures and masks for a network for segmentation: resizes, flips, crops and normalises in one pass.
 #pragma once
 
 #include <tandem/data/images/image_file.h>
@@ -9,35 +8,40 @@
 
 namespace tandem::data {
 
-// Where an output's pixels come from: the picture is resized, then mirrored from left to right where `flip`, and of
-// that `window` is cut. What of the window lies outside (below, or to the right) is padding.
+// Says where the pixels of an output come from. The picture is resized, then mirrored from left to right if `flip` is
+// true, and then `window` is cut out. The part of the window that lies outside of the picture, below it or to the
+// right, is padding.
 struct SegmentationGeometry {
   std::int64_t resized_height, resized_width;
   bool flip;
   ImageWindow window;
 };
 
-// Values and order are those of torchvision's references/segmentation with pictures of Pillow: bilinear with a filter
-// that grows with the reduction (pictures) or nearest (masks); padding is 0 before normalising, and void in the mask.
+// Values and the order of the steps are those of torchvision's references/segmentation with pictures of Pillow.
+// Pictures are resized bilinearly, with a filter that grows with the reduction; masks take the nearest pixel. Padding
+// is 0 in the picture before it is normalised, and void in the mask.
 struct SegmentationTransform {
   std::int64_t min_short, max_short;  // the short side after resizing: drawn from [min_short, max_short]
-  std::int64_t crop = 0;              // cut a square of this size; 0: none
-  bool random = false;                // flip half of them, and cut anywhere; else cut the middle
-  // Decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is to be reduced at least so much: faster, and pixels that
-  // differ from those of torchvision, in photographs by one to three grey levels on average.
+  std::int64_t crop = 0;              // the side of the square that is cut out; 0: no crop
+  bool random =
+      false;  // true: half of the pictures are flipped, and the crop is anywhere; false: the middle is cut out
+  // Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size when it is reduced at least so much. This is faster.
+  // Pixels then differ from those of torchvision, in photographs by one to three grey levels on average.
   bool scaled_decode = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
-  // Training: a short side of min_scale to max_scale times `base`, rounded down, flip, a random crop.
+  // For training: a random short side of min_scale to max_scale times `base`, rounded down; a random flip; a random
+  // crop.
   static constexpr double default_min_scale = 0.5, default_max_scale = 2;
   static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = default_min_scale,
                                      double max_scale = default_max_scale);
-  // Evaluation: a short side of `base`, whole pictures, whose sizes differ: one by one into the network.
+  // For evaluation: whole pictures with a short side of `base`. Their sizes differ, so the network takes them one by
+  // one.
   static SegmentationTransform evaluation(std::int64_t base);
-  // A short side of `crop`, and the middle of the picture.
+  // A short side of `crop`, and a crop of the middle of the picture.
   static SegmentationTransform middle(std::int64_t crop);
 
-  // Draws what is random for a picture of this size: the short side, the flip, then top and left, in this order.
+  // Draws the random numbers for a picture of this size, in this order: the short side, the flip, top, left.
   SegmentationGeometry draw(std::int64_t height, std::int64_t width, SampleRandom& random_numbers) const;
 };
 

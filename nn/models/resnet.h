@@ -1,5 +1,6 @@
-// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. Names, initial values
-// and their draws, and numbers are torchvision's: the stride of a bottleneck is at its 3 x 3 convolution.
+// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. The names, the
+// initial values, the order in which they are drawn, and the outputs are torchvision's. The stride of a bottleneck is
+// at its 3 x 3 convolution.
 #pragma once
 
 #include <tandem/nn/batch_norm.h>
@@ -13,16 +14,17 @@ namespace tandem::nn::models {
 
 struct ResNetOptions {
   int depth = 50;  // 18, 34, 50, 101 or 152
-  // For layers 2, 3 and 4: keep the resolution and dilate the convolutions that follow instead. (torchvision has that
-  // from depth 50 on only; here 18 and 34 take it too.)
+  // For layers 2, 3 and 4: whether the layer keeps the resolution, and dilates the convolutions that follow instead. In
+  // torchvision only depths from 50 on have this option; here 18 and 34 have it too.
   std::array<bool, 3> replace_stride_with_dilation = {};
 };
 
-// All of it but the classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32), larger where layers
-// are dilated.
+// A ResNet without its classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32). The features are
+// larger when layers are dilated.
 class ResNetFeatures : public Module {
  public:
-  // Draws the classifier's weights too and drops them, so that whatever is made next gets torchvision's numbers.
+  // Draws the weights of the classifier too, and drops them. So the module that is made next gets torchvision's
+  // numbers.
   explicit ResNetFeatures(const ResNetOptions& options);
 
   struct Stages {
@@ -30,13 +32,13 @@ class ResNetFeatures : public Module {
   };
   Stages stages(const Tensor& x);
   Tensor forward(const Tensor& x) override { return stages(x).layer4; }
-  std::int64_t channels() const { return channels_; }  // of layer 4
+  std::int64_t channels() const { return channels_; }  // the channels of layer 4
   std::int64_t layer3_channels() const { return channels_ / 2; }
 
  protected:
   struct Undrawn {};
   ResNetFeatures(const ResNetOptions& options, Undrawn);
-  // What torchvision draws once all modules are made.
+  // Draws the weights that torchvision draws after all modules are made.
   void draw_convolutions();
 
  private:
