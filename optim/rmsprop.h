@@ -35,7 +35,7 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 //   p = p - lr * u
 // State: square_avg (s), grad_avg (a), momentum_buffer (b), step. When rounding makes s - a^2 negative, it counts as 0
 // here. PyTorch then computes NaN.
-class RMSprop : public OptimizerOf<RMSpropOptions> {
+class RMSprop : public FusedOptimizer<RMSpropOptions> {
  public:
   explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
       : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
