@@ -11,8 +11,8 @@ std::string local_address(const std::string& interface);
 
 // An address at which other hosts are likely to reach this host, in digits. Tried in this order: `on_the_way`, the
 // address from which this host reaches a service that all hosts know; the address of the host's name; any other
-// address. The result is a loopback address only where this host has nothing else; some systems give the host's name
-// such an address.
+// address. The result is a loopback address only where this host has nothing else: some systems give the host's name
+// a loopback address, which is therefore skipped.
 std::string reachable_address(const std::string& on_the_way);
 
 std::string host_name();
