@@ -20,9 +20,9 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 // parameters that require no gradient.
 std::vector<std::size_t> reverse_registration_order(const std::vector<NamedTensor>& parameters);
 
-// The parameters that `order` names, in that order. A bucket holds one dtype and is closed once it holds its
-// size or more; the first of each dtype is the small one. Buckets come in the order in which the last of their
-// gradients does, so that none waits for one that is ready later.
+// Puts the parameters that `order` names into buckets, in that order. A bucket holds one dtype. It is closed once it
+// holds its size or more; the first bucket of each dtype is the small one. Buckets are sorted by their last gradient's
+// place in `order`, so that no bucket waits for another one that is ready later.
 BucketLayout assign_buckets(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& order,
                             BucketSizes sizes);
 

@@ -20,17 +20,18 @@ struct GradBucket {
   std::vector<NamedTensor> parameters;  // whose gradients they are
 };
 
-// Starts the communication of a bucket whose gradients are all final, and returns while it goes on; when the
-// Work's wait() returns, the buffer holds the mean over ranks, the same bits on all. Runs on the thread of the
-// backward pass, which goes on meanwhile; what is to be computed when the answers have come belongs into
-// finish_with. All ranks call it for the same buckets in the same order, so it may use any collective. What it
-// throws leaves backward(), with the rank and the bucket. A null Work: nothing to wait for.
+// A hook starts the communication of a bucket whose gradients are all final, and returns while the communication goes
+// on. When the returned Work's wait() returns, the buffer must hold the mean over the ranks, with the same bits on all
+// ranks. A null Work means that there is nothing to wait for. The hook runs on the thread of the backward pass, which
+// goes on once the hook has returned; computations on the received numbers belong into finish_with. All ranks call the
+// hook for the same buckets in the same order, so it may use any collective. An exception from the hook leaves
+// backward(), with the rank and the bucket in its text.
 using CommunicationHook = std::function<std::shared_ptr<Work>(const GradBucket& bucket, ProcessGroup& group)>;
 
-// `work`, and then `finish`, which runs in the first wait(), on the thread that waits.
+// Returns a Work that waits for `work` and then runs `finish`: once, in the first wait(), on the thread that waits.
 std::shared_ptr<Work> finish_with(std::shared_ptr<Work> work, std::function<void()> finish);
 
-// What happens without a hook.
+// The hook that is used when none is set: one all-reduce of the bucket.
 CommunicationHook all_reduce_hook();
 
 // Sends 16 bits for each number, half of f32: the buffer is rounded to `dtype` (bf16 or f16), averaged and

@@ -15,8 +15,8 @@ struct CommunicationReport {
   struct Bucket {
     std::vector<std::string> parameters;
     std::size_t bytes = 0;
-    double communication = 0;  // from when it could begin (it was started, and the one before had ended) to its end
-    double exposed = 0;        // what backward waited for it after its last gradient
+    double communication = 0;  // from when it was started and the bucket before had ended, to its end
+    double exposed = 0;        // how long backward waited for it after the last gradient
   };
   std::vector<Bucket> buckets;
   std::int64_t steps = 0;    // synchronised backward passes, without those before the buckets were rebuilt
@@ -28,25 +28,26 @@ struct CommunicationReport {
   std::string to_string() const;  // for people: a line for all, a line for each bucket
 };
 
-// Takes the times of one backward pass after the other. What a Work does not say, when it ended, is known from
-// asking it whenever a gradient becomes final: late by no more than the time between two gradients.
+// Takes the times of one backward pass after the other. A Work does not say when it ended. The clock therefore asks
+// every running Work whenever a gradient becomes final; the noted end is late by at most the time between two
+// gradients.
 class CommunicationClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static Time now() { return std::chrono::steady_clock::now(); }
 
-  // Forgets all times: from now on these buckets.
+  // Forgets all times; from now on the clock measures these buckets.
   void reset(std::vector<CommunicationReport::Bucket> buckets);
   void begin_forward();  // only the first since the last pass counts
   void begin_backward();
   void started(std::size_t bucket) { passes_[bucket].started = now(); }
-  // Asks the works that run. `work_of(bucket)` may be null for one that ended before it was started.
+  // Asks the running Works whether they have ended. `work_of(bucket)` may be null: such a bucket counts as ended.
   template <class WorkOf>
   void look(const WorkOf& work_of, std::size_t started) {
     while (ended_ < started && (!work_of(ended_) || work_of(ended_)->is_done())) passes_[ended_++].ended = now();
   }
-  void computed() { computed_ = now(); }  // the last gradient is there
-  void waited(std::size_t bucket);        // for that one, after the ones before it
+  void computed() { computed_ = now(); }  // call it when the last gradient is final
+  void waited(std::size_t bucket);        // call it when the wait for `bucket` is over; in the order of buckets
   void end_backward();
 
   CommunicationReport report() const;

@@ -28,13 +28,13 @@ class NoSync {
   const bool before_;
 };
 
-// Observes a model, does not wrap it: the model's names and its state dict stay as they are.
+// It observes a model and does not wrap it: the model's names and its state dict stay as they are.
 //
 //   Net model;
 //   DistributedDataParallel ddp(model, group);      // every rank now holds rank 0's parameters and buffers
 //   loss(ddp(images), labels).backward();           // every rank now holds the mean gradients
 //
-// The model must outlive it. With a group of one it changes nothing.
+// The model must outlive this object. With a group of one rank this object changes nothing.
 // Construction is collective: it compares the models of all ranks (Error on every rank: the first difference
 // and whose it is), then copies rank 0's values to all. Buffers (a batch norm's running statistics) are rank
 // 0's on every rank wherever their values count; see sync_buffers().
@@ -80,7 +80,7 @@ class DistributedDataParallel {
   // buffers. Gradients that a rank has accumulated under no_sync when its data ends are lost. Collective.
   void join(const std::function<void()>& body, const JoinOptions& options = {});
 
-  // How buckets are averaged from now on; the same on all ranks. Default: all_reduce_hook().
+  // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().
   void set_communication_hook(CommunicationHook hook) { reducer_->set_hook(std::move(hook)); }
 
   // What communication took so far, and how much of it was hidden. This rank's view.

@@ -8,16 +8,17 @@
 namespace tandem::distributed {
 
 struct JoinOptions {
-  // By what the sum of the gradients is divided: the size of the group (every sample of a rank counts the same
-  // throughout), or the number of ranks that still have data (every step is a mean of equal size).
+  // What the sum of the gradients is divided by. True: the size of the group, so that every sample of a rank counts the
+  // same throughout. False: the number of ranks that still have data, so that every step is a mean over those ranks.
   bool divide_by_initial_world_size = true;
-  // The first rank that runs out of data ends training with an Error, on all ranks: for models that communicate
-  // in forward, which a rank without data can't follow.
+  // True: when the first rank runs out of data, training ends with an Error on all ranks. This is for models that
+  // communicate in forward: a rank without data cannot take part in that.
   bool throw_on_early_termination = false;
 };
 
-// Before whatever all ranks do together, each says what it is about to do, in one small message; a rank without
-// data says so, learns what the others do, and takes part with nothing to give. Used by the thread that trains.
+// Before each step that all ranks take together, every rank tells the others in one small message what it is about to
+// do. A rank without data says so, learns what the others do, and takes part in it with zeros. Only the thread that
+// trains may use this class.
 class JoinRounds {
  public:
   enum class Step { none, forward, buffers, backward };
@@ -25,19 +26,19 @@ class JoinRounds {
   JoinRounds(std::shared_ptr<ProcessGroup> group, const JoinOptions& options);
   const JoinOptions& options() const { return options_; }
 
-  void announce(Step step);  // starts; collective
-  // Waits for what the others announced. Error where two of them want different things.
+  void announce(Step step);  // starts the round and does not wait; collective
+  // Waits for what the other ranks announced. Throws an Error when two ranks want different steps.
   void finish();
   void meet(Step step) {
     announce(step);
     finish();
   }
 
-  // Of the last round:
-  Step step() const { return step_; }          // of the ranks that have data
-  int active() const { return active_; }       // how many those are
-  int absent_rank() const { return absent_; }  // the first without, or -1
-  // The last of the ranks that had data when any rank last had: whose model counts.
+  // The results of the last round:
+  Step step() const { return step_; }          // the step of the ranks that have data
+  int active() const { return active_; }       // the number of ranks that have data
+  int absent_rank() const { return absent_; }  // the first rank without data, or -1
+  // The rank whose model counts at the end: the highest of the ranks that had data in the last round with any data.
   int lead() const { return lead_; }
 
  private:

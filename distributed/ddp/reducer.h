@@ -15,24 +15,25 @@
 
 namespace tandem::distributed {
 
-// What becomes of a parameter that a backward pass does not reach.
+// What happens to a parameter that a backward pass does not reach on this rank.
 enum class Unused {
   error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
-  zero,   // it counts as a gradient of zero
-  skip,   // the same if any other rank reached it; if none did, its .grad stays as it was
+  zero,   // its gradient counts as zero
+  skip,   // as zero if any other rank reached it; if no rank did, its .grad stays as it was
 };
 
-// Owns the memory of the gradients: each is a view of its bucket, so communication needs no copy. When the
-// last gradient of a bucket is final, the mean over ranks starts, on the group's own thread, and backward
-// goes on. Buckets start strictly in order, because the ranks must agree on the order while their gradients
-// may become ready in different ones. At the end of backward all have arrived.
+// The reducer owns the memory of the gradients. Each gradient is a view of its bucket, so communication needs no copy.
+// When the last gradient of a bucket is final, the mean over the ranks starts on the group's own thread, while backward
+// goes on. Buckets start strictly in order: all ranks must start them in the same order, but gradients may become ready
+// in a different order on each rank. At the end of backward, the reducer waits until all means have arrived.
 //
-// The first pass uses the reverse of the order of registration; at its end the buckets are made anew, in the
-// order in which rank 0's gradients were ready. Gradients move with their values, their addresses change.
+// In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass the reducer
+// makes the buckets anew, in the order in which rank 0's gradients became ready. The gradients keep their values, but
+// their addresses change.
 //
 // An exception that leaves a backward pass before its end (except the one about unused parameters, which all
 // ranks throw alike) leaves the group out of step with the other ranks.
-// Used by the thread that runs backward. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
+// Only the thread that runs backward may use the reducer. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
 class Reducer {
  public:
   Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
@@ -42,11 +43,11 @@ class Reducer {
   Reducer& operator=(const Reducer&) = delete;
 
   void set_hook(CommunicationHook hook) { hook_ = std::move(hook); }
-  // While off, gradients only add up on this rank; the next pass with it on averages the sums.
+  // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
-  // Announces each pass there; null: none. See DistributedDataParallel::join.
+  // The reducer announces each pass to `join`; null: to nobody. See DistributedDataParallel::join.
   void set_join(JoinRounds* join) { join_ = join; }
   // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
   void shadow_backward();
@@ -57,7 +58,7 @@ class Reducer {
  private:
   struct Bucket {
     GradBucket content;
-    Array message;            // content.buffer; in the last bucket followed by the flag
+    Array message;            // content.buffer; in the last bucket, flag_ follows it
     std::string name;         // "gradient bucket 0"
     std::size_t missing = 0;  // gradients that this backward pass still owes
     std::shared_ptr<Work> work;
@@ -89,9 +90,9 @@ class Reducer {
   BucketLayout layout_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter
-  // One element behind the last bucket's gradients, for the error about unused parameters: 0, or 1 from a rank
-  // that has some. As it travels with the gradients it costs no message, and every rank learns of it. With gradients on
-  // a GPU it stays in host memory and is a message of its own.
+  // One element behind the last bucket's gradients, for the error about unused parameters: a rank that has unused
+  // parameters writes 1, the others write 0. The flag travels with the gradients, so it costs no message, and every
+  // rank learns the result. If the gradients are on a GPU, the flag stays in host memory and is a message of its own.
   Array flag_;
   bool rebuilt_ = false;
 
@@ -103,10 +104,11 @@ class Reducer {
   std::vector<char> used_;  // by parameter: reached since the last synchronised pass
   // The pass that runs:
   enum class State : char { owed, reached, absent };
-  std::vector<State> state_;                              // by parameter
-  std::vector<std::size_t> order_;                        // parameters as they were reached
-  std::size_t started_ = 0;                               // buckets
-  std::vector<std::pair<std::size_t, Array>> untouched_;  // not reached here, and the gradient before (or none)
+  std::vector<State> state_;        // by parameter
+  std::vector<std::size_t> order_;  // parameters as they were reached
+  std::size_t started_ = 0;         // buckets
+  std::vector<std::pair<std::size_t, Array>>
+      untouched_;                 // parameters not reached here, each with its gradient before the pass (or none)
   std::weak_ptr<void> backward_;  // lives as long as the backward pass whose gradients are counted
 };
 

@@ -9,15 +9,17 @@ namespace {
 
 using functors::Add, functors::Div, functors::Mul, functors::Sub;
 
+// Exchanges over a process group what batch norms need; the formulas stand in the header.
 class GroupExchange : public BatchNormExchange {
  public:
   // `layer` appears in the errors of the group.
   GroupExchange(std::shared_ptr<ProcessGroup> group, const std::string& layer)
       : group_(std::move(group)), statistics_("statistics of " + layer), sums_("gradient sums of " + layer) {}
 
+  // Forward: gathers every rank's (mean, m2, count) and combines them. mean and m2 are (C), count is ().
   ops::BatchNormStats combine(const ops::BatchNormStats& mine) override {
     const std::int64_t channels = mine.mean.numel();
-    // f64: exact counts, and nothing is lost on top of what each rank's own sums have lost.
+    // The message is in f64: counts are exact there, and combining rounds far less than each rank's own sums did.
     const Device device = mine.mean.device();
     const Array message = Array::empty({2 * channels + 1}, DType::f64, device);
     message.slice(0, 0, channels).copy_from(mine.mean);
@@ -29,7 +31,8 @@ class GroupExchange : public BatchNormExchange {
     for (int r = 0; r < group_->size(); ++r) rows.push_back(all.select(0, r));
     group_->all_gather(rows, message, statistics_)->wait();
 
-    // m2 around the common mean is each rank's own m2 plus what its own mean is off by. A rank without images counts 0.
+    // A rank's m2 around the common mean is its own m2 plus count * (its own mean - the common mean)^2. A rank without
+    // images has count 0, so it adds nothing.
     const Array means = all.slice(1, 0, channels), m2s = all.slice(1, channels, 2 * channels);
     const Array counts = all.slice(1, 2 * channels, 2 * channels + 1);
     const Array count = ops::reduce(Reduction::sum, counts);
@@ -41,6 +44,7 @@ class GroupExchange : public BatchNormExchange {
     return {mean.to(dtype), m2.to(dtype), count.to(dtype)};
   }
 
+  // Backward: sums each channel's dy and dy * xhat over the ranks, in one message (2, C).
   ops::BatchNormSums add(const ops::BatchNormSums& mine) override {
     const Array message = Array::empty({2, mine.dy.numel()}, mine.dy.dtype(), mine.dy.device());
     const ops::BatchNormSums sums{message.select(0, 0), message.select(0, 1)};

@@ -17,31 +17,55 @@ namespace tandem::distributed {
 //   DistributedDataParallel ddp(model, group);
 //
 // The modules stay the same objects with the same parameters, buffers and names, so it does not matter whether an
-// optimizer, a reference to a layer or a state dict was made before or after, and Sequential goes on fusing. With a
-// group of one the model is, or becomes again, a plain one. Not collective.
+// optimizer, a reference to a layer or a state dict was made before or after, and Sequential still fuses batch norms.
+// With a group of one rank the model stays, or becomes again, a model with plain batch norms. This call is not
+// collective.
 //
-// In training, forward is one all-gather of (mean, m2, count) per layer, where m2 is the sum of squared deviations;
-// every rank combines them alike, in f64 (Chan, Golub, LeVeque, 1979), so running statistics are equal to the bit on
-// all ranks. Backward is one all-reduce of (sum of dy, sum of dy * xhat), left out where the layer's input needs no
-// gradient. Parts may differ in size, and be empty: that rank still takes part. weight and bias must be equal on all
-// ranks; their gradients are this rank's share, as with any layer, and DistributedDataParallel averages them. In
-// evaluation nothing is exchanged.
+// Forward, in training: one all-gather per layer. Rank r sends, for each of the C channels of its part x_r (N_r, C, H,
+// W),
 //
-// The exchanges block, and happen in the order of the graph. DistributedDataParallel starts its buckets in an order
-// that the graph gives too, so both may use one group as long as all ranks run the same graph, batch sizes aside. An
-// exchange then waits behind a bucket that was started just before. A subgroup of all ranks has its own queue:
-// exchanges overtake buckets, and the ranks' graphs may differ in whatever lies between the batch norms.
+//   count_r = N_r * H * W,   mean_r = sum(x_r) / count_r,   m2_r = sum((x_r - mean_r)^2)
+//
+// and every rank combines all parts in f64 (Chan, Golub, LeVeque, 1979):
+//
+//   count = sum_r count_r
+//   mean  = sum_r count_r * mean_r / count
+//   m2    = sum_r (m2_r + count_r * (mean_r - mean)^2)
+//
+// All ranks compute the same from the same numbers, so mean, m2 / count (the variance) and the running statistics are
+// equal to the bit on all ranks. Each rank then normalises its own part: xhat = (x - mean) / sqrt(m2 / count + eps) and
+// y = weight * xhat + bias.
+//
+// Backward: one all-reduce per layer, which sums two values for each channel over the ranks, S1 = sum(dy) and
+// S2 = sum(dy * xhat). Each rank then computes the gradient of its own part:
+//
+//   dx = weight / sqrt(m2 / count + eps) * (dy - S1 / count - xhat * S2 / count)
+//
+// S1 and S2 are summed over the ranks, not averaged. Every x moves the common mean and variance, and so the loss of
+// every rank; dx is the gradient of the sum of all ranks' losses. The gradients of weight and bias are this rank's own
+// sums (sum(dy * xhat) and sum(dy)), as with any layer, and DistributedDataParallel averages them as it averages all
+// gradients of parameters: that average turns the sum of the losses into their mean, once. The all-reduce is left out
+// where the layer's input needs no gradient.
+//
+// The parts may differ in size. A part may be empty: its rank still takes part in the exchanges. weight and bias must
+// be equal on all ranks. In evaluation nothing is exchanged.
+//
+// Each exchange blocks the calling thread, and the exchanges happen in the order of the graph. DistributedDataParallel
+// starts its buckets in an order that the graph gives too. Both may therefore use one group, as long as all ranks run
+// the same graph (batch sizes may differ). An exchange then waits behind a bucket that was started just before. A
+// subgroup of all ranks has its own queue: there, exchanges overtake buckets, and the ranks' graphs may differ in
+// whatever lies between the batch norms.
 void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGroup>& group);
 
-// One such layer, for models that are never without a group.
+// A BatchNorm2d that shares its statistics over `group`, for models that always have a group.
 class SyncBatchNorm : public nn::BatchNorm2d {
  public:
   SyncBatchNorm(std::int64_t channels, const std::shared_ptr<ProcessGroup>& group,
                 const nn::BatchNormOptions& options = {});
 };
 
-// The exchange behind both, for those who call batch_norm() themselves; null for a group of one. `layer` appears in
-// errors.
+// The exchange that both of the above use, for code that calls batch_norm() itself. Null for a group of one rank.
+// `layer` appears in errors.
 std::shared_ptr<BatchNormExchange> batch_norm_exchange(const std::shared_ptr<ProcessGroup>& group,
                                                        const std::string& layer);
 

@@ -192,7 +192,7 @@ void Coordinator::gather(Time now) {
   }
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
-    // A launcher that died and came back is not to be taken for two.
+    // A launcher that died and came back must not be taken for two nodes: the old one is silent by then.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;

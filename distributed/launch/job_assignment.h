@@ -1,8 +1,14 @@
-// How the nodes of a job (hosts, each with a launcher) act together: what each says of itself, what all are to do, and
-// who decides that. Nothing here knows of sockets or processes.
+// How the nodes of a job act together. A node is a host with a launcher. Every node publishes a NodeStatus; the
+// Coordinator reads all of them and publishes one JobAssignment, which all nodes follow. Nothing here knows of sockets
+// or processes.
 //
-// A job goes through generations. In each, the nodes gather, run their ranks, and stop when a rank anywhere fails; then
-// they gather again for the next one, if a restart is left.
+// A job goes through generations. In each generation the nodes gather, run their ranks, and stop when a rank on any
+// node fails. If a restart is left, the nodes then gather again for the next generation.
+//
+// The verdict on who failed first falls in Coordinator::conclude, once every node that is still there has ended its
+// ranks and published their failures. It joins the failures of all nodes and sorts them with sort_by_cause
+// (worker_failure.h). The first failure is the cause: its exit code is the job's, unless a whole node left or fell
+// silent.
 #pragma once
 
 #include <tandem/distributed/launch/launch_options.h>
@@ -15,12 +21,12 @@
 
 namespace tandem::distributed {
 
-// What a node says of itself.
+// What a node says about itself.
 struct NodeStatus {
   enum class State { waiting, running, ended, left };
 
-  int id = 0;          // given out in the order of arrival
-  int node_rank = -1;  // asked for on the command line; -1: none
+  int id = 0;          // nodes are numbered in the order in which they arrive
+  int node_rank = -1;  // the one asked for on the command line; -1: none was
   std::string host;
   pid_t pid = 0;
   int processes = 0;
@@ -29,13 +35,13 @@ struct NodeStatus {
   bool serves_store = false;
 
   State state = State::waiting;
-  int generation = -1;                  // that it runs or ran
-  bool has_failed = false;              // in that generation
-  std::vector<WorkerFailure> failures;  // of that generation, complete once it has ended
-  std::vector<int> ended_well;          // its ranks that ended with exit code 0 and had not been told to stop
-  int stopped_by = 0;                   // the signal that made its launcher leave
+  int generation = -1;                  // the generation that the node runs or ran last
+  bool has_failed = false;              // a rank of this node failed in that generation
+  std::vector<WorkerFailure> failures;  // in that generation; complete once `state` is ended
+  std::vector<int> ended_well;          // ranks here that exited with 0 and had not been told to stop
+  int stopped_by = 0;                   // the signal that made this node's launcher leave; 0: none
 
-  // Of the observer, not of the node: for how long it has not been heard of.
+  // How long the observer has not heard of this node. The observer sets it; the node does not publish it.
   std::chrono::milliseconds silence{0};
 };
 
@@ -53,42 +59,47 @@ struct JobAssignment {
 
   Verdict verdict = Verdict::gather;
   int generation = 0;
-  int restarts = 0;             // so far
-  std::vector<Member> members;  // of the generation, by node number
-  std::vector<WorkerFailure>
-      failures;                  // the cause first: of the generation before (gather), or of the last one (failed)
-  std::vector<int> ended_early;  // ranks that ended well while others worked
-  std::string reason;            // why a generation ended or the job failed, where it was no rank
+  int restarts = 0;             // restarts so far
+  std::vector<Member> members;  // the nodes of the generation, in the order of their ranks
+  // Sorted, the cause first. With Verdict::gather: of the generation before. With Verdict::failed: of the last one.
+  std::vector<WorkerFailure> failures;
+  std::vector<int> ended_early;  // ranks that exited with 0 while others still worked
+  std::string reason;            // why a generation ended or the job failed, if no rank was the reason
   int exit_code = 0;
 
   int world_size() const;
-  int node_of(int id) const;  // its place among the members; -1: it is none
+  int node_of(int id) const;  // the node's index in `members`; -1: it is not a member
 };
 
-// As JSON, for the store. Reading gives an Error for what is none of ours.
+// To and from JSON, for the store. Decoding throws an Error if the text was not written by this version.
 std::string encode(const NodeStatus& status);
 std::string encode(const JobAssignment& assignment);
 NodeStatus decode_status(const std::string& text);
 JobAssignment decode_assignment(const std::string& text);
 
-// Decides for all nodes. For one thread.
+// Decides what all nodes do next. One node of the job runs it, on one thread.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   Coordinator(const LaunchOptions& options, Time now);
 
-  // The assignment, given all nodes that ever came, in the order of their ids.
+  // Returns the assignment. `nodes`: every node that ever came, in the order of the ids.
   const JobAssignment& decide(const std::vector<NodeStatus>& nodes, Time now);
 
  private:
+  // While the verdict is gather: starts a generation once enough nodes wait, or fails the job.
   void gather(Time now);
+  // While the verdict is run: changes it to stop or done when a rank fails, a node goes, a node joins or all have
+  // ended.
   void watch();
+  // Notes whether a node of the generation has left or fallen silent.
   void note_trouble();
+  // While the verdict is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
   void conclude(Time now);
   void start(std::vector<NodeStatus> members);
   void fail(const std::string& reason, int exit_code);
-  // Whether it will still answer.
+  // Whether the node will still answer: it has not left, and was heard of within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
   const NodeStatus& node(int id) const;
 
@@ -98,9 +109,9 @@ class Coordinator {
   Time gathering_since_;
   std::optional<Time> last_call_ends_;
   std::size_t members_before_ = 0;
-  bool makes_room_ = false;  // stopping because a node has joined
+  bool makes_room_ = false;  // the generation is stopping because a node has joined
   std::string newcomer_;
-  std::string trouble_;  // of a node in this generation, where it was no rank
+  std::string trouble_;  // which node of this generation left or fell silent; empty: none did
   int trouble_code_ = 1;
 };
 

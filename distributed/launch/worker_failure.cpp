@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::system_clock;
 
-// Reads what report_failure or torch.distributed.elastic wrote. Other contents are no report.
+// Reads the error file that report_failure or torch.distributed.elastic wrote. Returns false, which means "no report",
+// if the file is missing or holds anything else.
 bool read_report(const std::string& path, WorkerFailure& failure) {
   std::ifstream file(path);
   if (!file) return false;
@@ -41,7 +42,8 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
   } else if (const auto s = number("timestamp"); s > 0) {
-    // Whole seconds, rounded down: at most what the launcher saw.
+    // This timestamp is in whole seconds, rounded down. The failure happened at latest one second after it, and not
+    // later than the launcher saw the process end.
     failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));
   }
   return true;
@@ -53,7 +55,8 @@ std::string describe_end(const WorkerFailure& failure) {
   return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
 }
 
-// Also where there are no control groups, and in the topmost one: the whole machine's count.
+// How many processes the kernel has killed for lack of memory: in this process's control group, or on the whole machine
+// where there are no control groups or this process is in the topmost one. None if the kernel does not tell.
 std::optional<std::int64_t> memory_kills() {
   if (const auto kills = ControlGroups::of_this_process().memory_kills()) return kills;
   std::ifstream file("/proc/vmstat");
@@ -101,7 +104,7 @@ std::string signal_name(int signal) {
 }
 
 int WorkerFailure::exit_code() const {
-  // It reported a failure, and was stopped before it could exit with it.
+  // The rank reported a failure, and the launcher stopped it before it could exit with a code of its own.
   if (end.was_stopping && (!end.has_exited || end.status == 0)) return 1;
   return end.has_exited ? end.status : 128 + end.status;
 }
@@ -120,9 +123,9 @@ std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& 
 }
 
 void sort_by_cause(std::vector<WorkerFailure>& failures) {
-  // A rank that a signal ended could not note the time. Its peers notice its lost connections as soon as the
-  // launcher notices its end, so its failure counts as a moment older than it looks. SIGABRT is different: an
-  // error nobody caught.
+  // A rank that a signal ended could not note the time of its failure. Its peers notice their lost connections as soon
+  // as the launcher notices the end of the process, so this failure counts as one second older than its time says.
+  // SIGABRT is different: it usually means that the rank itself threw an error which nobody caught.
   const auto time = [](const WorkerFailure& failure) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
@@ -152,7 +155,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
     text << "  " << names_of(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
             "(DistributedDataParallel::join covers uneven inputs)\n";
-  // Many ranks often fail of the same.
+  // Many ranks often fail for the same reason: those are told in one line.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
     return describe_end(a) == describe_end(b) && a.message == b.message;
   };

@@ -70,15 +70,15 @@ void WorkerGroup::end_all() {
   kill_groups(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
-    // One that does not end after SIGKILL has been waited for.
+    // A process that does not end after SIGKILL has already been waited for in vain: do not block on it again.
     const int how = has_killed_ && worker.is_running ? WNOHANG : 0;
     while (waitpid(worker.pid, nullptr, how) < 0 && errno == EINTR) {
     }
   }
 }
 
-// Decides where the worker's stdout or stderr goes: opens the end that the worker gets, and ours if there is
-// one.
+// Decides where the worker's stdout or stderr goes. Opens the end that the worker gets, and our reading end if there
+// is one.
 WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs) {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
@@ -133,7 +133,7 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   std::vector<WorkerStream*> result;
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
-      // Who prints faster than the console takes it has to wait.
+      // A rank that prints faster than the console takes its output has to wait.
       if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }
@@ -144,7 +144,7 @@ void WorkerGroup::notice_ends() {
   for (auto& worker : workers_) {
     if (!worker.is_running) continue;
     siginfo_t info{};
-    // It stays a zombie until the group is over: its number is that of its process group.
+    // WNOWAIT: the process stays a zombie until the group is over, because its pid is also its process group's number.
     if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
     worker.is_running = false;
@@ -153,7 +153,7 @@ void WorkerGroup::notice_ends() {
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
     has_failed_ = true;
-    // Ranks that fail together should all get to say so before they are told to stop.
+    // Ranks that fail together should all be able to report it before they are told to stop.
     stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
   }
 }
@@ -191,7 +191,8 @@ void WorkerGroup::kill_groups(int signal, bool only_running) {
 }
 
 void WorkerGroup::drain() {
-  // What was printed is in the pipes. Only a process that left its group could still hold one open.
+  // The pipes hold what the ranks printed. Only a process that left its process group could still hold a pipe open, so
+  // the wait for the end of the stream has a limit of one second.
   const auto deadline = steady_clock::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {

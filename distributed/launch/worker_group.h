@@ -1,4 +1,4 @@
-// WorkerGroup: the ranks of one node in one attempt, from their start to the last word of each.
+// WorkerGroup: the ranks of one node in one attempt, from their start until all their output has been read.
 #pragma once
 
 #include <tandem/distributed/launch/launch_options.h>
@@ -17,49 +17,50 @@
 
 namespace tandem::distributed {
 
-// For one thread: the one it was made on, with which its processes die.
+// Only the thread that constructs the group may use it: the kernel kills the processes when that thread ends.
 class WorkerGroup {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // What the processes of an attempt are told, and where they are.
+  // What the processes of an attempt are told, and which ranks they are.
   struct Share {
     int attempt = 0;
     int first_rank = 0;
-    // "NAME=value" for all ranks; those with a name of their own, by local rank, on top.
+    // Environment variables for all ranks, by name. RANK and the others that differ between ranks are added to them.
     std::map<std::string, std::string> variables;
     int first_role_rank = 0;
   };
 
-  // Starts options.processes processes, or fewer once `is_interrupted` says so. `out` and `err` are where their output
-  // goes. Error when one cannot be started.
+  // Starts options.processes processes, or fewer if `is_interrupted` returns true meanwhile. Their output goes to `out`
+  // and `err`. Throws an Error when a process cannot be started.
   WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
               const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
-  // Kills what still runs, children's children too.
+  // Kills the processes that still run, and their descendants in the same process groups.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   bool is_running() const;
-  bool has_failed() const { return has_failed_; }  // a rank did, without having been told to stop
+  bool has_failed() const { return has_failed_; }  // a rank failed without having been told to stop
   bool is_stopping() const { return is_stopping_; }
   bool has_killed() const { return has_killed_; }
 
-  // Open streams whose output can be taken now. To be polled, then read.
+  // The open streams whose output the console can take now. The caller polls them and then reads.
   std::vector<WorkerStream*> readable() const;
-  // To be called after SIGCHLD. A failure makes the group stop, after a moment in which others may fail too.
+  // Call it after SIGCHLD: notes which processes ended. The first failure makes the group stop 200 ms later, so that
+  // other ranks may still fail by themselves and report it.
   void notice_ends();
-  // Sends `signal` now, and SIGKILL after the grace, or earlier where that was promised before.
+  // Sends `signal` now, and SIGKILL after options.grace, or earlier if an earlier call had set an earlier time.
   void stop(int signal);
-  // SIGKILL now. Error when processes do not end even so.
+  // Sends SIGKILL now. Throws an Error when called again and a process has not ended although it was killed before.
   void kill_running();
-  // When act_on_time() has something to do; Time::max(): never.
+  // The next time at which act_on_time() has something to do; Time::max(): never.
   Time next() const { return std::min(stop_at_, kill_at_); }
   void act_on_time();
 
-  // The failures of ranks, the cause first. REQUIRES: !is_running(). Reads what they had printed.
+  // The failures of this node's ranks, the cause first. Reads what the ranks had printed. REQUIRES: !is_running().
   std::vector<WorkerFailure> failures();
-  // Ranks that ended well, without having been told to stop.
+  // The ranks that exited with 0 without having been told to stop.
   std::vector<int> ended_well() const;
 
  private:
@@ -69,7 +70,7 @@ class WorkerGroup {
     pid_t pid = -1;
     bool is_running = true;
     std::string error_file;
-    std::string stderr_log;  // where its stderr went instead of to us, if it did
+    std::string stderr_log;  // the file that its stderr goes to instead of a pipe to us; empty: none
     std::vector<std::unique_ptr<WorkerStream>> streams;
     WorkerStream* error_stream = nullptr;
     WorkerEnd end;
@@ -87,7 +88,8 @@ class WorkerGroup {
   OutputQueue& out_;
   OutputQueue& err_;
   const MemoryWatch memory_;
-  // One for each group: what it was told to kill is a number that the system will give to others later.
+  // Every WorkerGroup has a Guardian of its own: the guardian remembers process group numbers, and the system gives the
+  // same numbers to other processes later.
   std::unique_ptr<Guardian> guardian_;
   std::vector<Worker> workers_;
 

@@ -9,7 +9,7 @@
 
 namespace tandem::distributed {
 
-// The launcher's stdout or stderr. Text waits here while the reader at the other end is slow, so that writing
+// The launcher's stdout or stderr. Text waits in the queue while the reader at the other end is slow, so that writing
 // never blocks the launcher.
 class OutputQueue {
  public:
@@ -21,7 +21,7 @@ class OutputQueue {
   bool is_full() const { return waiting_.size() > (std::size_t{1} << 20); }
   // REQUIRES: poll has found fd() ready for writing.
   void write_some();
-  // Until all is written or the deadline has come; what is left then is lost.
+  // Writes until all text is written or the deadline has come. Text that is left then is lost.
   void flush(Deadline deadline);
 
  private:
@@ -32,7 +32,7 @@ class OutputQueue {
 // The reading end of one rank's stdout or stderr.
 class WorkerStream {
  public:
-  // `console` null: not shown. `log` may be closed: no file.
+  // `console` null: the output is not shown. `log` closed: the output goes to no file.
   WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log);
 
   int fd() const { return pipe_.get(); }

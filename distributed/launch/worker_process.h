@@ -14,17 +14,18 @@
 
 namespace tandem::distributed {
 
-// A process that waits for the launcher's end, whatever that is, and then kills the process groups it was
-// told of, so that children's children go too, and removes the launcher's temporary folder (empty: none). It
-// has a session of its own: what a terminal sends to the launcher does not reach it.
+// A process that waits until the launcher ends, however it ends. The guardian then kills the process groups that it was
+// told of, so that the descendants of the ranks end too, and removes the launcher's temporary folder (empty: none). The
+// guardian has a session of its own, so signals that a terminal sends to the launcher do not reach it.
 class Guardian {
  public:
   explicit Guardian(const std::string& temporary_folder);
-  ~Guardian();  // dismisses it: nothing is killed or removed
+  ~Guardian();  // dismisses the process: it kills and removes nothing
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
-  // A process about to run its program tells its group through this socket, so that no moment is unguarded.
+  // A process that is about to run its program sends its process group's number through this socket. So there is no
+  // moment in which the program runs unguarded.
   int socket() const { return socket_.get(); }
 
  private:
@@ -37,19 +38,20 @@ struct WorkerCommand {
   std::string path;
   std::vector<std::string> arguments;    // the first is the program's name
   std::vector<std::string> environment;  // "NAME=value"
-  FileDescriptor input, output, error;   // where not open, the launcher's own
+  FileDescriptor input, output, error;   // if not open: the launcher's own stream
   std::optional<cpu_set_t> cores;
 };
 
-// Starts a process in a session and process group of its own, which dies with the calling thread. Error when
-// it does not start, naming the program.
+// Starts a process in a session and process group of its own. The kernel kills the process when the calling thread
+// ends. Throws an Error that names the program when it does not start.
 pid_t start_worker(const WorkerCommand& command, const Guardian& guardian);
 
-// The file that `name` stands for: itself if it has a slash, else from the folders of PATH. Error if there is
-// none or if it cannot be executed.
+// Returns the file that `name` stands for: `name` itself if it has a slash, else the file found in the folders of PATH.
+// Throws an Error if there is no such file or if it cannot be executed.
 std::string find_program(const std::string& name);
 
-// Catches the signals that a launcher must act on, until it is destroyed. One at a time in a process.
+// Catches the signals that a launcher must act on, until the SignalPipe is destroyed. A process may have only one at a
+// time.
 class SignalPipe {
  public:
   SignalPipe();
@@ -58,7 +60,7 @@ class SignalPipe {
   SignalPipe& operator=(const SignalPipe&) = delete;
 
   int fd() const { return read_end_.get(); }  // readable when a signal has come
-  std::vector<int> take();                    // those that have come since the last call
+  std::vector<int> take();                    // the signals that have come since the last call
   bool has_request();  // whether one other than SIGCHLD is among those that the next take() gives
 
  private:

@@ -15,7 +15,8 @@
 
 namespace tandem::distributed {
 
-// Knows clients by number and no sockets: its owner brings the bytes and takes the replies away. For one thread.
+// The service knows clients by number and has no sockets: its owner brings the queries' bytes and takes the replies
+// away. Only one thread may use it.
 class StoreService {
  public:
   using ClientId = std::uint64_t;
@@ -29,7 +30,7 @@ class StoreService {
   void answer(ClientId client, protocol::Reader& reader);
   // The client no longer waits.
   void stop_waiting(ClientId client);
-  // The client is gone: sets the keys that it wanted set then.
+  // The client is gone: sets the keys that the client had asked to be set at its end (its wills).
   void forget(ClientId client) noexcept;
 
  private:
@@ -52,10 +53,10 @@ class StoreService {
   Reply reply_;
   StoreTable table_;
   std::map<ClientId, Wait> waits_;
-  std::unordered_map<std::string, std::set<ClientId>> waiting_;   // by the key they wait for
-  std::unordered_map<std::string, std::set<ClientId>> barriers_;  // who has arrived there
+  std::unordered_map<std::string, std::set<ClientId>> waiting_;   // clients, by the key that they wait for
+  std::unordered_map<std::string, std::set<ClientId>> barriers_;  // clients that have arrived, by barrier
   std::map<ClientId, std::vector<std::string>> wills_;
-  std::size_t wait_bytes_ = 0;  // of the wills, too
+  std::size_t wait_bytes_ = 0;  // memory of waits and wills
 };
 
 }  // namespace tandem::distributed

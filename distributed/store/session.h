@@ -11,8 +11,9 @@
 
 namespace tandem::distributed {
 
-// Before it has greeted (the protocol's magic, then the token where one is asked for) a client gets neither memory nor
-// time; after that, as much as a query may need. For one thread.
+// A client greets with the protocol's magic number, and then with the token if the server asks for one. Before the
+// greeting a client gets neither memory nor time; afterwards it gets as much as a query may need. Only one thread may
+// use a session.
 class StoreSession {
  public:
   static constexpr std::size_t max_token_bytes = 256;
@@ -51,8 +52,8 @@ class StoreSession {
   bool is_trusted_ = false;  // has proved the token, or none is asked for
   bool was_refused_ = false;
   bool is_over_ = false;
-  std::string received_;  // not yet understood
-  std::string replies_;   // from `sent_` on, the socket has not taken them yet
+  std::string received_;  // bytes of queries that are not complete yet
+  std::string replies_;   // the socket has not taken the bytes from `sent_` on
   std::size_t sent_ = 0;
 };
 

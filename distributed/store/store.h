@@ -10,8 +10,8 @@
 namespace tandem::distributed {
 
 // Every key is set by some rank and read by others; for addresses and agreements, not for tensors.
-// Values are bytes, possibly empty. Every call that waits throws an Error after timeout(), naming the keys.
-// Calls may come from any thread, one at a time: a thread that waits holds the others up.
+// Values are bytes, possibly empty. Every call that waits throws an Error after timeout(); the Error names the keys.
+// Any thread may call a store. A store serves one call at a time, so a thread that waits holds up the others.
 class Store {
  public:
   using Timeout = std::chrono::milliseconds;
@@ -29,14 +29,14 @@ class Store {
   // Sets `key` to `desired` if it holds `expected`, or if it is missing and `expected` is empty. Returns what
   // `key` holds afterwards; for a missing key that stays missing, `expected`.
   virtual std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) = 0;
-  virtual bool delete_key(const std::string& key) = 0;  // whether it was there
+  virtual bool delete_key(const std::string& key) = 0;  // returns whether the key existed
   virtual bool check(const std::vector<std::string>& keys) = 0;
   // Returns when all keys exist.
   virtual void wait(const std::vector<std::string>& keys, Timeout timeout) = 0;
   void wait(const std::vector<std::string>& keys) { wait(keys, timeout()); }
 
-  // Has `key` set (to nothing) once this process is connected no more, however it ended. A store that does not notice
-  // that, a file or PyTorch's server, never does so.
+  // Asks the store to set `key`, to an empty value, when this process is no longer connected, however the process
+  // ended. A store that does not notice lost connections (FileStore, PyTorch's server) never sets the key.
   virtual void set_when_gone(const std::string& /*key*/) {}
   // This host's address on the way to the store, in digits; empty where there is no such way.
   virtual std::string local_address() const { return ""; }

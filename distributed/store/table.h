@@ -11,8 +11,8 @@
 
 namespace tandem::distributed {
 
-// Error, with nothing changed, when the memory is used up and when add meets a value that is no number.
-// For one thread.
+// A call throws an Error, and changes nothing, when the memory is used up or when add meets a value that is no number.
+// Only one thread may use a table.
 class StoreTable {
  public:
   bool contains(const std::string& key) const { return values_.count(key) > 0 || queues_.count(key) > 0; }

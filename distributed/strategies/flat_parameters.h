@@ -1,4 +1,4 @@
-// FlatParameters: what belongs to several parameters, side by side in one array, so that it travels as one message.
+// FlatParameters: the values or gradients of several parameters, side by side in one array that travels as one message.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>

@@ -9,17 +9,18 @@ namespace tandem::distributed {
 // this host has no such interface.
 std::string local_address(const std::string& interface);
 
-// One at which other hosts are likely to reach it, in digits: `on_the_way`, from which this host reaches a service that
-// all know, then where the host's name leads, then any. The loopback where this host has nothing else; some systems
-// give the host's name an address of that.
+// An address at which other hosts are likely to reach this host, in digits. Tried in this order: `on_the_way`, the
+// address from which this host reaches a service that all hosts know; the address of the host's name; any other
+// address. The result is a loopback address only where this host has nothing else: some systems give the host's name
+// a loopback address, which is therefore skipped.
 std::string reachable_address(const std::string& on_the_way);
 
 std::string host_name();
 
-// Equal for processes on one machine, in whatever container: the same boot.
+// A text that is equal for processes on one machine, in whatever containers they run: it names the machine's boot.
 std::string machine_identity();
 
-// Equal for processes that reach each other through 127.0.0.1: the same boot of the same machine, the same
+// A text that is equal for processes that reach each other through 127.0.0.1: it names the machine's boot and the
 // network namespace.
 std::string loopback_identity();
 

@@ -41,15 +41,15 @@ FileDescriptor listen_on(const std::string& host, int port);
 int local_port(const FileDescriptor& socket);
 std::string local_address(const FileDescriptor& socket);  // in digits
 
-// Connects, trying again with growing pauses while nobody answers, until the deadline; then an Error that
+// Connects. While nobody answers, it tries again with growing pauses until the deadline, and then throws an Error that
 // says why.
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline);
 
 // Milliseconds until the deadline as poll(2) wants them: rounded up, never negative.
 int poll_timeout(Deadline deadline);
-// Whether there is something to read (an end of file counts) before the deadline.
+// Waits until there is something to read (an end of file counts). False when the deadline comes first.
 bool wait_readable(const FileDescriptor& socket, Deadline deadline);
-// Error on a timeout and when the peer has closed the connection.
+// Both throw an Error when the deadline comes first, and when the peer has closed the connection.
 void send_all(const FileDescriptor& socket, const std::string& bytes, Deadline deadline);
 void receive_all(const FileDescriptor& socket, void* data, std::size_t size, Deadline deadline);
 
