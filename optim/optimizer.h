@@ -8,6 +8,7 @@
 #include <tandem/core/formulas/update_rules.h>
 
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -92,7 +93,12 @@ class Optimizer {
     std::vector<StateArrays> states;  // made when they are first needed
     Array rule;                       // where a GPU reads it; made by the first step that is not recorded
   };
-  struct Needs;  // what a rule keeps
+  // What a rule keeps.
+  struct Needs {
+    std::span<const char* const> state_names;
+    bool counts = false;
+    explicit Needs(const UpdateRule& rule);
+  };
 
   std::vector<StateArrays*> prepare(int group, const Needs& needs);
   void reset(int group);
