@@ -1,11 +1,7 @@
 #include <tandem/nn/module.h>
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
-#include <typeinfo>
 
 namespace tandem::nn {
 
@@ -19,13 +15,13 @@ void walk(M& module, const std::string& prefix, const F& f) {
   for (const auto& [name, child] : module.children()) walk<M>(*child, prefix + name + '.', f);
 }
 
-// The tensors in list_of(module), of `root` and of all modules below. Each tensor comes once, under its first name.
+// The tensors of one kind in `module` and all below it, each once, under its first name.
 template <class List>
-std::vector<NamedTensor> tensors_of(const Module& root, const List& list_of) {
+std::vector<NamedTensor> collect(const Module& module, List Module::*list) {
   std::vector<NamedTensor> all;
   std::set<const void*> seen;
-  walk(root, "", [&](const Module& module, const std::string& prefix) {
-    for (const auto& [name, tensor] : list_of(module))
+  walk(module, "", [&](const Module& below, const std::string& prefix) {
+    for (const auto& [name, tensor] : below.*list)
       if (seen.insert(tensor.state().get()).second) all.push_back({prefix + name, tensor});
   });
   return all;
@@ -66,15 +62,9 @@ Tensor Module::add_buffer(std::string name, Array value) {
 
 // --- All below ---
 
-std::vector<NamedTensor> Module::parameters() const {
-  return tensors_of(
-      *this, [](const Module& module) -> auto& { return module.parameters_; });
-}
+std::vector<NamedTensor> Module::parameters() const { return collect(*this, &Module::parameters_); }
 
-std::vector<NamedTensor> Module::buffers() const {
-  return tensors_of(
-      *this, [](const Module& module) -> auto& { return module.buffers_; });
-}
+std::vector<NamedTensor> Module::buffers() const { return collect(*this, &Module::buffers_); }
 
 std::vector<NamedModule> Module::modules() {
   std::vector<NamedModule> all;
@@ -164,39 +154,6 @@ HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) 
 void Module::run_hooks(const Tensor& output) {
   const Hooks hooks = *hooks_;  // a copy, because a hook may remove hooks
   for (const auto& hook : hooks) hook(*this, output);
-}
-
-// --- Printing ---
-
-std::string Module::class_name() const {
-  const auto& type = typeid(*this);
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr),
-                                                    std::free);
-  std::string name = text ? text.get() : type.name();
-  name = name.substr(0, name.find('<'));  // without the arguments of a template
-  const auto colon = name.rfind("::");
-  return colon == std::string::npos ? name : name.substr(colon + 2);
-}
-
-namespace {
-
-void print(std::ostream& out, const Module& module, const std::string& indent) {
-  out << module.describe();
-  if (module.children().empty()) return;
-  out << " {\n";
-  for (const auto& [name, child] : module.children()) {
-    out << indent << "  " << name << ": ";
-    print(out, *child, indent + "  ");
-    out << '\n';
-  }
-  out << indent << '}';
-}
-
-}  // namespace
-
-std::ostream& operator<<(std::ostream& out, const Module& module) {
-  print(out, module, "");
-  return out;
 }
 
 }  // namespace tandem::nn

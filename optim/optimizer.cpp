@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
-#include <span>
 #include <string_view>
 
 namespace tandem::optim {
@@ -137,67 +135,6 @@ std::size_t Optimizer::checked_group(int group) const {
 
 void Optimizer::set_lr(double lr) {
   for (int group = 0; group < group_count(); ++group) set_lr(lr, group);
-}
-
-std::vector<NamedArray> Optimizer::state_dict() const {
-  std::vector<NamedArray> state;
-  for (const Group& group : groups_) {
-    for (std::size_t i = 0; i < group.entries.size(); ++i) {
-      const Entry& e = group.entries[i];
-      if (!e.is_started) continue;
-      for (const StateArrays& part : group.states)
-        state.push_back({e.parameter.name + '/' + part.name, part.arrays[i]});
-      if (e.count.defined()) state.push_back({e.parameter.name + "/step", e.count});
-    }
-  }
-  return state;
-}
-
-void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
-  struct Home {
-    Array array;
-    Entry* entry;
-    bool is_given = false;
-  };
-  std::map<std::string, Home> homes;
-  std::map<const Entry*, std::string> given;  // for each entry that the state has something of: the name of that
-  for (int g = 0; g < group_count(); ++g) {
-    Group& group = groups_[g];
-    const KeptState kept = kept_state(g);
-    const auto states = prepare(g, kept);
-    for (std::size_t i = 0; i < group.entries.size(); ++i) {
-      Entry& e = group.entries[i];
-      for (const StateArrays* part : states) homes[e.parameter.name + '/' + part->name] = {part->arrays[i], &e};
-      if (kept.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
-    }
-  }
-  for (const auto& [name, array] : state) {
-    const auto found = homes.find(name);
-    if (found == homes.end()) {
-      const std::string parameter = name.substr(0, name.rfind('/'));
-      for (const Group& group : groups_)
-        for (const Entry& e : group.entries)
-          TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(), ": the saved state has ", name,
-                       ", which is not kept with the options given here: give those that it was saved with");
-      detail::fail(this->name(), ": the saved state has ", name, ", but no such parameter is being optimised");
-    }
-    Home& home = found->second;
-    TANDEM_CHECK(home.array.shape() == array.shape(), this->name(), ": ", name, " has shape ", array.shape(),
-                 ", expected ", home.array.shape());
-    home.is_given = true;
-    given[home.entry] = name;
-  }
-  for (const auto& [name, home] : homes) {
-    const auto other = given.find(home.entry);
-    TANDEM_CHECK(home.is_given || other == given.end(), this->name(), ": the saved state has ", other->second,
-                 ", but no ", name);
-  }
-  for (int g = 0; g < group_count(); ++g) reset(g);
-  for (const auto& [name, array] : state) {
-    Home& home = homes.at(name);
-    home.array.copy_from(array);
-    home.entry->is_started = true;
-  }
 }
 
 void check_option(const char* optimizer, const char* name, double value) {

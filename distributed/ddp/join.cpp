@@ -1,3 +1,4 @@
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
 
 #include <utility>
@@ -43,6 +44,40 @@ void JoinRounds::finish() {
     lead_ = r;
     ++active_;
   }
+}
+
+void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
+  if (rounds.active() == 0 || rounds.active() == group_->size()) return;
+  detail::fail("rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+               " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
+               "same number of batches to train on all data");
+}
+
+void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {
+  JoinRounds rounds(group_, options);
+  struct Joining {
+    Joining(DistributedDataParallel& ddp, JoinRounds& rounds) : ddp(ddp) {
+      ddp.join_ = &rounds;
+      if (!rounds.options().throw_on_early_termination) ddp.reducer_->set_join(&rounds);
+    }
+    ~Joining() {
+      ddp.join_ = nullptr;
+      ddp.reducer_->set_join(nullptr);
+    }
+    DistributedDataParallel& ddp;
+  } joining(*this, rounds);
+
+  body();
+  for (;;) {
+    rounds.meet(JoinRounds::Step::none);
+    if (rounds.active() == 0) break;
+    if (options.throw_on_early_termination) fail_for_absent(rounds);
+    if (rounds.step() == JoinRounds::Step::buffers) share_buffers(rounds.lead());
+    else reducer_->shadow_backward();
+  }
+  if (group_->size() == 1 || options.throw_on_early_termination) return;
+  share_parameters(rounds.lead());
+  share_buffers(rounds.lead());
 }
 
 }  // namespace tandem::distributed

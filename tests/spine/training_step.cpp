@@ -1,0 +1,52 @@
+// One training step of mnist_ddp, from the files of MNIST to new weights, as one of two processes: scripts/check_spine
+// builds this program with gcov, runs it twice at once, and reads which lines of the library the step has executed.
+#include <tandem/tandem.h>
+
+#include <iostream>
+#include <string>
+
+extern "C" void __gcov_reset();
+extern "C" void __gcov_dump();
+
+using namespace tandem;
+using namespace tandem::distributed;
+
+struct Net : nn::Module {
+  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
+                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
+
+  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
+};
+
+// Arguments: the folder of MNIST and a file where the two ranks meet. RANK and WORLD_SIZE say which rank this is.
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const std::string folder = argv[1], meeting_place = argv[2];
+  try {
+    const auto group = init({.backend = "shm", .init_method = "file://" + meeting_place});
+    Net model;
+    DistributedDataParallel ddp(model, group);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
+    const nn::CrossEntropyLoss criterion;
+    group->barrier()->wait();
+
+    __gcov_reset();
+    const data::Mnist images(folder, data::Split::train);
+    data::DistributedSampler sampler(images.size(), {.rank = group->rank(), .world = group->size()});
+    data::Loader loader(images, sampler, {.batch_size = 100});
+    for (auto& [image, label] : loader) {
+      optimizer.zero_grad();
+      criterion(ddp(image), label).backward();
+      optimizer.step();
+      __gcov_dump();  // what follows, the end of the process too, is not counted
+      break;
+    }
+    group->barrier()->wait();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}
