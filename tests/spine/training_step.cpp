@@ -11,23 +11,13 @@ extern "C" void __gcov_dump();
 using namespace tandem;
 using namespace tandem::distributed;
 
-struct Net : nn::Module {
-  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, {.kernel_size = 5, .padding = 2}),
-                                                        nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
-
-  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
-};
-
 // Arguments: the folder of MNIST and a file where the two ranks meet. RANK and WORLD_SIZE say which rank this is.
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string folder = argv[1], meeting_place = argv[2];
   try {
     const auto group = init({.backend = "shm", .init_method = "file://" + meeting_place});
-    Net model;
+    nn::models::MnistNet model;
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
     const nn::CrossEntropyLoss criterion;
