@@ -8,10 +8,9 @@
 
 using namespace tandem;
 
-// The Huber loss (Huber, "Robust Estimation of a Location Parameter", 1964): the mean over all elements of 0.5 e^2
-// where
-// e| < delta, and of delta (|e| - 0.5 delta) elsewhere. Here e = prediction - target. Both are f32 or f64 and have one
-// shape. The target gets no gradient.
+// The Huber loss (Huber, "Robust Estimation of a Location Parameter", 1964), as the mean over all elements. An element
+// is 0.5 e^2 where |e| < delta, and delta (|e| - 0.5 delta) elsewhere, with e = prediction - target. Both are f32 or
+// f64 and have one shape. The target gets no gradient.
 template <class T>
 Tensor huber(const Tensor& prediction, const Array& target, double delta) {
   const Array p = prediction.value().contiguous(), t = target.contiguous();

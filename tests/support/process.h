@@ -60,7 +60,7 @@ inline pid_t start_process(std::vector<std::string> command, const std::map<std:
 }
 
 // Runs a program as start_process does, and waits for its end. `is_stuck` is asked again and again whether the program
-// will never end; then the wait ends.
+// will never end. When it says so, or after `timeout`, the program is killed.
 inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
                            std::chrono::seconds timeout = std::chrono::seconds(120),
                            const std::function<bool(pid_t)>& is_stuck = {}) {
