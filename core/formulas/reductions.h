@@ -44,7 +44,7 @@ TANDEM_HOST_DEVICE bool is_nan(C x) {
   return x != x;
 }
 
-// x|; an unsigned or boolean x is its own magnitude.
+// The magnitude |x|. An unsigned or boolean x is its own magnitude.
 template <class C>
 TANDEM_HOST_DEVICE C magnitude(C x) {
   if constexpr (std::is_signed_v<C>) return x < C(0) ? -x : x;
