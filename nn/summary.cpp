@@ -16,8 +16,7 @@ struct Call {
   int count = 0;
 };
 
-// Records the calls of all modules of `model` for as long as this object lives. The model is in evaluation mode
-// meanwhile.
+// While a Watch lives, it records the calls of all modules of `model`, and the model is in evaluation mode.
 class Watch {
  public:
   explicit Watch(Module& model) {
