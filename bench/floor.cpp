@@ -320,8 +320,7 @@ class Step {
   std::unordered_map<std::string, dnnl::convolution_forward::primitive_desc> forward_;
 };
 
-// The shortest times: for each kernel and each way of measuring, the faster of the library's own layout and channels
-// last.
+// The shortest times: for each kernel and each way to measure, the faster of the library's layout and channels last.
 Summary best(Type type) {
   Summary result{Step(type, Format::any).run()};
   const std::vector<Call> channels_last = Step(type, Format::nhwc).run();

@@ -13,8 +13,7 @@ using namespace tandem;
 
 // The logits (1, classes, H, W) of one prepared picture (3, H, W). The model must be in evaluation mode.
 Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype);
-// The class of each pixel, as (H, W) i64 on the CPU. With `file`, it is resized to the size of the picture in that
-// file.
+// The class of each pixel, as (H, W) i64 on the CPU. With `file`, it is resized to the size of that file's picture.
 Array classes_of(const Tensor& logits);
 Array classes_of(const Tensor& logits, const data::ImageFile& file);
 

@@ -29,8 +29,8 @@ inline Array counting(const Shape& shape, DType dtype = DType::f32) {
 }
 
 // A view with the same numbers, in which no two neighbours are adjacent in memory. Every dimension is a slice of a
-// larger one, and the dimensions lie in reverse order. Around the numbers stands NaN, or 255 where the dtype has no
-// NaN.
+// larger one, and the dimensions lie in reverse order. The memory around the numbers holds NaN, or 255 for a dtype
+// without NaN.
 inline Array strided(const Array& array) {
   Shape larger;
   Dims reversed;

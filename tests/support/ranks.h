@@ -42,7 +42,8 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
   return nullptr;
 }
 
-// Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null.
+// Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend
+// this process is one rank, and the list holds only its exception.
 inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
                                                           std::chrono::milliseconds timeout = std::chrono::seconds(60),
                                                           const std::string& backend = "auto") {
