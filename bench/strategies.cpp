@@ -28,8 +28,7 @@ namespace {
 
 constexpr int warm_up_steps = 3;
 
-// Pictures of noise. Their masks change the class every few pixels and have no void. Sample i is the same in every
-// process.
+// Pictures of noise. Their masks change the class every few pixels, without void. Sample i is equal in every process.
 class NoisePictures : public data::SampleDataset {
  public:
   explicit NoisePictures(std::int64_t side) : side_(side) {}

@@ -53,8 +53,7 @@ void download_all(const MnistSource& source, const fs::path& folder) {
   }
 }
 
-// The folder of the bundled sample: the one of the installed program if that has it, otherwise the one in the source
-// tree.
+// The folder of the bundled sample: beside the installed program if it is there, otherwise in the source tree.
 fs::path bundled_sample() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -13,8 +13,7 @@
 
 using namespace tandem;
 
-// x plus two convolutions of x: (N, C, H, W) -> (N, C, H, W), or -> (N, 2 C, H / 2, W / 2) where the number of channels
-// grows.
+// x plus two convolutions of x: (N, C, H, W) -> (N, C, H, W), or -> (N, 2 C, H / 2, W / 2) where the channels grow.
 struct Block : nn::Module {
   nn::Conv2d& conv1;
   nn::BatchNorm2d& bn1;

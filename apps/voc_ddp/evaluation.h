@@ -35,8 +35,7 @@ auto load_from(const std::string& option, const std::string& file, Load load) {
   }
 }
 
-// UsageError when `folder` belongs to a VOC release. There a prediction could overwrite a mask or picture of the same
-// name.
+// UsageError when `folder` belongs to a VOC release: a prediction could overwrite a mask or picture of the same name.
 void check_output(const std::string& option, const std::filesystem::path& folder);
 
 // UsageError when the value of --weights can't be what the user means.

@@ -219,8 +219,7 @@ Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* ope
 Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
   const ProfileRange range(operation);
   const Pooling pooling = adaptive(x, output_size, kind, operation);
-  // A single window over the whole image is a mean: it works in any order of memory, and its gradient is one number
-  // repeated.
+  // A single window over the whole image is a mean. It takes any order of memory; its gradient is one number repeated.
   if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
     return mean(x, kind == Kind::signal ? Dims{2} : Dims{2, 3}, true);
   return pool_average(x, pooling, kind, operation);

@@ -123,7 +123,7 @@ struct Spread {
   }
 };
 
-// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0 means that all numbers so far were
+// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). The sum is 0 while all numbers so far are
 // -inf.
 template <class T>
 struct ExpSum {

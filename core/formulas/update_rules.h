@@ -122,8 +122,8 @@ struct Adam {
   }
 };
 
-// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012. The centered form: Graves,
-// arXiv:1308.0850.
+// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012. For the centered form: Graves,
+// "Generating Sequences With Recurrent Neural Networks", arXiv:1308.0850.
 struct RmsPropNumbers {
   float lr, alpha, weight, eps, decay, momentum, sign;  // `weight` is 1 - alpha
 };
@@ -183,8 +183,7 @@ struct Adagrad {
   }
 };
 
-// A moving average. The segment's `parameter` is the average, and its `gradient` holds the numbers that the average
-// follows.
+// A moving average. The segment's `parameter` is the average, and `gradient` holds the numbers that it follows.
 struct Average {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;

@@ -3,8 +3,8 @@
 // issued it. Until then, events behind it are not ready.
 //
 // Tests with this emulation show whether all ranks issue the same calls in the same order with the right arrays, what
-// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show that NCCL does as it
-// says.
+// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show what NCCL itself
+// does.
 #pragma once
 
 #include <cuda_runtime.h>

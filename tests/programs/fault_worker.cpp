@@ -1,5 +1,4 @@
-// Trains a small network for three steps and fails as its arguments say: one kind of failure, at one point, on one
-// rank.
+// Trains a small network for three steps. Fails as its arguments say: one kind of failure, at one point, on one rank.
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/tandem.h>
 
