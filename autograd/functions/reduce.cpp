@@ -53,8 +53,7 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
         using reductions::CountNonzero;
         const Array& kept = out;
         const Array one = ops::ones({}, grad.dtype(), grad.device());
-        // 1 where an element equals the result, -1 where the result is the magnitude of a negative element, 0
-        // elsewhere.
+        // 1 where an element equals the result, -1 where the result is a negative element's magnitude, 0 elsewhere.
         const Array equals = ops::reduce_grad(op, in, kept, one);
         const Array count = ops::reduce(Reduction::count_nonzero, equals, dims, true).to(grad.dtype());
         const Array any = ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());

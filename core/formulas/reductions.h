@@ -123,8 +123,7 @@ struct Spread {
   }
 };
 
-// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). The sum is 0 while all numbers so far are
-// -inf.
+// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0: all numbers so far were -inf.
 template <class T>
 struct ExpSum {
   compute_t<T> highest = -std::numeric_limits<compute_t<T>>::infinity();

@@ -26,8 +26,7 @@ class MaskFile {
 
   // The whole mask (H, W) u8. Error when the file is damaged or ends early.
   Array read() const;
-  // The first `rows` rows of the mask, (rows, W) u8. Damage in the rows below them, which are not decoded, is not
-  // noticed.
+  // The first `rows` rows of the mask, (rows, W) u8. The rows below are not decoded: damage there is not noticed.
   Array read(std::int64_t rows) const;
 
  private:

@@ -39,8 +39,8 @@ struct Triangle {
   double centre(std::int64_t output) const { return (static_cast<double>(output) + 0.5) * scale; }
 };
 
-// Bilinear resizing of an axis from `size` source pixels to `target` pixels, of which only the positions `outputs` are
-// computed. The first `extent` pixels of the source are stretched over the target. The last of them may lie partly
+// Bilinear resizing of an axis from `size` source pixels to `target` pixels. Only the positions `outputs` of the target
+// are computed. The first `extent` source pixels are stretched over the target; the last of them may lie partly
 // outside.
 ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target,
                            const std::vector<std::int64_t>& outputs);

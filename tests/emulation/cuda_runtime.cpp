@@ -345,8 +345,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return is_done(last_of(stream)) ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  // A stream remembers only one completion. So if other work is under way in the stream, this call waits for it at
-  // once.
+  // A stream remembers only one completion. So this call first waits for other work that is under way in the stream.
   if (!captured_stream && !is_done(event->after)) {
     if (last_of(stream) != event->after) wait_for(last_of(stream));
     set_last(stream, event->after);

@@ -3,8 +3,7 @@
 // issued it. Until then, events behind it are not ready.
 //
 // Tests with this emulation show whether all ranks issue the same calls in the same order with the right arrays, what
-// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show what NCCL itself
-// does.
+// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show NCCL itself.
 #pragma once
 
 #include <cuda_runtime.h>
