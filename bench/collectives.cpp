@@ -1,11 +1,12 @@
-// One rank of a contender of bench/collectives, which starts it and gives it commands.
+// One rank of one side of the benchmark bench/collectives, which starts this program and gives it commands.
 //
-//   collectives_rank BACKEND COMMANDS     rank, size and the store's address: torchrun's variables
+//   collectives_rank BACKEND COMMANDS
 //
-// COMMANDS.<rank> is a pipe with a line for each measurement, the same for all ranks:
+// The rank, the size and the address of the store come from torchrun's variables. COMMANDS.<rank> is a pipe with one
+// line for each measurement, the same for all ranks:
 //   OPERATION BYTES MEMORY ITERATIONS
-// MEMORY: "group" for arrays from the group's allocate(), "own" for ordinary ones. Rank 0 answers each line with one on
-// its standard output: the seconds of each iteration.
+// MEMORY is "group" for arrays from the group's allocate(), and "own" for ordinary arrays. Rank 0 answers each line
+// with one line on its standard output: the seconds of each iteration.
 #include <tandem/distributed/job/init.h>
 
 #include <chrono>
@@ -25,8 +26,9 @@ using namespace tandem::distributed;
 using Clock = std::chrono::steady_clock;
 
 struct Iteration {
-  std::function<void(int number)> run;  // differs in the root, so that no rank can run ahead of the others
-  Array array{};                        // what this rank gives; undefined: nothing
+  // The root depends on the number of the iteration, so that no rank can run ahead of the others.
+  std::function<void(int number)> run;
+  Array array{};  // what this rank gives; undefined when it gives nothing
 };
 
 Iteration prepare(ProcessGroup& group, const std::string& operation, std::int64_t bytes, bool in_group_memory) {
@@ -75,7 +77,7 @@ std::vector<double> measure(ProcessGroup& group, const std::string& command) {
   const int warm_up = iterations / 10 + 2;
   std::vector<double> seconds;
   for (int i = 0; i < warm_up + iterations; ++i) {
-    // As a backward pass would: each rank has just written its array.
+    // Each rank writes its array just before the operation, as a backward pass would.
     if (iteration.array.defined()) iteration.array.fill(0);
     group.barrier()->wait();
     const auto start = Clock::now();

@@ -1,9 +1,10 @@
-// The floor under a training step of the MNIST network: oneDNN's kernels of its convolutions, batch norms (with the
-// ReLU fused), max pools and matrix products on the same shapes, each in the layout it likes best and without the
-// reorders between them. Measured twice: each kernel alone, again and again, its data warm in the caches (the floor),
-// and all in the order of a step, as a program must call them.
+// The floor under a training step of the MNIST network: the time of oneDNN's kernels alone. They are the convolutions,
+// batch norms (with the ReLU fused), max pools and matrix products of the network, with its shapes. Each kernel has the
+// layout that suits it best, without the reorders between them. Each is measured in two ways. In the first it runs
+// alone, again and again, with its data warm in the caches; this is the floor. In the second all kernels run in the
+// order of a step, as a program must call them.
 //
-//   floor [--json]     OMP_NUM_THREADS says how many threads
+//   floor [--json]     OMP_NUM_THREADS is the number of threads
 #include <dnnl.hpp>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ constexpr int batch = 100;
 constexpr int steps_in_epoch = 600;
 constexpr int repetitions = 40;
 
-// oneDNN 3 puts the arguments of an operation straight into its primitive_desc, oneDNN 2 into a desc of its own.
+// In oneDNN 3 the arguments of an operation go straight into its primitive_desc, in oneDNN 2 into a desc of its own.
 template <class P, class... Args>
 typename P::primitive_desc describe(const dnnl::engine& engine, const Args&... args) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -68,7 +69,7 @@ double median(std::vector<double> values) {
 
 class Step {
  public:
-  // `images`: any lets the library choose, nhwc keeps channels last throughout.
+  // The layout `images` is `any`, so that the library chooses, or `nhwc`, which keeps channels last throughout.
   Step(Type type, Format images) : type_(type), images_(images) {
     const auto conv1 = convolution("conv1", 1, 16, 28);
     const auto norm1 = norm("norm1+relu1", conv1, 16);
@@ -118,7 +119,7 @@ class Step {
 
   memory::desc image(int channels, int size) const { return {{batch, channels, size, size}, type_, images_}; }
 
-  // Values like activations: zeros or denormals would flatter or hurt a kernel.
+  // The values are like activations. Zeros would make a kernel look faster than it is, denormals slower.
   memory filled(const memory::desc& desc) {
     memory result(desc, engine_);
     const auto bytes = desc.get_size();
@@ -153,7 +154,7 @@ class Step {
     calls_.push_back({std::move(name), desc.impl_info_str(), std::move(primitive), std::move(arguments)});
   }
 
-  // Kernel 5, stride 1, padding 2, as both convolutions of the network.
+  // Both convolutions of the network have kernel 5, stride 1 and padding 2.
   dnnl::convolution_forward::primitive_desc convolution(const std::string& name, int in, int out, int size) {
     const auto desc = describe<dnnl::convolution_forward>(
         engine_, prop_kind::forward_training, algorithm::convolution_direct, image(in, size), weights(in, out),
@@ -239,7 +240,7 @@ class Step {
     add(name + " backward", desc, dnnl::batch_normalization_backward(desc), std::move(arguments));
   }
 
-  // Kernel 2, stride 2.
+  // The pools have kernel 2 and stride 2.
   Pool pool(const std::string& name, const dnnl::convolution_forward::primitive_desc& convolution, int channels,
             int size) {
     const memory::desc result({batch, channels, size / 2, size / 2}, type_, Format::any);
@@ -301,7 +302,7 @@ class Step {
   }
 
   memory::desc weights(int in, int out) const { return {{out, in, 5, 5}, type_, Format::any}; }
-  // The master weights are f32 and so is what is added to them.
+  // The master weights are f32, and so are the gradients that are added to them.
   static memory::desc weights_gradient(int in, int out) { return {{out, in, 5, 5}, Type::f32, Format::any}; }
   static memory::desc bias(int out) { return {{out}, Type::f32, Format::a}; }
 
@@ -319,7 +320,7 @@ class Step {
   std::unordered_map<std::string, dnnl::convolution_forward::primitive_desc> forward_;
 };
 
-// For each kernel and each way of calling it the faster of the library's own layout and channels last.
+// The shortest times: for each kernel and each way to measure, the faster of the library's layout and channels last.
 Summary best(Type type) {
   Summary result{Step(type, Format::any).run()};
   const std::vector<Call> channels_last = Step(type, Format::nhwc).run();

@@ -1,7 +1,8 @@
-// Times single operations. bench/ops runs it beside torch_ops.py, which knows the same operations by the same names.
+// Times single operations. bench/ops runs this program beside torch_ops.py, which knows the same operations by the same
+// names.
 //
-// Reads lines "NAME ELEMENTS SECONDS"; answers each with the shortest time of a call, in seconds, of all that fitted
-// into SECONDS. NAME_train is forward and backward.
+// Reads lines "NAME ELEMENTS SECONDS". Calls the operation again and again for SECONDS, and answers with the time of
+// the shortest call, in seconds. NAME_train means forward and backward.
 #include <tandem/tandem.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ using Run = std::function<void()>;
 using Prepare = std::function<Run(std::int64_t)>;
 
 Array random(const Shape& shape, DType dtype = DType::f32) { return ops::rand(shape).to(dtype); }
-// ELEMENTS as rows of `width`, fewer where there are not so many.
+// The shape of `elements` numbers in rows of `width`, or of fewer when there are not so many.
 Shape rows(std::int64_t elements, std::int64_t width = 1024) {
   width = std::min(width, elements);
   return {elements / width, width};
@@ -33,7 +34,7 @@ Prepare unary(F f) {
     return [f, x] { f(x); };
   };
 }
-// Forward and backward of a function of leaves.
+// Prepares forward and backward of f, whose inputs are leaves made from the arrays of `make`.
 template <class Make, class F>
 Prepare train(Make make, F f) {
   return [make, f](std::int64_t n) -> Run {
@@ -61,7 +62,7 @@ using Arrays = std::vector<Array>;
 
 Arrays one(std::int64_t n) { return {random(rows(n))}; }
 Arrays short_rows(std::int64_t n) { return {random(rows(n, 64))}; }
-// (a, 128, 64), or fewer of the 128
+// About n numbers as (a, 128, 64); for a small n the second dimension is smaller.
 Arrays stacked(std::int64_t n) {
   const std::int64_t rows = std::min<std::int64_t>(128, std::max<std::int64_t>(1, n / 64));
   return {random({std::max<std::int64_t>(1, n / (64 * rows)), rows, 64})};
@@ -76,13 +77,13 @@ Arrays batches(std::int64_t n) {
   const std::int64_t batch = std::max<std::int64_t>(1, n / (128 * 64));
   return {random({batch, 128, 64}), random({batch, 64, 128})};
 }
-// 64 channels, images of 32 x 32 or smaller
+// Images (N, 64, H, W) of 32 x 32 pixels or fewer, and a weight (64, 64, 3, 3).
 Arrays images(std::int64_t n) {
   const std::int64_t size = std::min<std::int64_t>(32, std::max<std::int64_t>(3, side(n / 64)));
   return {random({std::max<std::int64_t>(1, n / (64 * size * size)), 64, size, size}).channels_last(),
           random({64, 64, 3, 3})};
 }
-// query, key, value (N, 8 heads, length, 64)
+// Query, key and value, each (N, 8 heads, length, 64).
 Arrays heads(std::int64_t n) {
   const std::int64_t length = std::min<std::int64_t>(512, std::max<std::int64_t>(1, n / 512));
   const Shape shape{std::max<std::int64_t>(1, n / (512 * length)), 8, length, 64};
@@ -113,14 +114,14 @@ Arrays tokens(std::int64_t n) {
   return {random({1000, 64}), ops::randint(0, 1000, {std::max<std::int64_t>(1, n / 64)})};
 }
 
-// 33 x 33 pixels or fewer, of up to 2,048 channels
+// Feature maps (N, C, H, W) of at most 33 x 33 pixels and 2,048 channels.
 Array feature_maps(std::int64_t n) {
   const std::int64_t channels = std::min<std::int64_t>(2048, n);
   const std::int64_t size = std::min<std::int64_t>(33, std::max<std::int64_t>(1, side(n / channels)));
   return random({std::max<std::int64_t>(1, n / (channels * size * size)), channels, size, size});
 }
 
-// Ten parameters with gradients, ELEMENTS together, one each at least.
+// Ten parameters with gradients. Together they have n elements, and each has at least one.
 std::vector<NamedTensor> parameters(std::int64_t n) {
   std::vector<NamedTensor> made;
   for (int i = 0; i < 10; ++i) {
@@ -243,7 +244,7 @@ double shortest(const Run& run, double seconds) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   time(3);
-  // So many calls at once that the clock costs nothing.
+  // So many calls are timed at once that reading the clock costs nothing in comparison.
   const int calls = std::max(1, static_cast<int>(50e-6 / std::max(1e-9, time(1))));
   double best = 1e9, spent = 0;
   while (spent < seconds) {

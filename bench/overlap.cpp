@@ -1,13 +1,14 @@
-// One rank of bench/overlap, which starts it and gives it commands.
+// One rank of the benchmark bench/overlap, which starts this program and gives it commands.
 //
-//   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES     rank, size and the store's address: torchrun's variables
+//   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES
 //
-// Trains LAYERS linear layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with a line for
-// each measurement, the same for all ranks: WHAT STEPS, where WHAT is
+// The rank, the size and the address of the store come from torchrun's variables. The program trains LAYERS linear
+// layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with one line "WHAT STEPS" for each
+// measurement, the same for all ranks. WHAT is one of:
 //   compute         steps without communication
 //   communication   the all-reduces of a step, and nothing else
 //   step            whole steps
-// Every rank answers with a line of JSON on its standard output: milliseconds of each step.
+// Every rank answers with one line of JSON on its standard output: the milliseconds of each step.
 #include <tandem/tandem.h>
 
 #include <chrono>
@@ -58,7 +59,7 @@ class Rank {
     std::vector<std::int64_t> classes(static_cast<std::size_t>(batch));
     for (std::int64_t& c : classes) c = static_cast<std::int64_t>(random()) % width;
     labels_ = Array::from(classes, {batch});
-    // The second step runs with the buckets that stay.
+    // The buckets are rebuilt after the first step. From the second step on they stay as they are.
     for (int i = 0; i < 2; ++i) train();
     for (const auto& b : ddp_.report().buckets)
       messages_.push_back(group_->allocate({static_cast<std::int64_t>(b.bytes / sizeof(float))}, DType::f32));
@@ -91,7 +92,7 @@ class Rank {
   }
 
  private:
-  // Milliseconds of the backward pass.
+  // Trains one step. Returns the milliseconds of its backward pass.
   double train() {
     const Tensor loss = criterion_(ddp_(inputs_), labels_);
     optimizer_.zero_grad();
@@ -115,7 +116,7 @@ class Rank {
   const nn::CrossEntropyLoss criterion_{};
   Tensor inputs_;
   Array labels_;
-  std::vector<Array> messages_;  // as large as the buckets
+  std::vector<Array> messages_;  // arrays as large as the buckets
 };
 
 }  // namespace

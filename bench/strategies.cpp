@@ -1,15 +1,14 @@
-// Trains a model for a few steps with each strategy, and says what a step costs. bench/strategies and
-// bench/strategies_voc run it.
+// Trains a model for a few steps with each strategy, and measures what a step costs. bench/strategies and
+// bench/strategies_voc run this program.
 //
 //   tandemrun --nproc-per-node 2 strategies          the strategies of several processes
 //   strategies --replicas 2 --batch-size 100         DataParallel
 //   strategies --batch-size 100                      one process
-//   strategies --model deeplabv3_resnet18 --crop 65  not the MNIST network, but one for segmentation, on made-up
-//   pictures
+//   strategies --model deeplabv3_resnet18 --crop 65  a segmentation network on made-up pictures
 //
 // Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the
-// same batches, so the losses must agree; the batches are gathered, and brought to the device, before the clock starts.
-// On a GPU a step ends when the device has done its work, and `exposed` is only what the host waits.
+// same batches, so the losses must agree. The batches are gathered and brought to the device before the clock starts.
+// On a GPU a step ends when the device has done its work, and `exposed` is only the time that the host waits.
 #include <bench/counting_group.h>
 #include <tandem/tandem.h>
 
@@ -29,8 +28,7 @@ namespace {
 
 constexpr int warm_up_steps = 3;
 
-// Pictures of noise, with masks that change the class every few pixels and have no void: sample i is the same in every
-// process.
+// Pictures of noise. Their masks change the class every few pixels, without void. Sample i is equal in every process.
 class NoisePictures : public data::SampleDataset {
  public:
   explicit NoisePictures(std::int64_t side) : side_(side) {}
@@ -50,8 +48,8 @@ class NoisePictures : public data::SampleDataset {
 
 using Factory = std::function<std::unique_ptr<nn::Module>()>;
 
-// A network for segmentation without its auxiliary classifier, because DataParallel puts one output together, and
-// without dropout, whose draws differ from strategy to strategy.
+// Makes the networks. One for segmentation has no auxiliary classifier, because DataParallel joins only one output. It
+// has no dropout, whose random numbers would differ between the strategies.
 Factory factory(const std::string& model) {
   if (model == "mnist") return [] { return std::make_unique<nn::models::MnistNet>(); };
   return [model]() -> std::unique_ptr<nn::Module> {
@@ -60,7 +58,7 @@ Factory factory(const std::string& model) {
   };
 }
 
-// A model in training: forward, and what follows backward.
+// How a model is trained: its forward pass, and what follows the backward pass.
 struct Training {
   std::function<Tensor(const Tensor&)> forward;
   std::function<void()> update;
@@ -92,7 +90,7 @@ Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int 
   return {std::ref(model), [server] { server->step(); }};
 }
 
-// On one device each: shares of the cores, or GPUs.
+// Trains with DataParallel. Each replica has one device: a share of the cores, or a GPU.
 Training train_with_replicas(nn::Module& model, const Factory& make_replica, int replicas, Device first,
                              const Sgd& sgd) {
   std::vector<Device> devices(static_cast<std::size_t>(replicas), first);
@@ -102,7 +100,7 @@ Training train_with_replicas(nn::Module& model, const Factory& make_replica, int
   return {[parallel](const Tensor& x) { return (*parallel)(x); }, [optimizer] { optimizer->step(); }};
 }
 
-// Bytes that all network interfaces but the loopback have sent and received in this network namespace.
+// The bytes that the network interfaces of this network namespace have sent and received, without the loopback.
 std::pair<double, double> wire_bytes() {
   std::ifstream file("/proc/net/dev");
   double sent = 0, received = 0;
@@ -125,13 +123,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What one rank measured, per step.
+// What one rank measured, for one step.
 struct Measurement {
   double milliseconds = 0;  // median
-  double exposed = 0;       // milliseconds of it in communication, median
+  double exposed = 0;       // the milliseconds of it that went into communication, median
   double sent = 0, received = 0;
   double wire_sent = 0, wire_received = 0;
-  double early_loss = 0;  // of the first measured step: rounding has not grown much yet
+  double early_loss = 0;  // of the first measured step, when rounding errors have not grown much yet
   double loss = 0;        // of the last step
 };
 
@@ -179,7 +177,7 @@ Measurement measure(nn::Module& model, Training training, Group group, const std
   return result;
 }
 
-// On rank 0: each figure of all ranks, in their order.
+// Prints a line on rank 0. Each figure is a list of the values of all ranks, in the order of the ranks.
 void print(const std::string& strategy, std::int64_t round, const Measurement& m, CountingGroup& group) {
   const nlohmann::json mine = {{"milliseconds", m.milliseconds},
                                {"exposed", m.exposed},
@@ -232,7 +230,7 @@ int main(int argc, char** argv) {
       batches.push_back({inputs.to(options.device()), targets.to(options.device())});
     }
     const Factory make_model = factory(model_name);
-    // High enough for gradients that are not averaged to show in the losses of a few steps.
+    // The learning rate is so high that gradients which are not averaged show in the losses after a few steps.
     const Sgd sgd{.lr = model_name == "mnist" ? 1e-3 : 1e-2, .momentum = 0.9};
 
     std::vector<std::pair<std::string, std::function<Training(nn::Module&)>>> strategies;
@@ -247,7 +245,8 @@ int main(int argc, char** argv) {
       add("one_process", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
     } else {
       add("ddp", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
-      // With the usual sizes all gradients of this small network share a bucket, which is full when backward ends.
+      // With buckets of the usual size, all gradients of this small network share one bucket, which is full only when
+      // backward ends.
       add("ddp_small_buckets", [&](nn::Module& model) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
@@ -263,14 +262,15 @@ int main(int argc, char** argv) {
                    " replicas");
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
-      // Each round begins with another one: what a machine does in its first moments should favour none.
+      // Each round begins with another strategy, so that no strategy always gets the first moments of a run, which may
+      // be slow.
       for (std::size_t i = 0; i < strategies.size(); ++i) {
         const auto& [name, make] = strategies[(i + static_cast<std::size_t>(round)) % strategies.size()];
         manual_seed(options.seed);
         const auto model = make_model();
         model->to(options.device());
         auto measurement = measure(*model, make(*model), group, batches, options.dtype);
-        // Copies from memory to memory: the state to each replica but the first, and the gradients back.
+        // DataParallel copies from memory to memory: the state to each replica but the first, and the gradients back.
         for (std::int64_t i = 1; i < replicas; ++i) {
           for (const auto& entry : model->state_dict()) measurement.sent += static_cast<double>(entry.array.bytes());
           for (const auto& entry : model->parameters())

@@ -1,9 +1,10 @@
-// Tandem's side of bench/voc: training steps of a segmentation model on one batch, on one process.
+// Tandem's side of the benchmark bench/voc: training steps of a segmentation model on one batch, in one process.
 //
 //   voc_step MODEL BATCH CROP DTYPE STEPS DEVICE
 //
-// One line of JSON: seconds and loss of each step, and on the CPU the largest resident set of the process. The same
-// seeds give torch_voc.py the same weights and the same pictures; dropout is 0, so that the losses can be compared.
+// Prints one line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the
+// process. From the same seeds torch_voc.py makes the same weights and the same pictures. Dropout is 0, so that the
+// losses can be compared.
 #include <tandem/tandem.h>
 
 #include <sys/resource.h>

@@ -1,14 +1,17 @@
-// Tandem's side of bench/voc_loader: prepares the samples of a folder in the layout of PASCAL VOC, on one thread.
+// Tandem's side of the benchmark bench/voc_loader. It prepares the samples of a folder in the layout of PASCAL VOC, on
+// one thread.
 //
 //   voc_loader ROOT IMAGE_SET BASE CROP BATCH
 //
-// Reads commands from standard input and answers each with a line:
-//   time KIND EPOCH       seconds for all full batches of an epoch. KIND: "exact" (torchvision's pixels), "scaled"
-//   (JPEGs decoded
-//                         smaller where they are to be reduced), "read" (pictures and masks as they are stored)
-//   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE   writes sample INDEX, resized to HEIGHT x WIDTH and cut at TOP, LEFT:
-//   CROP x CROP
-//                         pixels f32, then as many labels i64
+// Reads commands from standard input and answers each with one line.
+//
+//   time KIND EPOCH
+// The answer is the seconds for all full batches of an epoch. KIND is "exact" (torchvision's pixels), "scaled" (JPEGs
+// that are to be reduced are decoded smaller) or "read" (pictures and masks as they are stored).
+//
+//   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE
+// Resizes sample INDEX to HEIGHT x WIDTH, cuts out CROP x CROP at TOP, LEFT, and writes it to FILE: the pixels in f32,
+// then the labels in i64.
 #include <tandem/data/segmentation/segmentation_transform.h>
 #include <tandem/data/segmentation/voc.h>
 

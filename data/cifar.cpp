@@ -22,7 +22,7 @@ struct Layout {
   const char* archive;
   const char* md5;
   std::int64_t classes;
-  int label_bytes;  // the last of them is the class
+  int label_bytes;  // how many bytes each label has; the last of them is the class
   std::vector<std::string> train, test;
 };
 

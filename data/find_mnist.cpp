@@ -47,12 +47,13 @@ void download_all(const MnistSource& source, const fs::path& folder) {
     std::vector<std::string> urls;
     for (const auto& mirror : mirrors) urls.push_back(mirror + name + ".gz");
     download(urls, folder / (name + ".gz"), md5[i], options);
-    // To unpack the images at every start would take each process longer than all the rest of its start.
+    // The files are stored unpacked. To unpack the images at every start would take a process longer than the rest of
+    // its start.
     write_idx(folder / name, read_idx(folder / (name + ".gz")));
   }
 }
 
-// Beside the installed program, or where it was built from.
+// The folder of the bundled sample: beside the installed program if it is there, otherwise in the source tree.
 fs::path bundled_sample() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -146,8 +146,7 @@ class Loader::Iterator::Epoch {
                                                       [&] { return work_->running == 0; });
     lock.unlock();
     for (auto& thread : threads_) {
-      // A worker that never comes back from the dataset must not hang the program, which is about to fail
-      // anyway.
+      // A worker that never comes back from the dataset must not hang the program, which is about to fail anyway.
       have_ended ? thread.join() : thread.detach();
     }
   }

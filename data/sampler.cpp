@@ -37,7 +37,7 @@ RandomSampler::RandomSampler(std::int64_t dataset_size) : dataset_size_(dataset_
 }
 
 std::vector<std::int64_t> RandomSampler::indices() {
-  // The seed that Tensor.random_() gives for int64. Its upper bits do not reach MT19937.
+  // The seed is the number that PyTorch's Tensor.random_() draws as an int64. Its upper bits do not reach MT19937.
   return Generator(default_generator().next_u64()).permutation(dataset_size_);
 }
 
@@ -48,7 +48,7 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, const Distribu
 }
 
 std::int64_t DistributedSampler::size() const {
-  // drop_last gives ceil((N - R) / R) where R does not divide N, which is N / R rounded down.
+  // For R ranks PyTorch's drop_last gives ceil((N - R) / R) where R does not divide N. That is N / R rounded down.
   return options_.drop_last ? dataset_size_ / options_.world : (dataset_size_ + options_.world - 1) / options_.world;
 }
 

@@ -20,7 +20,7 @@ void check_image(const char* transform, const Array& image) {
                image.defined() ? image.shape() : Shape{});
 }
 
-// (..., H, W) with each row backwards.
+// A copy of `a` (..., H, W) with the numbers of each row in reverse order.
 Array flipped(const Array& a) {
   Array result = Array::empty(a.shape(), a.dtype());
   const std::int64_t width = a.dim(-1);
@@ -44,7 +44,7 @@ Array cropped(const Array& a, std::int64_t top, std::int64_t left, std::int64_t 
   return a.slice(-2, top, top + height).slice(-1, left, left + width);
 }
 
-// a with the places of `dim` that are nearest to those of another size.
+// Resizes the dimension `dim` of `a` to `size` by taking the nearest place for each new one.
 Array nearest(const Array& a, int dim, std::int64_t size) {
   const ResizeAxis<float> axis(a.dim(dim), size, Interpolation::nearest, false, 0);
   const Array places = Array::empty({size}, DType::i64);
@@ -52,7 +52,8 @@ Array nearest(const Array& a, int dim, std::int64_t size) {
   return ops::index_select(a, dim, places);
 }
 
-// What each place of a row of `out` is made of when it is scaled from one of `in` (antialiasing as in Pillow).
+// For each place of a row of `out` places: which places of a row of `in` it is made of, and with which weights
+// (antialiasing as in Pillow).
 struct Weights {
   std::int64_t first;
   std::vector<float> weight;
@@ -125,7 +126,7 @@ Transform to_float() {
   return [](Sample sample, SampleRandom&) {
     const bool bytes = sample.input.dtype() == DType::u8;
     sample.input = sample.input.to(DType::f32);
-    // As torchvision: a division, which a product with 1 / 255 does not equal to the bit.
+    // torchvision divides by 255. A product with 1 / 255 would differ in the last bit.
     if (bytes) sample.input = ops::zip(functors::Div{}, sample.input, ops::scalar(255));
     return sample;
   };

@@ -8,7 +8,8 @@ namespace tandem::nn {
 
 namespace {
 
-// A mask whose `true` forbids, as numbers to add; one of numbers stays.
+// The mask as numbers that are added to the scores. In a mask of booleans `true` forbids a place and becomes -infinity.
+// A mask of numbers stays as it is.
 Tensor added(const Tensor& mask) {
   if (mask.dtype() != DType::boolean) return mask;
   return Tensor(ops::map(functors::Log{}, ops::map(functors::Affine{-1, 1}, mask.value().to(DType::f32))));
@@ -68,7 +69,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
                "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
                value_in.shape(), " do not fit: key and value have one length, and all have one batch");
 
-  // Projections, then (N, heads, L, head size) views of them.
+  // x is projected first. The heads are then views (N, heads, L, head size) of the projection.
   const auto projected = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
     const bool whole = begin == 0 && end == 3;
     const auto rows = [&](const Tensor& of) {

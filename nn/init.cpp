@@ -16,7 +16,7 @@ void assign(const Tensor& tensor, const std::vector<T>& values) {
   target.copy_from(Array::from(values, tensor.shape()));
 }
 
-// Calls f(T{}) with the type in which numbers for `tensor` are drawn.
+// Calls f(T{}), where T is the type in which the numbers for `tensor` are drawn.
 template <class F>
 void dispatch_draw(const Tensor& tensor, const char* operation, const F& f) {
   TANDEM_CHECK(is_floating(tensor.dtype()), operation, ": needs a floating tensor, got ", tensor.dtype());
@@ -34,7 +34,7 @@ double kaiming_std(const Shape& shape, const KaimingOptions& options) {
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
 }
 
-// In PyTorch's order of operations, so that the bound is the same to the bit.
+// The operations come in PyTorch's order, so that the bound has the same bits.
 double uniform_bound(double std) { return std::sqrt(3.0) * std; }
 
 }  // namespace
@@ -57,7 +57,8 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
   const auto cdf = [&](double x) { return (1 + std::erf((x - mean) / std / std::sqrt(2.0))) / 2; };
   const std::int64_t count = tensor.numel();
   dispatch_draw(tensor, "trunc_normal_", [&]<class T>(T) {
-    // As PyTorch does, a whole tensor is drawn until every place has got a number that will do.
+    // As in PyTorch, numbers for the whole tensor are drawn again and again, until every element has a number inside
+    // the bounds.
     const auto a = static_cast<T>(low), b = static_cast<T>(high);
     if (cdf(high) - cdf(low) > 0.3) {
       auto values = detail::normal_values<T>(count, mean, std, generator);
@@ -70,7 +71,8 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
       assign(tensor, values);
       return;
     }
-    // So little of the bell lies inside that uniform numbers, accepted by its height there, are found sooner.
+    // Only a small part of the normal distribution lies between the bounds. There it is faster to draw uniform numbers
+    // between the bounds, and to accept each with a probability in proportion to the density at it.
     const double top = (std::max(low, std::min(mean, high)) - mean) / std;
     const auto log_peak = static_cast<T>(-0.5 * top * top);
     std::vector<T> values(static_cast<std::size_t>(count));
@@ -169,8 +171,9 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
   const std::size_t columns = static_cast<std::size_t>(tensor.numel()) / rows;
   dispatch_draw(tensor, "orthogonal_", [&]<class T>(T) {
     auto values = detail::normal_values<T>(tensor.numel(), 0, 1, generator);
-    // The shorter side's vectors, each freed of the ones before it, twice against rounding (Gram and Schmidt). This is
-    // the Q of a QR decomposition with a positive diagonal of R, which makes it unique.
+    // The Gram-Schmidt process on the rows or the columns, whichever are fewer. From each vector its parts along the
+    // vectors before it are removed, twice because of rounding. The result is the Q of a QR decomposition whose R has a
+    // positive diagonal. That makes it unique.
     const bool by_row = rows < columns;
     const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
     const auto place = [&](std::size_t i, std::size_t k) { return by_row ? i * columns + k : k * columns + i; };

@@ -16,7 +16,8 @@ std::string Module::class_name() const {
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr),
                                                     std::free);
   std::string name = text ? text.get() : type.name();
-  name = name.substr(0, name.find('<'));  // arguments of a template say more than anybody wants to know
+  // Template arguments are left out: they would make the name long and help nobody.
+  name = name.substr(0, name.find('<'));
   const auto colon = name.rfind("::");
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }

@@ -13,7 +13,7 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
   TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin, " to ", end,
                ", it holds ", size());
   const auto& steps = children();
-  // The module at i, if its own call would do nothing but forward().
+  // The module at position i if calling it would do nothing but forward(); otherwise null.
   const auto plain = [&](std::int64_t i) {
     Module* const module = i < end ? steps[static_cast<std::size_t>(i)].second.get() : nullptr;
     return module && !module->has_forward_hooks() ? module : nullptr;

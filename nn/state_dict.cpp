@@ -31,7 +31,8 @@ bool ends_with_part(const std::string& name, const std::string& end) {
 
 using Names = std::vector<std::string>;
 
-// The `prefix` for which `explains(prefix)` holds, of all that put before `end` make one of `names`.
+// Looks among `names` for one that is a prefix followed by `end`. Gives the first such prefix for which
+// explains(prefix) holds.
 template <class F>
 std::optional<std::string> find_prefix(const Names& names, const std::string& end, const F& explains) {
   for (const auto& name : names) {
@@ -42,7 +43,7 @@ std::optional<std::string> find_prefix(const Names& names, const std::string& en
   return std::nullopt;
 }
 
-// What the caller may have meant, where the names (and shapes) tell.
+// A guess at the caller's mistake, such as a prefix that all names have. Empty when the names and shapes give no hint.
 std::string guess(const Names& missing, const Names& unexpected) {
   if (unexpected.empty()) return {};
   const std::set<std::string> lookup(missing.begin(), missing.end());

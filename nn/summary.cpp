@@ -12,11 +12,11 @@ namespace {
 
 struct Call {
   Shape output;
-  int first = std::numeric_limits<int>::max();  // place among all calls
+  int first = std::numeric_limits<int>::max();  // the number of the first call, counted over the calls of all modules
   int count = 0;
 };
 
-// Watches `model`, in evaluation mode, for as long as it lives.
+// While a Watch lives, it records the calls of all modules of `model`, and the model is in evaluation mode.
 class Watch {
  public:
   explicit Watch(Module& model) {
@@ -46,7 +46,7 @@ class Watch {
   int next_ = 0;
 };
 
-// A module is called where the first of those below it is.
+// The number of the first call of `module` or of a module below it.
 int first_call(const Module& module, const std::map<const Module*, Call>& calls) {
   const auto found = calls.find(&module);
   int first = found == calls.end() ? std::numeric_limits<int>::max() : found->second.first;

@@ -9,7 +9,8 @@ namespace tandem::optim {
 
 namespace {
 
-// The gradients as rows of numbers, side by side in memory; what isn't, as a copy that goes back.
+// The gradients of all parameters. A kernel needs the numbers of a gradient side by side in memory. A gradient that is
+// not stored so is copied; change() writes the copy back.
 class Gradients {
  public:
   Gradients(const char* operation, const std::vector<Tensor>& parameters) : operation_(operation) {

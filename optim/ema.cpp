@@ -33,7 +33,7 @@ void ExponentialMovingAverage::update() {
   const ProfileRange range("ExponentialMovingAverage::update");
   TANDEM_CHECK(!is_swapped_, "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
   std::vector<UpdateSegment> segments;
-  std::vector<Array> values;  // keeps dense copies of odd layouts alive
+  std::vector<Array> values;  // keeps the dense copies alive that other layouts need
   const auto weight = static_cast<float>(1 - options_.decay);
   for (Entry& e : entries_) {
     const Array& value = e.followed.tensor.value();
@@ -49,7 +49,7 @@ void ExponentialMovingAverage::update() {
                           false});
       e.average.storage()->written_by("ExponentialMovingAverage::update");
     } else {
-      // Counters and the like: in f32, and what isn't whole is cut off.
+      // Integers, such as counters, are averaged in f32. What is not whole is then cut off.
       Array average = e.average.to(DType::f32).clone();
       const Array now = value.to(DType::f32).contiguous();
       backend(value.device())

@@ -21,7 +21,8 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const
   const auto index = static_cast<std::size_t>(group);
   if (stored_.size() <= index) stored_.resize(index + 1);
   Array& stored = stored_[index];
-  // While a step is recorded, nothing can be written that is not part of it.
+  // While a step is recorded as a graph, a write to the device would become part of the graph. So the rule is not
+  // stored then.
   if (!stored.defined() && !device.is_cpu() && !is_recording_graph()) {
     stored = Array::empty({sizeof(UpdateRule)}, DType::u8, device);
     backend(device).write_rule(rule, stored.raw());

@@ -42,7 +42,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
                "update() after each step");
   const ProfileRange range("GradScaler::unscale_");
   const auto parameters = optimizer.parameters();
-  // The largest of all gradients is finite exactly where all of them are. Waits for the device.
+  // The infinity norm is finite exactly when all gradients are finite. Reading it waits for the device.
   const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
   const double inverse = 1.0 / static_cast<double>(scale_);
   for (const Tensor& parameter : parameters)

@@ -19,7 +19,7 @@ NamedArray numbers(const char* name, const std::vector<double>& values) {
 
 NamedArray number(const char* name, double value) { return {name, ops::scalar(value, DType::f64)}; }
 
-// The entry `name`, which has `count` numbers.
+// The numbers of the entry `name`. Error when the entry is missing, or does not hold `count` numbers.
 std::vector<double> entry(const std::vector<NamedArray>& state, const char* name, std::size_t count) {
   const auto found = std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
   TANDEM_CHECK(found != state.end(), "the saved state of the schedule has no ", name);

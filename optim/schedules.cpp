@@ -13,7 +13,7 @@ void check_positive(const char* schedule, const char* option, std::int64_t value
   TANDEM_CHECK(value > 0, schedule, ": ", option, " must be above 0, got ", value);
 }
 
-// From `from` (at 0) to `to` (at 1).
+// Half a wave of the cosine that leads from `from` (part 0) to `to` (part 1).
 double along_cosine(double from, double to, double part) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * part)) / 2;
 }
@@ -45,7 +45,8 @@ void CosineAnnealingLR::check() const { check_positive("CosineAnnealingLR", "T_m
 
 double CosineAnnealingWarmRestarts::operator()(double base, std::int64_t step) const {
   if (T_mult == 1) step %= T_0;
-  auto now = static_cast<double>(step), length = static_cast<double>(T_0);  // which can't overflow
+  // These are doubles because the length of a cycle grows exponentially, and an integer could overflow.
+  auto now = static_cast<double>(step), length = static_cast<double>(T_0);
   for (; now >= length; length *= static_cast<double>(T_mult)) now -= length;
   return along_cosine(base, eta_min, now / length);
 }
@@ -76,7 +77,7 @@ void ConstantLR::check() const {
   TANDEM_CHECK(factor >= 0 && factor <= 1, "ConstantLR: factor must be from 0 to 1, got ", factor);
 }
 
-// low -> high -> last, or low -> high -> low -> last in three phases.
+// The value at `step`: it goes low -> high -> last, or low -> high -> low -> last with three phases.
 double OneCycleLR::anneal(double low, double high, double last, std::int64_t step) const {
   TANDEM_CHECK(step <= total_steps, "OneCycleLR: step ", step, ", but total_steps is ", total_steps);
   struct Phase {

@@ -1,4 +1,4 @@
-// What an optimizer remembers beside the parameters, by name: to save it and to go on from it.
+// Saves and loads what an optimizer remembers beside the parameters, by the names of the parameters.
 #include <tandem/optim/optimizer.h>
 
 #include <map>
@@ -27,7 +27,8 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     bool is_given = false;
   };
   std::map<std::string, Home> homes;
-  std::map<const Entry*, std::string> given;  // for each entry that the state has something of: the name of that
+  // For each parameter that the given state mentions: the name of a state array that was given for it.
+  std::map<const Entry*, std::string> given;
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const KeptState kept = kept_state(g);

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The options of a saved group that this optimizer has.
+// Those options of a saved group that this optimizer has, with the saved values.
 std::vector<NamedOption> options_of(const Json& saved, const Optimizer& optimizer, int group) {
   std::vector<NamedOption> options;
   for (auto [name, value] : optimizer.group_options(group)) {
@@ -53,7 +53,7 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
       const auto names = groups[g].at("params").get<std::vector<std::string>>();
       if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or in another order");
       options.push_back(options_of(groups[g], optimizer, g));
-      // Of the options that only PyTorch has, the one that changes what is computed.
+      // Options that only PyTorch has are ignored. But `maximize` changes what is computed, so it is an Error.
       const auto is_maximize = [](const NamedOption& o) { return o.first == "maximize"; };
       if (groups[g].value("maximize", false) && std::none_of(options[g].begin(), options[g].end(), is_maximize))
         fail("its group ", g, " has maximize, which ", optimizer.name(), " has not: change the loss's sign");
@@ -61,7 +61,7 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
   } catch (const nlohmann::json::exception& error) {
     fail("its param_groups are not what was expected: ", error.what());
   }
-  // The options decide what state there is.
+  // The options decide which state arrays there are. So they are set before the state is loaded.
   std::vector<std::vector<NamedOption>> before;
   for (int g = 0; g < optimizer.group_count(); ++g) before.push_back(optimizer.group_options(g));
   try {

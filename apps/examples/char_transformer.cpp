@@ -1,11 +1,11 @@
 // A character transformer in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
-// Learners", 2019): learns sonnets, and writes some lines.
+// Learners", 2019). It learns sonnets and then writes some lines.
 //
 //   char_transformer                       trains on sonnets.txt of this folder
-//   char_transformer text FILE             on another text
-//   char_transformer file X.safetensors    prints the losses of the weights, and of the batches `tokens` (steps, N,
-//   length + 1), of a
-//                                          file
+//   char_transformer text FILE             trains on another text
+//   char_transformer file X.safetensors    prints losses for the weights and the batches of a file
+//
+// The batches of the file are the array `tokens` (steps, N, length + 1).
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
 
@@ -22,7 +22,7 @@ struct Attention : nn::Module {
   nn::Linear& qkv = add("qkv", nn::Linear(width, 3 * width));
   nn::Linear& proj = add("proj", nn::Linear(width, width));
 
-  // (N, L, width) -> (N, L, width); each place looks at itself and what is before it.
+  // (N, L, width) -> (N, L, width). Each place attends to itself and to the places before it.
   Tensor forward(const Tensor& x) override {
     const std::int64_t n = x.dim(0), length = x.dim(1);
     // (N, L, 3, heads, size) -> 3 x (N, heads, L, size)
@@ -69,7 +69,7 @@ struct Trainer {
   optim::AdamW optimizer;
   explicit Trainer(std::int64_t characters) : model(characters), optimizer(model.parameters(), {.lr = 3e-3}) {}
 
-  // tokens (N, L + 1): each of the first L predicts the one after it.
+  // Trains one step on tokens (N, L + 1). Each of the first L predicts the token after it.
   double step(const Array& tokens) {
     const std::int64_t length = tokens.dim(1) - 1;
     const Tensor logits = model(tokens.slice(1, 0, length));
@@ -81,7 +81,7 @@ struct Trainer {
   }
 };
 
-// Characters by number, and the text in those numbers.
+// The characters that occur, and the text as numbers of these characters.
 struct Text {
   std::string characters;
   std::vector<std::int64_t> tokens;
@@ -97,7 +97,7 @@ struct Text {
     characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
     for (const char c : text) tokens.push_back(static_cast<std::int64_t>(characters.find(c)));
   }
-  // `count` pieces from random places: (count, context + 1)
+  // Pieces (count, context + 1) of the text, from random places.
   Array pieces(std::int64_t count, Generator& generator) const {
     std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ struct Text {
   }
 };
 
-// Continues `tokens` character by character, each drawn with the probability that the model gives it.
+// Continues `tokens` by `count` characters. Each is drawn with the probabilities that the model gives.
 std::string write_on(CharTransformer& model, const Text& text, std::vector<std::int64_t> tokens, int count,
                      Generator& generator) {
   const NoGrad no_grad;

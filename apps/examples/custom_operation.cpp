@@ -1,5 +1,6 @@
-// An operation of one's own with its gradient, checked, and trained through: the Huber loss of a prediction, in one
-// pass instead of several element-wise operations. docs/own_operation.md explains it.
+// An operation of the user's own, with its gradient: the Huber loss of a prediction, in one pass instead of several
+// element-wise operations. The program checks the gradient, and trains through the operation. docs/own_operation.md
+// explains it.
 #include <tandem/tandem.h>
 
 #include <cmath>
@@ -7,8 +8,9 @@
 
 using namespace tandem;
 
-// Mean over all elements of 0.5 e^2 where |e| < delta, else delta (|e| - 0.5 delta), with e = prediction - target (both
-// f32 or f64, of one shape): Huber, "Robust Estimation of a Location Parameter", 1964. The target gets no gradient.
+// The Huber loss (Huber, "Robust Estimation of a Location Parameter", 1964), as the mean over all elements. An element
+// is 0.5 e^2 where |e| < delta, and delta (|e| - 0.5 delta) elsewhere, with e = prediction - target. Both are f32 or
+// f64 and have one shape. The target gets no gradient.
 template <class T>
 Tensor huber(const Tensor& prediction, const Array& target, double delta) {
   const Array p = prediction.value().contiguous(), t = target.contiguous();
@@ -48,7 +50,7 @@ int main() try {
   gradcheck([&](const std::vector<Tensor>& in) { return huber(in[0], targets); }, {Tensor(points, true)});
   std::cout << "the gradient agrees with finite differences\n";
 
-  // A line through points of which every tenth is far off: squares would follow those.
+  // The program fits a line to points of which every tenth is far off. A squared loss would follow those points.
   std::vector<float> xs, ys;
   for (int i = 0; i < 100; ++i) {
     xs.push_back(static_cast<float>(i) / 50 - 1);

@@ -1,4 +1,4 @@
-// Tells two spirals apart: a data set, a model and a training loop of one's own.
+// A network that tells two spirals apart, with a data set, a model and a training loop of the user's own.
 #include <tandem/tandem.h>
 
 #include <cmath>

@@ -1,10 +1,11 @@
 // A small residual network (He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385, section 4.2)
 // on images of CIFAR-10's shape.
 //
-//   resnet                       made-up images, which anybody has
-//   resnet cifar10 FOLDER        CIFAR-10, downloaded into FOLDER where it is not there yet; ten epochs
-//   resnet file X.safetensors    the weights, and the batches `images` (steps, N, 3, 32, 32) u8 and `labels` (steps,
-//   N), of a file
+//   resnet                       trains on made-up images, which need no download
+//   resnet cifar10 FOLDER        trains ten epochs on CIFAR-10, which is downloaded into FOLDER if it is missing
+//   resnet file X.safetensors    prints losses for the weights and the batches of a file
+//
+// The batches of the file are the arrays `images` (steps, N, 3, 32, 32) u8 and `labels` (steps, N).
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
 
@@ -12,7 +13,7 @@
 
 using namespace tandem;
 
-// x + two convolutions of x. Where the number of channels grows, the image halves.
+// x plus two convolutions of x: (N, C, H, W) -> (N, C, H, W), or -> (N, 2 C, H / 2, W / 2) where the channels grow.
 struct Block : nn::Module {
   nn::Conv2d& conv1;
   nn::BatchNorm2d& bn1;
@@ -89,7 +90,7 @@ void train_on_file(const std::string& path) {
     std::cout << trainer.step(Tensor(images.select(0, i).to(DType::f32)) / 255, labels.select(0, i)) << '\n';
 }
 
-// Ten classes, each a colour and a direction of stripes, in noise.
+// Trains on ten classes of noisy images. Each class has its own colour and direction of stripes.
 void train_on_made_up_images() {
   Trainer trainer;
   Generator generator(1);

@@ -1,4 +1,4 @@
-// What voc_ddp makes of pictures once it has a model: predictions, and how good they are.
+// How voc_ddp uses a model: it predicts pictures, and measures how good the predictions are.
 #pragma once
 
 #include <tandem/data/images/image_file.h>
@@ -11,19 +11,21 @@ namespace voc {
 
 using namespace tandem;
 
-// Logits (1, classes, H, W) of one prepared picture (3, H, W). The model is in evaluation mode.
+// The logits (1, classes, H, W) of one prepared picture (3, H, W). The model must be in evaluation mode.
 Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype);
-// The class of each pixel, (H, W) i64 on the CPU; resized to the file's size.
+// The class of each pixel, as (H, W) i64 on the CPU. With `file`, it is resized to the size of that file's picture.
 Array classes_of(const Tensor& logits);
 Array classes_of(const Tensor& logits, const data::ImageFile& file);
 
-// NAME.png: the classes with VOC's palette, as its own masks are.
+// Writes the file NAME.png with the classes (H, W), in VOC's palette as VOC's own masks.
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
 
-// The tensors in a file of weights. Error for one of voc_ddp's checkpoints, whose names are others.
+// The tensors in a file of weights. Error when the file is one of voc_ddp's checkpoints, in which the tensors have
+// other names.
 std::vector<NamedArray> load_tensors(const std::string& file);
 
-// What `load` makes of the tensors in the file that an option names. Every Error begins with both.
+// Calls `load` with the tensors in the file that `option` names, and returns its result. Every Error begins with the
+// option and the file.
 template <class Load>
 auto load_from(const std::string& option, const std::string& file, Load load) {
   try {
@@ -33,10 +35,10 @@ auto load_from(const std::string& option, const std::string& file, Load load) {
   }
 }
 
-// UsageError for a folder of a VOC release, whose masks and pictures have the names of their predictions.
+// UsageError when `folder` belongs to a VOC release: a prediction could overwrite a mask or picture of the same name.
 void check_output(const std::string& option, const std::filesystem::path& folder);
 
-// UsageError for --weights that can't be what the user means.
+// UsageError when the value of --weights can't be what the user means.
 void check_weights(const std::string& weights);
 
 }  // namespace voc

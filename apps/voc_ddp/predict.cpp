@@ -31,7 +31,8 @@ fs::path overlay_of(const std::string& image, const Settings& s) {
   return fs::path(s.output) / (fs::path(image).stem().string() + "_overlay.png");
 }
 
-// UsageError for arguments that can't be meant, before anything is written: above all no picture is to be lost.
+// UsageError when the arguments can't be what the user means. The check comes before anything is written, so that above
+// all no picture is lost.
 void check(const Settings& s) {
   if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
   check_weights(s.weights);
@@ -50,7 +51,8 @@ void check(const Settings& s) {
   }
 }
 
-// The model that the weights are of: its head and auxiliary classifier show in their names, the depth in the blocks.
+// The name of the model that the weights belong to. The names of the weights tell the head, the auxiliary classifier
+// and the depth.
 std::string model_of(const std::vector<NamedArray>& weights) {
   const auto has = [&](const std::string& name) {
     return std::any_of(weights.begin(), weights.end(), [&](const auto& entry) { return entry.name == name; });
@@ -90,7 +92,7 @@ void predict(const TrainingOptions& options, const Settings& s) {
   });
   model.to(options.device());
   const auto transform = data::SegmentationTransform::evaluation(s.base);
-  // One rank's end would end the others: all wait until each is done.
+  // A rank that ended early would end the others too. So all ranks wait until each is done.
   run_together(*group, [&] {
     std::size_t left_out = 0;
     for (auto i = static_cast<std::size_t>(group->rank()); i < s.images.size();

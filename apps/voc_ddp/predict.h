@@ -3,7 +3,7 @@
 
 namespace voc {
 
-// The exit code. argv[0] is the word "predict".
+// Runs the command `predict` and returns the exit code. argv[0] is the word "predict".
 int predict_main(int argc, const char* const* argv);
 
 }  // namespace voc

@@ -40,7 +40,7 @@ double scale_of(const Tensor& query, const AttentionOptions& options) {
 
 Array value_of(const Tensor& mask) { return mask.defined() ? mask.value() : Array(); }
 
-// `shape` with other last dimensions.
+// The shape of `batch`, followed by the two dimensions `rows` and `columns`.
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   Shape shape = batch;
   shape.push_back(rows);
@@ -52,7 +52,8 @@ Shape batch_of(const Shape& shape) {
   return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.ndim() - 2)));
 }
 
-// Without ever holding all weights; undefined where that isn't possible.
+// Attention by the back-end's kernel, which never holds all attention weights at once. The result is undefined where
+// the kernel cannot be used.
 Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
                                       batch_of(value.shape()), name);

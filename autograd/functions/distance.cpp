@@ -34,7 +34,7 @@ Tensor cdist(const Tensor& left, const Tensor& right, double p) {
                a.dtype(), " and ", b.dtype());
   TANDEM_CHECK(p >= 0, "cdist: p must be 0 or more, got ", p);
   if (p != 2 || (a.dim(-2) <= 25 && b.dim(-2) <= 25)) return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
-  // |a|^2 + |b|^2 - 2 a b, which cancels: nothing of it in 16 bits.
+  // The squared distance is |a|^2 + |b|^2 - 2 a b. Most digits cancel in this sum, so it is never computed in 16 bits.
   const Autocast exact(DType::f32);
   const DType dtype = promote(a.dtype(), DType::f32);
   const Tensor x = cast(a, dtype), y = cast(b, dtype);

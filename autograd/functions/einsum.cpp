@@ -17,7 +17,8 @@ using namespace autograd;
 
 namespace {
 
-// The name of a dimension: a letter, or a digit for one of those that "..." stands for, 0 for the last.
+// The names of dimensions, one character each. A letter comes from the equation. The dimensions that "..." stands for
+// have digits as their names; the last of them is 0.
 using Labels = std::string;
 
 bool contains(const Labels& labels, char label) { return labels.find(label) != Labels::npos; }
@@ -39,7 +40,7 @@ struct Equation {
   }
 };
 
-// The labels that `subscripts` gives a tensor of `ndim` dimensions; `ellipsis` of them for "...".
+// The labels of the dimensions that `subscripts` lists, where "..." stands for `ellipsis` dimensions.
 Labels labels_of(const Equation& equation, std::string_view subscripts, int ellipsis) {
   Labels labels;
   for (std::size_t i = 0; i < subscripts.size(); ++i) {
@@ -104,7 +105,7 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
   return equation;
 }
 
-// Sizes of one label agree or are 1.
+// Checks that all dimensions with the same label have the same size. A size of 1 agrees with every other size.
 void check_sizes(const Equation& equation, std::span<const Tensor> operands) {
   struct Seen {
     std::int64_t size = 1;
@@ -138,7 +139,7 @@ Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
       equation.fail("subscript '", term.labels[first], "' is ", term.tensor.shape()[a], " and ", term.tensor.shape()[b],
                     " in one operand of shape ", operand.shape());
     const char label = term.labels[first];
-    term.tensor = diagonal(term.tensor, 0, a, b);  // its dimension comes last
+    term.tensor = diagonal(term.tensor, 0, a, b);  // the dimension of the diagonal comes last
     term.labels.erase(second, 1);
     term.labels.erase(first, 1);
     term.labels += label;
@@ -147,7 +148,7 @@ Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
   return term;
 }
 
-// Without the dimensions for which `goes`.
+// Sums the term over the dimensions whose label `goes` accepts, and removes these dimensions.
 template <class Goes>
 Term sum_over(const Term& term, Goes goes) {
   Dims dims;
@@ -174,11 +175,12 @@ std::int64_t size_of(const Term& term, const Labels& labels) {
   return size;
 }
 
-// The product of two terms, summed over what `needed` does not contain.
+// The product of two terms, summed over all labels that `needed` does not contain.
 Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
   a = sum_over(a, [&](char l) { return !contains(b.labels, l) && !contains(needed, l); });
   b = sum_over(b, [&](char l) { return !contains(a.labels, l) && !contains(needed, l); });
-  // Something that is repeated in one of them is summed there first.
+  // A label that is summed may have size 1 in one of the terms. There the term repeats for all places of the other
+  // term. So each term is summed over that label before the product.
   const auto is_repeated = [&](char l) {
     return !contains(needed, l) && contains(a.labels, l) && contains(b.labels, l) && a.size(l) != b.size(l);
   };

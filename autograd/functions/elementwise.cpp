@@ -35,9 +35,9 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
       binary_backward(op, SavedOperands<F>(name, a.value(), needs_a, b.value(), needs_b), a.value(), b.value()));
 }
 
-// x in the dtype of arithmetic with `number`.
+// x, cast to the dtype that arithmetic of x with `number` has.
 Tensor fit(const Tensor& x, Number number) { return cast(x, ops::result_dtype(x.value(), number)); }
-// `number` as a Tensor () in the dtype of arithmetic with x.
+// `number` as a Tensor of shape (), in the dtype that arithmetic of x with `number` has.
 Tensor operand_for(const Tensor& x, Number number) {
   return Tensor(ops::scalar(number.value, ops::result_dtype(x.value(), number), x.device()));
 }
@@ -51,7 +51,8 @@ double largest(DType dtype) {
   }
 }
 
-// Reads the numbers of b. On a GPU nothing is checked, because the host would have to wait for them.
+// Error when integers would be divided by 0. The check reads the numbers of b. On a GPU nothing is checked, because the
+// host would have to wait for them.
 void check_divisor(const char* operation, const Tensor& a, const Tensor& b) {
   if (is_floating(promote(a.dtype(), b.dtype())) || !b.device().is_cpu()) return;
   using reductions::CountNonzero;

@@ -16,7 +16,7 @@ Tensor unary_(const char* name, const F& op, const Tensor& x) {
   const bool needs = needs_gradient(x);
   Saved saved;
   if constexpr (F::saves == Saves::input)
-    if (needs) saved = Saved(name, x.value().clone());  // what is written over
+    if (needs) saved = Saved(name, x.value().clone());  // a copy, because the operation writes over the input
   ops::map_(name, op, x.value());
   if constexpr (F::saves == Saves::output)
     if (needs) saved = Saved(name, x.value());
@@ -34,7 +34,8 @@ Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& oth
     return x;
   }
   SavedOperands<F> saved(name, x.value(), needs_x, other.value(), needs_other);
-  // What is written over, under both names where the operands are one.
+  // The operation writes over x, so the backward pass needs a copy of it. When both operands share the same memory,
+  // both saved values must be copies.
   const bool is_same = x.value().storage() == other.value().storage();
   if (saved.a.is_set()) saved.a = Saved(name, x.value().clone());
   if (saved.b.is_set() && is_same) saved.b = Saved(name, other.value().clone());
@@ -121,7 +122,7 @@ Tensor fill_(const Tensor& x, Number value) {
   autograd::check_in_place("fill_", {x});
   Array target = x.value();
   target.fill(value.value);
-  // Nothing of what was there is left: the gradient is undefined, which stands for zero.
+  // The result does not depend on the former numbers. So their gradient is undefined, which stands for zero.
   autograd::record_in_place("fill_", {x}, [](const Array&, Needs) -> Gradients { return {Array()}; });
   return x;
 }

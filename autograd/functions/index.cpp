@@ -10,14 +10,15 @@ using namespace autograd;
 
 namespace {
 
-// The gradient of gather's x.
+// The gradient of gather's input x: each number of `grad` is added at the place from which gather read.
 Array scattered(const Array& grad, const Shape& shape, std::int64_t dim, const Array& index) {
   Array result = ops::zeros(shape, grad.dtype(), grad.device());
   ops::scatter_add_(result, dim, index, grad);
   return result;
 }
 
-// The gradient of a source of `shape`, of which only what index reaches was used.
+// The gradient of scatter's source, which has the shape `shape`. Scatter read only as much of the source as `index` is
+// large; the rest gets zero.
 Array gathered(const Array& grad, const Shape& shape, std::int64_t dim, const Array& index) {
   Array used = ops::gather(grad, dim, index);
   if (used.shape() == shape) return used;
@@ -28,7 +29,7 @@ Array gathered(const Array& grad, const Shape& shape, std::int64_t dim, const Ar
   return result;
 }
 
-// Zero where index has written.
+// A copy of `grad` that is zero at the places where scatter has written.
 Array without_scattered(const Array& grad, std::int64_t dim, const Array& index) {
   Array result = grad.clone();
   ops::scatter_(result, dim, index, ops::scalar(0, grad.dtype(), grad.device()).expand(index.shape()));

@@ -80,7 +80,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
                "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ", bias_dtype);
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
-  // All rows of one product.
+  // All rows of x, over all its leading dimensions, are multiplied in one product.
   std::int64_t rows = 1;
   Shape shape;
   for (int d = 0; d + 1 < x.shape().ndim(); ++d) {
@@ -110,7 +110,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
                "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),
                ": needs (..., I), (..., J) and (O, I, J)");
   const std::int64_t out = weight.dim(0), in_a = weight.dim(1), in_b = weight.dim(2);
-  // One product for all outputs; then a small one for each row.
+  // A first product serves all outputs at once. Then each row needs only a small product with b.
   const Tensor side_by_side = reshape(transpose(weight, 1, 2), {out * in_b, in_a});
   const Tensor of_a = unflatten(linear(a, side_by_side), -1, {out, in_b});
   const Tensor y = squeeze(matmul(of_a, unsqueeze(b, -1)), -1);

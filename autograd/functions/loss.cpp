@@ -27,7 +27,7 @@ Tensor reduced(const Tensor& losses, LossReduction reduction) {
   }
 }
 
-// Of class indices. x: logits or logarithms of probabilities.
+// The loss where `target` holds class indices. `input` holds logits or logarithms of probabilities.
 Tensor class_loss(const char* name, const Tensor& input, const Array& target, const Array& weight,
                   const ClassLoss& how) {
   const ProfileRange range(name);
@@ -40,7 +40,7 @@ Tensor class_loss(const char* name, const Tensor& input, const Array& target, co
                 });
 }
 
-// Of class probabilities.
+// The loss where `target` holds a probability for each class.
 Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
   TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(),
                "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(), ", got ",

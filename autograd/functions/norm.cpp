@@ -40,14 +40,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                          {},
                          weight.defined() ? weight.value() : ops::ones(channels, dtype, x.device()),
                          bias.defined() ? bias.value() : ops::zeros(channels, dtype, x.device())};
-  // Before the running statistics change.
+  // These checks come before the running statistics change.
   for (const Array* a : {&affine.weight, &affine.bias, &state.running_mean, &state.running_var})
     TANDEM_CHECK(!a->defined() || a->shape() == channels, "batch_norm: input ", x.shape(), " has ", x.dim(1),
                  " channels, but weight, bias or running statistics have shape ", a->shape());
   TANDEM_CHECK(state.running_mean.defined() == state.running_var.defined(),
                "batch_norm: one of running_mean and running_var is undefined");
   const bool by_batch = state.training || !state.running_mean.defined();
-  std::optional<Array> count;  // (): values per channel that share statistics; none in evaluation
+  std::optional<Array> count;  // shape (): how many values of a channel the statistics are made of; none in evaluation
   if (by_batch) {
     const auto check_values = [&](double values) {
       TANDEM_CHECK(values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
@@ -61,7 +61,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     ops::BatchNormStats stats;
     if (state.exchange) {
       stats = state.exchange->combine(ops::batch_norm_stats(x.value()));
-      // Several values here are several in all; only otherwise is the count of all ranks worth waiting for.
+      // With several values on this rank there are several over all ranks. Only with fewer is it worth waiting for the
+      // count of all ranks.
       if (values_here <= 1) check_values(stats.count.item());
       ops::batch_norm_update(stats, update);
     } else {
@@ -72,11 +73,13 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     affine.invstd = update.invstd;
     count = stats.count;
   } else {
-    affine.mean = state.running_mean.clone();  // backward may come after later training has moved them
+    // A copy, because backward may run after later training has changed the running mean.
+    affine.mean = state.running_mean.clone();
     affine.invstd = inverse_sqrt(state.running_var, state.eps);
   }
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
-  // What came after the normalisation is undone first: with an addend, x does not tell where ReLU let it through.
+  // Backward undoes the operations in reverse order, the ReLU first. With an addend, x does not tell where the ReLU let
+  // a number through. Then the output y tells it.
   const bool by_output = addend.defined() && fusion.relu;
   if (by_output) fusion.relu = false;
   return record("batch_norm", {x, weight, bias, addend}, out.y,
@@ -86,7 +89,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                  index = out.index](const Array& grad_y, Needs needs) -> Gradients {
                   w.get();
                   b.get();
-                  Array grad = grad_y.channels_last();  // once for both passes
+                  Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
                   if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
                   const auto sums =
                       ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);

@@ -16,7 +16,8 @@ namespace {
 
 Array scaled(const Array& x, double factor) { return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x); }
 
-// The value of a reduction with the reduced dimensions, which its gradient broadcasts from, and as the caller wants it.
+// The value of a reduction in two shapes. `kept` keeps the reduced dimensions with size 1, so that the gradient
+// broadcasts from it. `value` has the shape that the caller asked for.
 struct Reduced {
   Array kept, value;
   Reduced(const Reduction& op, const Array& x, const Dims& dims, bool keepdim)
@@ -31,7 +32,7 @@ struct Reduced {
   }
 };
 
-// A reduction whose gradient is its derivative, by x and the result.
+// A reduction whose derivative follows from x and the result.
 Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
   const ProfileRange range(name);
   const Reduced y(op, x.value(), dims, keepdim);
@@ -42,7 +43,7 @@ Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, co
                 });
 }
 
-// One whose gradient goes to the elements that equal the result, in equal shares.
+// A reduction such as max. Its gradient goes to the elements that equal the result, in equal shares.
 Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
   const ProfileRange range(name);
   const Reduced y(op, x.value(), dims, keepdim);
@@ -52,7 +53,7 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
         using reductions::CountNonzero;
         const Array& kept = out;
         const Array one = ops::ones({}, grad.dtype(), grad.device());
-        // 1 (or -1, of a magnitude) where the result came from.
+        // 1 where an element equals the result, -1 where the result is a negative element's magnitude, 0 elsewhere.
         const Array equals = ops::reduce_grad(op, in, kept, one);
         const Array count = ops::reduce(Reduction::count_nonzero, equals, dims, true).to(grad.dtype());
         const Array any = ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
@@ -68,14 +69,14 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
   return record(name, {x}, y.value,
                 [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
                   const Array& kept = out;
-                  // A mean in 16 bits would be too coarse to subtract.
+                  // A mean in 16 bits would be too coarse to be subtracted.
                   const DType dtype = promote(kept.dtype(), DType::f32);
                   const Array values = in.get().to(dtype);
                   const double count = static_cast<double>(values.numel()) /
                                        static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
                   const double freedom = count - correction;
                   Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
-                  // d(sqrt(v)) is dv / (2 sqrt(v)); 0 where all are equal.
+                  // The derivative of sqrt(v) is dv / (2 sqrt(v)). It counts as 0 where all values are equal.
                   if (root) {
                     const Array one = ops::ones({}, dtype, grad.device());
                     of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
@@ -122,7 +123,8 @@ Tensor prod(const Tensor& input, const Dims& dims, bool keepdim) {
       [dims, in = Saved("prod", x.value()), out = Saved("prod", y.kept)](const Array& grad, Needs) -> Gradients {
         const Array& kept = out;
         const Array grad_kept = grad.reshape(kept.shape());
-        // The product of the others is y / x, except for a zero: there it matters whether it is the only one.
+        // The derivative by one element is the product of the other elements. That is y / x where x is not 0. Where x
+        // is 0, it is the product of the elements that are not 0 when x is the only 0, and otherwise 0.
         const Array others = ops::reduce(reductions::Prod{true}, in, dims, true);
         return {ops::reduce_grad(Reduction::prod, in, ops::zip(functors::Mul{}, grad_kept, others),
                                  ops::zip(functors::Mul{}, grad_kept, kept))};
@@ -205,8 +207,9 @@ Tensor cumprod(const Tensor& input, std::int64_t dim) {
         };
         const Array zero = ops::zeros({}, grad.dtype(), grad.device());
         const Array one = ops::ones({}, grad.dtype(), grad.device());
-        // Before the first zero each product is y / x. At it the other factors count, as if it were 1. The rest
-        // is multiplied by it.
+        // The derivative of a product by one of its factors x is y / x as long as x stands before the first zero. At
+        // the first zero it is the product of the other factors, as if the zero were a 1. After the first zero every
+        // product is 0, and so is the gradient.
         const Array is_zero = ops::compare(Equal{}, in, 0), zeros = ops::cumsum(is_zero, dim);
         const Array is_first = ops::compare(And{}, is_zero, ops::compare(Equal{}, zeros, 1));
         const Array without = ops::cumprod(ops::where(is_first, one, in), dim);

@@ -13,7 +13,7 @@ using namespace autograd;
 
 namespace {
 
-// back(gradient of value) is the gradient of x.
+// Makes a result of x. back(g) turns the gradient g of `value` into the gradient of x.
 template <class F>
 Tensor made_from(const char* operation, const Tensor& x, Array value, F back) {
   return record(operation, {x}, std::move(value),
@@ -25,7 +25,7 @@ Tensor of_other_shape(const char* operation, const Tensor& x, Array value) {
                    [before = x.shape()](const Array& grad) { return grad.reshape(before); });
 }
 
-// A part of x: see(x). Its gradient is that part of an array of zeros.
+// Makes the part see(x) of x. The gradient of x is an array of zeros, except in that part.
 template <class F>
 Tensor part_of(const char* operation, const Tensor& x, F see) {
   return made_from(operation, x, see(x.value()), [see, before = x.shape()](const Array& grad) {
@@ -35,8 +35,8 @@ Tensor part_of(const char* operation, const Tensor& x, F see) {
   });
 }
 
-// Many parts of x, see(x, i), whose gradients all go into one array: the first to come makes it and hands it on to
-// `whole`, whose turn comes after all parts.
+// Makes the parts see(x, i) of x. The gradients of all parts go into one array. The part whose gradient comes first
+// makes that array and passes it on to the node of `whole`. That node runs after those of all parts.
 template <class F>
 std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_t count, F see) {
   std::vector<Tensor> parts;
@@ -45,7 +45,7 @@ std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_
     for (std::int64_t i = 0; i < count; ++i) parts.emplace_back(see(x.value(), i));
     return parts;
   }
-  // Empty between two backward passes, and after one that failed.
+  // The memory of that array while a backward pass runs. Empty between two backward passes, and after one that failed.
   const auto gathered = std::make_shared<std::weak_ptr<Storage>>();
   const Tensor whole = made_from(operation, x, x.value(), [gathered](const Array& grad) {
     gathered->reset();
@@ -269,7 +269,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const ProfileRange range("roll");
   return made_from("roll", x, ops::roll(x.value(), shifts, dims), [shifts, dims](const Array& grad) {
     Dims back;
-    // Without whole turns: not every number has its negative.
+    // Whole turns are left out of the shift first, because the smallest integer has no negative.
     const std::int64_t turns = std::max<std::int64_t>(grad.numel(), 1);
     for (const auto shift : shifts) back.push_back(-(shift % turns));
     return ops::roll(grad, back, dims);

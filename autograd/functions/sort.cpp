@@ -11,8 +11,8 @@ using namespace autograd;
 
 namespace {
 
-// Values that were taken from x at `indices` along `dim`: the gradient goes back there. `kept`: the shape of the
-// indices with `dim`.
+// Records `found.values`, which were taken from x at `found.indices` along `dim`. The gradient goes back to those
+// places. `kept` is the shape of the indices in which `dim` is kept.
 ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& found, std::int64_t dim,
                         const Shape& kept) {
   const Tensor values =

@@ -13,20 +13,21 @@ using namespace autograd;
 
 namespace {
 
-// A signal (N, C, L) is an image of height 1: no number moves.
+// A signal (N, C, L) is treated as an image (N, C, 1, L). Its numbers stay where they are in memory.
 enum class Kind { image, signal };
 
 Array as_image(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.unsqueeze(2) : a; }
 Array as_given(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.squeeze(2) : a; }
 
-// f of a batch: of x, or of a batch of x alone.
+// Calls f on a batch: on x itself, or, when x has no batch dimension, on a batch that holds only x. The result then has
+// no batch dimension either.
 template <class F>
 Tensor of_batch(const Tensor& x, Kind kind, F f) {
   if (!x.defined() || x.shape().ndim() != (kind == Kind::signal ? 2 : 3)) return f(x);
   return squeeze(f(unsqueeze(x, 0)), 0);
 }
 
-// What an option says about the dimensions of the input; `none` is what the height of a signal has.
+// An option for both dimensions of the image. For a signal the option gives the width, and the height gets `none`.
 Extent extent_of(Extent given, Kind kind, std::int64_t none, const char* operation) {
   if (kind == Kind::image) return given;
   TANDEM_CHECK(given.h == given.w, operation, ": takes one number for each option, got ", given);
@@ -86,10 +87,12 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 });
 }
 
-// An output padding that only the dilation allows reaches where no step of the window does.
+// Whether the output padding is below the stride, as the operation needs it. An output padding that is only below the
+// dilation is allowed too, but it reaches places that no step of the window reaches.
 bool ends_within_stride(Extent output_padding, const Window& window) {
   const auto within = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
-    return more < stride || more >= dilation;  // not less than either: an Error of the operation
+    // Where `more` is below neither, the operation itself throws the Error.
+    return more < stride || more >= dilation;
   };
   return within(output_padding.h, window.stride.h, window.dilation.h) &&
          within(output_padding.w, window.stride.w, window.dilation.w);
@@ -98,7 +101,7 @@ bool ends_within_stride(Extent output_padding, const Window& window) {
 Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tensor& bias,
                            const ConvTransposeOptions& options, Kind kind, const char* operation);
 
-// The result without any padding, cut off and extended by zeros.
+// Computes the result without any padding. Then it cuts off the padding and appends zeros for the output padding.
 Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options,
                      Kind kind, const char* operation) {
   ConvTransposeOptions unpadded = options;
@@ -140,7 +143,7 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
                 });
 }
 
-// The places of the maxima in their windows, into `places` where it is not null.
+// Max pooling. Writes the place of each maximum within its window to `places` when that is not null.
 Tensor pool_maximum(const Tensor& x, const Pooling& pooling, Kind kind, const char* operation,
                     Array* places = nullptr) {
   const auto pooled = ops::max_pool2d(as_image(x.value(), kind), pooling);
@@ -151,7 +154,7 @@ Tensor pool_maximum(const Tensor& x, const Pooling& pooling, Kind kind, const ch
                 });
 }
 
-// Places in windows as positions in the image.
+// Turns places within windows into positions in the image, row by row.
 Array in_plane(const Array& places, const Pooling& pooling) {
   using functors::Add, functors::Affine;
   const auto [h, w] = std::pair(pooling.h, pooling.w);
@@ -216,7 +219,7 @@ Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* ope
 Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
   const ProfileRange range(operation);
   const Pooling pooling = adaptive(x, output_size, kind, operation);
-  // One window of everything needs no order of memory, and its gradient is one number repeated.
+  // A single window over the whole image is a mean. It takes any order of memory; its gradient is one number repeated.
   if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
     return mean(x, kind == Kind::signal ? Dims{2} : Dims{2, 3}, true);
   return pool_average(x, pooling, kind, operation);

@@ -30,10 +30,9 @@ namespace tandem {
 // is. When such inputs keep coming, their step is recorded and replaces the old recording.
 //
 // `function` must do the same in every call, except for the values of its inputs:
-//   - Numbers of the host that it uses are recorded with it. A number that changes from call to call, such as the
-//   factor
-//     of a loss, must be an input: an Array of shape (). The options of tandem::optim's optimizers are an exception:
-//     set_lr() and schedules, called between the steps, reach the recorded step.
+//   - Numbers of the host that it uses are recorded with it. A number that changes from call to call must be an input:
+//     an Array of shape (). The factor of a loss is an example. The options of tandem::optim's optimizers are an
+//     exception: set_lr() and schedules, called between the steps, reach the recorded step.
 //   - What the function does on the host, beside the device's work, happens when the function runs or is recorded. It
 //     does not happen when the step is replayed.
 //   - The function must start afresh (zero_grad first), because a recording that failed halfway is followed by a call

@@ -8,9 +8,10 @@
 namespace tandem {
 
 // One dimension of a pooling: `size` elements become `outputs`. A window consists of the elements begin + k * dilation,
-// for k in [0, kernel), as far as they lie inside of the image. In adaptive pooling, the window of output o goes from o
-// * size / outputs, rounded down, to (o + 1) * size / outputs, rounded up, and `kernel` is the size of the largest
-// window.
+// for k in [0, kernel), as far as they lie inside of the image.
+//
+// In adaptive pooling, the window of output o begins at o * size / outputs, rounded down, and ends before
+// (o + 1) * size / outputs, rounded up. `kernel` is the size of the largest window.
 struct PoolAxis {
   std::int64_t size = 0, outputs = 0;
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;

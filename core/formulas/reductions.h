@@ -44,7 +44,7 @@ TANDEM_HOST_DEVICE bool is_nan(C x) {
   return x != x;
 }
 
-// x|; an unsigned or boolean x is its own magnitude.
+// The magnitude |x|. An unsigned or boolean x is its own magnitude.
 template <class C>
 TANDEM_HOST_DEVICE C magnitude(C x) {
   if constexpr (std::is_signed_v<C>) return x < C(0) ? -x : x;
@@ -123,8 +123,7 @@ struct Spread {
   }
 };
 
-// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0 means that all numbers so far were
-// -inf.
+// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0: all numbers so far were -inf.
 template <class T>
 struct ExpSum {
   compute_t<T> highest = -std::numeric_limits<compute_t<T>>::infinity();

@@ -1,11 +1,11 @@
-// The rules by which optimizers change numbers: one struct for each, compiled for every device.
+// The rules by which optimizers change numbers: one struct for each rule, compiled for every device.
 //
-// A rule goes over segments. A segment has numbers to change (`parameter`), numbers to read (`gradient`), and the
-// rule's state: as many arrays as `state_names` has names. The names are PyTorch's where PyTorch keeps the same state.
+// A rule works on segments. A segment has numbers to change (`parameter`), numbers to read (`gradient`), and the state
+// of the rule: as many arrays as `state_names` has names. The names are PyTorch's where PyTorch keeps the same state.
 //
-// On the device that updates them, at() prepares for each segment what is equal for all its numbers, and returns an
-// Update, which is then called for each number. Its argument `count` is the number that UpdateSegment::count points to;
-// where the rule `counts` updates, it is raised by one first.
+// at(count, is_first) runs once for each segment, on the device that does the update. It computes what is equal for all
+// numbers of the segment, and returns an Update. The Update is then called for each number. `count` is the number that
+// UpdateSegment::count points to. For a rule whose `counts` is true, that number is raised by one before.
 //
 // To add a rule: write the struct, name it in the variant below, and give it a class in optim/.
 #pragma once
@@ -72,7 +72,7 @@ struct AdamNumbers {
   double lr, beta1, beta2, eps;
   float decay;   // decay * parameter is added to the gradient
   float shrink;  // the parameter is multiplied by this first: decoupled weight decay
-  float sign;    // multiplies the gradient: -1 where the objective is to be maximised
+  float sign;    // multiplies the gradient: -1 when the objective is maximised, otherwise 1
 };
 
 template <bool amsgrad>
@@ -122,8 +122,8 @@ struct Adam {
   }
 };
 
-// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012. The centered form: Graves,
-// arXiv:1308.0850.
+// Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012. For the centered form: Graves,
+// "Generating Sequences With Recurrent Neural Networks", arXiv:1308.0850.
 struct RmsPropNumbers {
   float lr, alpha, weight, eps, decay, momentum, sign;  // `weight` is 1 - alpha
 };
@@ -183,8 +183,7 @@ struct Adagrad {
   }
 };
 
-// A moving average. The segment's `parameter` is the average, and its `gradient` holds the numbers that the average
-// follows.
+// A moving average. The segment's `parameter` is the average, and `gradient` holds the numbers that it follows.
 struct Average {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path of an entry inside of the folder; Error where it would be outside.
+// The path of an entry, relative to the folder. Error when it would lead out of the folder.
 fs::path checked_path(const char* name, const fs::path& archive) {
   TANDEM_CHECK(name != nullptr && *name != 0, archive.string(), " holds an entry without a name");
   const fs::path path = fs::path(name).lexically_normal();
@@ -34,7 +34,7 @@ fs::path checked_path(const char* name, const fs::path& archive) {
 
 std::string for_entries_of(const fs::path& archive) { return "to unpack " + archive.string() + " to"; }
 
-// The data of the entry that comes next, as the file `part`.
+// Writes the data of the current entry to the file `part`.
 void write_data(::archive* reader, const fs::path& archive, const fs::path& part) {
   const auto fail = [&](int error_number) {
     detail::fail("cannot unpack ", archive.string(), ": writing ", part.string(), " failed: ", reason_for(error_number),
@@ -65,7 +65,7 @@ void write_entry(::archive* reader, const fs::path& archive, const fs::path& tar
   }
 }
 
-// Until its end no other process unpacks the same archive; on a file system that knows no locks, without one.
+// While a Turn lives, no other process unpacks the same archive. On a file system without locks nothing prevents it.
 class Turn {
  public:
   explicit Turn(const fs::path& archive) : file_(::open(archive.c_str(), O_RDONLY | O_CLOEXEC)) {

@@ -1,4 +1,4 @@
-// Archives: tar and zip, compressed or not, by libarchive.
+// Unpacking of archives: tar and zip, compressed or not, by libarchive.
 #pragma once
 
 #include <filesystem>

@@ -29,11 +29,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// `destination`.part, opened for appending and locked against other processes.
+// The file `destination`.part, opened for appending and locked against other processes.
 class PartFile {
  public:
-  // Waits for another process that holds the lock. When that process has finished the download, the file it
-  // renamed away is not ours: the caller looks at the destination again.
+  // Waits while another process holds the lock. That process may finish the download and rename its file to the
+  // destination. So the caller looks at the destination again.
   PartFile(fs::path path, const DownloadOptions& options) : path_(std::move(path)) {
     const auto deadline = Clock::now() + options.lock_timeout;
     bool has_said = false;
@@ -46,7 +46,7 @@ class PartFile {
     }
   }
   ~PartFile() {
-    // An empty one would resume nothing.
+    // An empty file is removed, because nothing could be resumed from it.
     if (!path_.empty() && size() == 0) ::unlink(path_.c_str());
     ::close(file_);
   }
@@ -56,7 +56,7 @@ class PartFile {
   std::int64_t size() const { return ::lseek(file_, 0, SEEK_END); }
   const fs::path& path() const { return path_; }
 
-  // 0, or the error number.
+  // Appends to the file. Returns 0, or the error number.
   int append(const char* data, std::size_t bytes) { return write_all(file_, data, bytes) == bytes ? 0 : errno; }
   void discard() {
     TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ", reason_for(errno));
@@ -91,10 +91,12 @@ struct Transfer {
   PartFile& part;
   std::string name;
   const DownloadOptions& options;
-  std::int64_t begin;  // bytes that were there before
+  // How many bytes the file had before this transfer.
+  std::int64_t begin;
   int write_error = 0;
   Clock::time_point last_report = Clock::now();
-  bool is_reported = false;  // that it is complete
+  // Whether the report has said that the transfer is complete.
+  bool is_reported = false;
 };
 
 std::size_t on_data(char* data, std::size_t, std::size_t bytes, void* user) {
@@ -114,13 +116,14 @@ int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_o
   transfer.is_reported = now == total;
   if (!transfer.is_reported && Clock::now() - transfer.last_report < std::chrono::seconds(1)) return 0;
   transfer.last_report = Clock::now();
-  // Where the server does not say how much it sends, the total is 0.
+  // The total is 0 where the server does not say how much it sends.
   const std::string all = total > 0 ? " of " + readable(transfer.begin + total) : "";
   transfer.options.report(transfer.name + ": " + readable(transfer.begin + now) + all);
   return 0;
 }
 
-// One request, appending to the part file. Nothing, or what went wrong; `may_retry`: another try could get further.
+// Makes one request and appends what comes to the part file. Returns nothing, or what went wrong. Sets `may_retry` to
+// whether another try could get further.
 std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_retry) {
   static std::once_flag initialised;
   std::call_once(initialised, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -136,7 +139,7 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(transfer.options.connect_timeout.count()));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes a second
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes per second
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(transfer.options.stall_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.begin));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
@@ -159,7 +162,7 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
 }
 
-// Of the file's bytes, in lower-case hexadecimal digits.
+// The digest of the file's bytes, in lower-case hexadecimal digits.
 std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
@@ -179,7 +182,8 @@ std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
   return text;
 }
 
-// Whether `url` gave the right file. `problem`: what it gave instead.
+// Downloads from `url` until the part file has the checksum. Returns whether it has it; if not, `problem` says what
+// went wrong.
 bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum, const DownloadOptions& options,
                    const std::string& name, std::string& problem) {
   constexpr int tries = 4;
@@ -197,7 +201,8 @@ bool fetch_checked(const std::string& url, PartFile& part, const Checksum& check
         fmt::format("its content has the {} {}, expected {} ({} bytes)",
                     checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits, part.size());
     part.discard();
-    if (transfer.begin == 0) return false;  // else the old part may have been wrong: once more, from the start
+    // If bytes of an earlier download were there, they may have been wrong. Then the next try begins at the start.
+    if (transfer.begin == 0) return false;
   }
   return false;
 }
@@ -232,7 +237,7 @@ fs::path cache_folder(const std::string& name) {
     return std::string(value != nullptr ? value : "");
   };
   fs::path base = environment("XDG_CACHE_HOME");
-  // The XDG specification: a relative path is to be ignored.
+  // The XDG specification says that a relative path is to be ignored.
   if (base.is_relative()) {
     std::string home = environment("HOME");
     if (home.empty()) {
@@ -257,7 +262,7 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   auto part_path = destination;
   part_path += ".part";
   PartFile part(part_path, options);
-  if (is_there()) return;  // another process was faster
+  if (is_there()) return;  // another process has downloaded it meanwhile
   if (part.size() > 0 && checksum.fits(part_path)) return part.become(destination);
 
   std::string problems;

@@ -28,13 +28,15 @@ namespace tandem::data {
 
 namespace {
 
-// What a header of a few bytes may ask to allocate: three bytes of each. Deflate makes 1032 bytes of one, and eight
-// pixels of each.
+// The largest pictures that are allocated, as a whole and for each byte of the file. Without these limits, a header of
+// a few bytes could ask for any amount of memory. A pixel takes three bytes. Deflate makes at most 1032 bytes of one
+// byte, and eight pixels of each of them.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28, most_pixels_a_byte = 1 << 14;
 
 const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
 
-// stb_image fills up a JPEG that ends early. After the last start of a scan the end marker can't be anything else.
+// stb_image accepts a JPEG that ends early, and fills it up. Here that is an Error. After the start of the last scan,
+// the bytes ff d9 can only be the end marker.
 void check_jpeg_end(const std::string& bytes, const std::string& name) {
   const auto scan = bytes.rfind("\xff\xda");
   TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ", name,

@@ -6,7 +6,7 @@
 
 #include <csetjmp>
 #include <cstdio>
-// After <cstdio>, which they need.
+// These headers need <cstdio> before them.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -14,11 +14,12 @@ namespace tandem::data {
 
 namespace {
 
-// Upsampled colours of a pixel depend on its neighbours: where the decoded part begins and ends, a pixel more is wrong.
+// The upsampled colours of a pixel depend on its neighbours, so pixels at the edges of the decoded part come out wrong.
+// This many more pixels are decoded on the left and on the right, and then cut off.
 constexpr std::int64_t margin = 2;
 
 struct Failure {
-  jpeg_error_mgr manager;  // the first member: libjpeg knows only this one
+  jpeg_error_mgr manager;  // must be the first member: libjpeg holds a pointer to it and knows no other member
   std::jmp_buf back;
   char reason[JMSG_LENGTH_MAX];
 };
@@ -29,7 +30,7 @@ struct Failure {
   std::longjmp(failure->back, 1);
 }
 
-// libjpeg goes on after these, with grey where pixels are missing.
+// libjpeg would go on after these warnings, with grey where pixels are missing. Here they are errors.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -57,14 +58,16 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  // Calls libjpeg, which jumps back here when it can't go on: `action` must own nothing.
+  // Calls libjpeg in `action`. When libjpeg can't go on, it jumps back here without running destructors. So `action`
+  // must own nothing.
   template <class Action>
   void step(Action&& action) {
     if (setjmp(failure_.back) == 0) {
       action();
       return;
     }
-    jpeg_destroy_decompress(&info);  // what it has allocated; to do so twice is allowed
+    // Frees what libjpeg has allocated. It is allowed to do so twice.
+    jpeg_destroy_decompress(&info);
     detail::fail("the image ", name_, " cannot be decoded: ", failure_.reason);
   }
 
@@ -75,13 +78,13 @@ class Decoder {
   Failure failure_{};
 };
 
-// Four bytes of ink per pixel, inverted as Adobe's programs write them, to three of light. In place: the result is
-// shorter.
+// Turns a row of CMYK into RGB, in place: the result is shorter. The four bytes of a pixel are inverted, as Adobe's
+// programs write them.
 void cmyk_to_rgb(std::uint8_t* row, std::int64_t pixels) {
   for (std::int64_t x = 0; x < pixels; ++x) {
     const int light = row[4 * x + 3];
     for (int c = 0; c < 3; ++c) {
-      // Pillow's rounding.
+      // This rounds as Pillow does.
       const int product = (255 - row[4 * x + c]) * light + 128;
       row[3 * x + c] = static_cast<std::uint8_t>(light - ((product >> 8) + product) / 256);
     }
@@ -119,7 +122,7 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
                " cannot be decoded: libjpeg makes ", info.output_width, " x ", info.output_height,
                " pixels of it, expected ", width, " x ", height);
 
-  // libjpeg moves the left edge to where a block begins.
+  // libjpeg moves the left edge to the left, to where a block begins.
   JDIMENSION left = static_cast<JDIMENSION>(std::max<std::int64_t>(0, window.left - margin));
   JDIMENSION columns = static_cast<JDIMENSION>(std::min(width, window.left + window.width + margin)) - left;
   if (columns < width) decoder.step([&] { jpeg_crop_scanline(&info, &left, &columns); });
@@ -128,7 +131,7 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
 
   const std::int64_t stride = 3 * static_cast<std::int64_t>(columns);
   const Array decoded = Array::empty({window.height, columns, 3}, DType::u8);
-  // CMYK needs room for a fourth byte.
+  // A pixel of CMYK has four bytes, so its rows are read into a buffer of their own.
   const Array inks = Array::empty({is_cmyk ? 4 * static_cast<std::int64_t>(columns) : 1}, DType::u8);
   auto* const rows = decoded.data<std::uint8_t>();
   auto* const ink_row = inks.data<std::uint8_t>();
@@ -140,7 +143,7 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
       cmyk_to_rgb(ink_row, columns);
       std::copy_n(ink_row, stride, rows + y * stride);
     }
-    // Looks whether the file ends as it should.
+    // After the last row, libjpeg checks that the file ends as it should.
     if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
   });
   return decoded.narrow(1, window.left - left, window.width).permute({2, 0, 1});

@@ -1,4 +1,4 @@
-// JPEG by libjpeg-turbo, for ImageFile.
+// Reading JPEG files with libjpeg-turbo. ImageFile uses these functions.
 #pragma once
 
 #include <tandem/data/images/image_file.h>
@@ -7,16 +7,17 @@
 
 namespace tandem::data {
 
-bool has_libjpeg();  // whether this build has it
+bool has_libjpeg();  // whether this build has libjpeg-turbo
 inline bool is_jpeg(const std::string& bytes) { return bytes.starts_with("\xff\xd8\xff"); }
 
 struct JpegSize {
   std::int64_t height, width;
 };
 
-// Where has_libjpeg(). `name` is the file's, for errors.
+// The height and the width that the header of a JPEG file says. `name` is the name of the file, for errors. Only where
+// has_libjpeg() is true, as read_jpeg().
 JpegSize jpeg_size(const std::string& bytes, const std::string& name);
-// (3, window.height, window.width) u8, a part of the picture at 1, 2, 4 or 8 eighths of its size.
+// A part of the picture at 1, 2, 4 or 8 eighths of its size, as (3, window.height, window.width) u8.
 Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWindow& window, int eighths);
 
 }  // namespace tandem::data

@@ -16,10 +16,10 @@ namespace tandem::data {
 
 namespace {
 
-// What a header of a few bytes may ask to allocate.
+// The largest picture that is allocated. Without a limit, a header of a few bytes could ask for any amount of memory.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
 
-// libpng reads or writes `bytes`; what it can't go on from jumps back into step().
+// libpng's state while it reads `source` or writes `written`. When libpng can't go on, it jumps back into step().
 struct Png {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -36,8 +36,8 @@ struct Png {
     else png_destroy_write_struct(&png, &info);
   }
 
-  // Nothing that `action` owns would be freed: it must own nothing. Whether it came to its end; else `reason` says why
-  // not.
+  // Runs `action`. Returns whether it came to its end; if not, `reason` says why. The jump out of libpng runs no
+  // destructors, so `action` must own nothing.
   template <class Action>
   bool step(Action&& action) {
     if (setjmp(png_jmpbuf(png)) != 0) return false;
@@ -52,7 +52,8 @@ struct Png {
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}  // of colour profiles, times and the like
+// libpng warns about colour profiles, times and the like. None of them change the picture.
+void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep data, std::size_t size) {
   auto* self = static_cast<Png*>(png_get_io_ptr(png));
@@ -92,7 +93,8 @@ void check_indices(const Array& indices, std::size_t colours) {
   TANDEM_CHECK(colours >= 1 && colours <= 256, "encode_png: a palette has 1 to 256 colours, got ", colours);
 }
 
-// Rows of `bytes` (1 or 3 per pixel), top to bottom.
+// Encodes a picture whose pixels stand in `bytes`, row by row from the top. A pixel has 1 byte with a palette,
+// otherwise 3.
 std::string encode(const std::uint8_t* bytes, std::int64_t height, std::int64_t width,
                    std::span<const Colour> palette) {
   const bool is_indexed = !palette.empty();
@@ -148,7 +150,8 @@ Array MaskFile::read(std::int64_t rows) const {
   const Array mask = Array::empty({decoded_rows, width_}, DType::u8);
   auto* const values = mask.data<std::uint8_t>();
   const bool is_done = file.step([&] {
-    png_set_packing(file.png);  // a byte for each pixel, whatever it takes in the file
+    // Each decoded pixel takes one byte, however many bits it has in the file.
+    png_set_packing(file.png);
     const int passes = png_set_interlace_handling(file.png);
     png_read_update_info(file.png, file.info);
     for (int pass = 0; pass < passes; ++pass)

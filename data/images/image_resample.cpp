@@ -8,11 +8,11 @@ namespace tandem::data {
 
 namespace {
 
-constexpr int precision = 22;  // bits of a weight's fraction: Pillow's
+constexpr int precision = 22;  // the fraction of a weight has as many bits as Pillow's
 constexpr std::int32_t half = 1 << (precision - 1);
 
-// One row of pixels. Reads four bytes for each and writes four, of which the last is not ours: both rows have one more
-// at their end.
+// Resamples one row of pixels. The loop reads and writes four bytes per pixel, although a pixel has three. So both rows
+// need one more byte at their ends.
 template <int Taps>
 void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleAxis& axis, std::uint8_t* out) {
   const int taps = Taps > 0 ? Taps : axis.taps;
@@ -29,14 +29,14 @@ void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleA
   }
 }
 
-// Several rows to one, byte by byte.
+// Adds up several rows, each times its weight, byte by byte.
 template <int Taps>
 void blend_rows(const std::uint8_t* rows, std::int64_t stride, const std::int32_t* weight, int taps, std::int64_t bytes,
                 std::uint8_t* out) {
   constexpr std::int64_t block = 64;
   const int count = Taps > 0 ? Taps : taps;
   for (std::int64_t x = 0; x < bytes; x += block) {
-    // The rows are longer than `bytes` by a block.
+    // The loop works on whole blocks, so the rows are longer than `bytes` by a block.
     std::int32_t sum[block];
     for (std::int64_t i = 0; i < block; ++i) sum[i] = half;
     for (int k = 0; k < count; ++k)
@@ -87,7 +87,8 @@ ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target
   for (const std::int64_t output : outputs) {
     const std::int64_t begin = triangle.range(output).first;
     triangle.weigh(output, weight);
-    // All are as many; where that would reach over the end of the source, the first ones are zero.
+    // Every output has the same number of weights. Where they would reach beyond the end of the source, they begin
+    // earlier, and the first ones are zero.
     const std::int64_t first = std::min(begin, size - taps);
     for (std::size_t k = 0; k < weight.size(); ++k)
       weights[begin - first + static_cast<std::int64_t>(k)] =
@@ -99,7 +100,7 @@ ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target
 }
 
 std::vector<std::int32_t> nearest_axis(std::int64_t size, std::int64_t target) {
-  // Sums of steps, as Pillow: a product would round otherwise.
+  // Pillow adds up steps. A product would round differently.
   const double step = static_cast<double>(size) / static_cast<double>(target);
   double position = step * 0.5;
   std::vector<std::int32_t> sources;
@@ -120,17 +121,18 @@ void resample(const Array& source, std::int64_t top, std::int64_t left, const Re
       "resample: rows ", begin, " to ", end, " and columns ", columns.begin(), " to ", columns.end(),
       " are needed, the source has ", source.dim(1), " from ", top, " on and ", source.dim(2), " from ", left, " on");
   const auto width = static_cast<std::int64_t>(columns.first.size());
-  constexpr std::int64_t slack = 64;  // what blend_rows reads beyond a row's end
+  constexpr std::int64_t slack = 64;  // how many bytes blend_rows reads beyond the end of a row
   const std::int64_t pitch = 3 * width + slack;
 
-  // Along the rows first, and rounded to 8 bits, as Pillow does.
+  // The columns are resized first and rounded to 8 bits, then the rows, as Pillow does.
   const Array narrowed = Array::empty({(end - begin) * pitch}, DType::u8);
   auto* const middle = narrowed.data<std::uint8_t>();
   const std::int64_t source_pitch = source.strides()[1];
   std::vector<std::uint8_t> last(static_cast<std::size_t>(3 * source.dim(2)) + 1);
   for (std::int64_t y = begin; y < end; ++y) {
     const std::uint8_t* row = source.data<std::uint8_t>() + (y - top) * source_pitch;
-    if (y - top == source.dim(1) - 1) {  // nobody promises a byte after it
+    // After the last row there need not be the byte that resample_row reads beyond the end. So that row is copied.
+    if (y - top == source.dim(1) - 1) {
       std::copy_n(row, last.size() - 1, last.begin());
       row = last.data();
     }

@@ -12,7 +12,7 @@ int byte(std::string_view bytes, std::size_t at) {
   return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
 }
 
-// The segment of tables behind a marker, at its length.
+// Whether the tables of a segment are sound. `at` is the position of the segment's length, right behind the marker.
 bool are_sound(std::string_view bytes, std::size_t at) {
   int left = byte(bytes, at) * 256 + byte(bytes, at + 1) - 2;
   at += 2;
@@ -36,8 +36,8 @@ bool has_sound_huffman_tables(std::string_view jpeg) {
     const int marker = byte(jpeg, at++);
     if (marker == define_tables && !are_sound(jpeg, at)) return false;
     in_scans |= marker == start_of_scan;
-    // Before the first scan what a segment holds is no marker: a thumbnail, say. From there on a decoder may look for
-    // markers anywhere.
+    // Before the first scan, the contents of a segment are skipped: what looks like a marker there, such as in a
+    // thumbnail, is none. After it a decoder may look for markers anywhere.
     const bool has_length = marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
     if (has_length && !in_scans) at += static_cast<std::size_t>(std::max(2, byte(jpeg, at) * 256 + byte(jpeg, at + 1)));
   }
@@ -48,11 +48,12 @@ std::string with_huffman_tables(std::string_view bytes) {
   const auto start = bytes.find_first_not_of('\xff');
   if (start == 0 || start == std::string_view::npos || bytes[start] != '\xd8') return std::string(bytes);
   std::string jpeg = "\xff\xd8";
-  for (const char number : {0x00, 0x01, 0x02, 0x03, 0x10, 0x11, 0x12, 0x13}) {  // of DC and AC coefficients
+  // Four tables for DC and four for AC coefficients.
+  for (const char number : {0x00, 0x01, 0x02, 0x03, 0x10, 0x11, 0x12, 0x13}) {
     jpeg.append("\xff\xc4\0\x14", 4) += number;
     jpeg += '\1';           // one code of one bit,
-    jpeg.append(15, '\0');  // none that is longer,
-    jpeg += '\0';           // and what it stands for
+    jpeg.append(15, '\0');  // no longer codes,
+    jpeg += '\0';           // and the symbol of the one code
   }
   return jpeg.append(bytes.substr(start + 1));
 }

@@ -1,4 +1,5 @@
-// What stb_image takes on trust in a JPEG file, and then reads or (before 2.28) writes behind the end of its tables.
+// Checks of JPEG files that stb_image does not make. Without them it reads, and before version 2.28 even writes, beyond
+// the end of its tables.
 #pragma once
 
 #include <string>
@@ -6,11 +7,12 @@
 
 namespace tandem::data {
 
-// False when a Huffman table of the file announces more than the 256 codes that there can be (ITU-T T.81, B.2.4.2).
+// Whether no Huffman table of the file announces more than the 256 codes that are possible (ITU-T T.81, B.2.4.2).
 bool has_sound_huffman_tables(std::string_view jpeg);
 
-// The same picture, with a table for each of the numbers that a scan can name: one that the file does not define would
-// be whatever lies in memory. Those of the file follow and take their place. What is no JPEG file stays as it is.
+// The same picture, with a Huffman table for each number that a scan can name. A table that a scan names and the file
+// does not define would be whatever lies in memory. The tables of the file come later and replace the added ones. Bytes
+// that are not a JPEG file stay as they are.
 std::string with_huffman_tables(std::string_view bytes);
 
 }  // namespace tandem::data

@@ -1,4 +1,4 @@
-// SegmentationFiles: pictures with a mask each, in files.
+// SegmentationFiles: a dataset of pictures in files, each with a mask in another file.
 #pragma once
 
 #include <tandem/data/sample_dataset.h>
@@ -14,8 +14,8 @@ inline constexpr std::int64_t void_label = 255;
 
 struct SegmentationPair {
   std::string name;
-  std::filesystem::path image;  // what ImageFile reads
-  std::filesystem::path mask;   // what MaskFile reads: of the same size
+  std::filesystem::path image;  // a file that ImageFile can read
+  std::filesystem::path mask;   // a file that MaskFile can read, with a mask of the same size
 };
 
 // A sample that is left out because its files are damaged, and the reason.

@@ -17,7 +17,8 @@ std::array<Colour, 256> make_colours() {
 
 std::uint8_t to_byte(double value) { return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L)); }
 
-// Calls write(pixel of the result, label, number of the pixel) for each; a new picture (3, H, W).
+// Makes a picture (3, H, W) u8 for a mask. Calls write(pixel, label, number) for each pixel: `pixel` points to its
+// three bytes in the result, and `number` counts the pixels row by row.
 template <class Write>
 Array painted(const Array& mask, Write&& write) {
   TANDEM_CHECK(mask.defined() && mask.ndim() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),

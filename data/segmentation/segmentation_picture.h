@@ -1,4 +1,4 @@
-// Masks to look at.
+// Pictures that show masks to people.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,16 +8,17 @@
 
 namespace tandem::data {
 
-// The colours of PASCAL VOC: a label's bits, three by three, are the high bits of red, green and blue. 0 is black, 255
-// nearly white.
+// The colours of the labels in PASCAL VOC. The bits of a label, three by three from the lowest on, are the bits of red,
+// green and blue from the highest on. Label 0 is black, label 255 nearly white.
 const std::array<Colour, 256>& voc_colours();
 
-// A mask (H, W), u8 or i64 of 0 to 255 -> (3, H, W) u8, in VOC's colours.
+// A mask (H, W) in VOC's colours: u8, or i64 of 0 to 255 -> (3, H, W) u8.
 Array coloured(const Array& mask);
-// The picture (3, H, W) u8 with the colours of the mask over it; `opacity` of 1 hides it. Background, label 0, is left
-// as it is.
+// The picture (3, H, W) u8 with the colours of the mask (H, W) over it. With an opacity of 1 the colours hide the
+// picture. The background, label 0, is left as it is.
 Array overlay(const Array& picture, const Array& mask, double opacity = 0.5);
-// What PreparedSegmentation has normalised with these means and deviations, (3, H, W) f32 -> (3, H, W) u8.
+// Turns a picture (3, H, W) f32 that PreparedSegmentation has normalised with this mean and deviation back into (3, H,
+// W) u8.
 Array denormalized(const Array& image, const std::array<float, 3>& mean = {0.485f, 0.456f, 0.406f},
                    const std::array<float, 3>& std = {0.229f, 0.224f, 0.225f});
 

@@ -11,15 +11,16 @@ namespace tandem::data {
 
 namespace {
 
-// The positions in the resized picture of an axis' outputs that lie in it: the first ones, as padding is at the end.
+// The positions in the resized picture for the outputs begin .. begin + count - 1 of an axis. Outputs beyond `size` are
+// padding, which comes at the end, and have no position.
 std::vector<std::int64_t> positions(std::int64_t begin, std::int64_t count, std::int64_t size, bool mirrored) {
   std::vector<std::int64_t> result;
   for (std::int64_t i = begin; i < std::min(begin + count, size); ++i) result.push_back(mirrored ? size - 1 - i : i);
   return result;
 }
 
-// The smallest size to decode at that is not below that of the resized picture. The others between are slower to decode
-// than all.
+// The smallest of the sizes 1, 2, 4 and 8 eighths that is not below the size of the resized picture. The sizes between
+// these are slower to decode than the whole picture.
 int eighths_for(const ImageFile& image, const SegmentationGeometry& geometry) {
   for (const int eighths : {1, 2, 4})
     if (geometry.resized_height * 8 <= image.height() * eighths &&
@@ -42,7 +43,7 @@ void check(const SegmentationGeometry& geometry) {
 SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop, double min_scale,
                                                    double max_scale) {
   const double shortest = static_cast<double>(base) * min_scale, longest = static_cast<double>(base) * max_scale;
-  constexpr double most = 1 << 14;  // its square is the largest picture that draw() allows
+  constexpr double most = 1 << 14;  // a square of this side is the largest picture that draw() allows
   TANDEM_CHECK(1 <= shortest && shortest <= longest && longest <= most, "random resizing of a base of ", base,
                " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest, " to ",
                longest, " pixels: expected 1 to ", most);
@@ -68,7 +69,8 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
                                                  SampleRandom& random_numbers) const {
   const std::int64_t shorter = random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
   const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
-  constexpr std::int64_t most = std::int64_t{1} << 28;  // pixels: 3 GB of f32
+  // The largest resized picture, in pixels: 3 GB in f32.
+  constexpr std::int64_t most = std::int64_t{1} << 28;
   TANDEM_CHECK(longer <= most / shorter, "a picture of ", width, " x ", height,
                " pixels is too long and narrow to be resized to a short side of ", shorter);
   SegmentationGeometry geometry{height <= width ? shorter : longer, height <= width ? longer : shorter, false, {}};
@@ -80,7 +82,7 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
   const auto offset = [&](std::int64_t size) {
     const std::int64_t room = std::max<std::int64_t>(0, size - crop);
     if (random) return random_numbers.below(room + 1);
-    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));  // as Python rounds
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));  // Python's round() does the same
   };
   const std::int64_t top = offset(geometry.resized_height), left = offset(geometry.resized_width);
   geometry.window = {top, left, crop, crop};

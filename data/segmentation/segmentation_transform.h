@@ -23,50 +23,49 @@ struct SegmentationGeometry {
 struct SegmentationTransform {
   std::int64_t min_short, max_short;  // the short side after resizing: drawn from [min_short, max_short]
   std::int64_t crop = 0;              // the side of the square that is cut out; 0: no crop
-  bool random =
-      false;  // true: half of the pictures are flipped, and the crop is anywhere; false: the middle is cut out
+  // True: half of the pictures are flipped, and the crop is anywhere. False: no flips, and the crop is in the middle.
+  bool random = false;
   // Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size when it is reduced at least so much. This is faster.
   // Pixels then differ from those of torchvision, in photographs by one to three grey levels on average.
   bool scaled_decode = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
-  // For training: a random short side of min_scale to max_scale times `base`, rounded down; a random flip; a random
-  // crop.
+  // For training. The short side is drawn from min_scale to max_scale times `base`, both rounded down. The flip and the
+  // place of the crop are random.
   static constexpr double default_min_scale = 0.5, default_max_scale = 2;
   static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = default_min_scale,
                                      double max_scale = default_max_scale);
-  // For evaluation: whole pictures with a short side of `base`. Their sizes differ, so the network takes them one by
-  // one.
+  // For evaluation: whole pictures with a short side of `base`. Their sizes differ, so each is a batch of its own.
   static SegmentationTransform evaluation(std::int64_t base);
-  // A short side of `crop`, and a crop of the middle of the picture.
+  // For pictures of one size without random numbers: a short side of `crop`, and a crop of the middle.
   static SegmentationTransform middle(std::int64_t crop);
 
   // Draws the random numbers for a picture of this size, in this order: the short side, the flip, top, left.
   SegmentationGeometry draw(std::int64_t height, std::int64_t width, SampleRandom& random_numbers) const;
 };
 
-// The samples of `files`, transformed: image (3, H, W) f32 normalised, in memory pixel by pixel; mask (H, W) i64. A
-// pure function of (seed, epoch, index): neither the number of workers nor that of ranks changes a sample. Only those
-// parts of a file are decoded that the crop keeps, and damage elsewhere is not noticed. With a crop, a batch is written
-// straight to where it lies in memory, channels last. sample() and get() may be called from several threads at once,
-// set_epoch() between epochs. `files` must outlive it.
+// The samples of `files`, transformed: the image (3, H, W) f32, normalised and in memory pixel by pixel, and the mask
+// (H, W) i64. A sample is a pure function of (seed, epoch, index), so the numbers of workers and of ranks do not change
+// it. Only those parts of a file are decoded that the crop keeps, and damage elsewhere is not noticed. With a crop, the
+// samples of a batch are written straight to their places in the batch, channels last. sample() and get() may be called
+// from several threads at once; set_epoch() only between epochs. `files` must outlive this object.
 class PreparedSegmentation : public SampleDataset {
  public:
   PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform, std::uint64_t seed = 0);
-  // Other random numbers for each epoch. To be called before each epoch, as the sampler's.
+  // Gives each epoch random numbers of its own. Call it before each epoch, as the sampler's set_epoch().
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
   std::int64_t size() const override { return files_.size(); }
   Sample sample(std::int64_t index) const override;
   Batch get(std::span<const std::int64_t> indices) const override;
 
-  // A sample with a geometry of your own.
+  // A sample with a geometry that the caller chooses.
   Sample sample(std::int64_t index, const SegmentationGeometry& geometry) const;
-  // A picture without a mask, (3, H, W) f32, to predict one. Not for a random transform.
+  // Prepares a picture without a mask, (3, H, W) f32, for a prediction. Error when the transform is random.
   static Array prepare(const ImageFile& image, const SegmentationTransform& transform);
 
  private:
-  using Table = float[3][256];  // of each channel, what each value becomes
+  using Table = float[3][256];  // for each channel, the normalised number of each value
 
   const SegmentationFiles& files_;
   SegmentationTransform transform_;

@@ -17,12 +17,12 @@ namespace fs = std::filesystem;
 
 struct Release {
   const char* year;
-  const char* path;  // of the archive, below the site
+  const char* path;  // the path of the archive on the site
   const char* md5;
-  const char* base;  // the folder that it unpacks into
+  const char* base;  // the folder that the archive unpacks into
 };
 
-// The newest last.
+// The releases, the newest last.
 constexpr std::array releases{
     Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar", "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
     Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar", "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
@@ -67,7 +67,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// The lists that a folder has, for an error.
+// The names of the lists in a folder, for the text of an error.
 std::string lists_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -141,7 +141,7 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   const std::string set = set_of(release, image_set);
   const fs::path folder = root / release.base;
   const fs::path archive = root / fs::path(release.path).filename();
-  // Two archives of 2007 fill one folder.
+  // Two archives of 2007 unpack into the same folder.
   const bool is_official = set == "test" || set == "train" || set == "val" || set == "trainval";
   const bool has_other_half =
       is_official && std::ranges::any_of(releases, [&](const Release& other) {

@@ -10,35 +10,36 @@
 
 namespace tandem::data {
 
-// In the layout of the official archives and of torchvision: below `root` the folder VOCdevkit/VOC2012 (of 2011:
-// TrainVal/VOCdevkit/VOC2011), and in it ImageSets/Segmentation/train.txt, JPEGImages/NAME.jpg,
+// The dataset in the layout of the official archives and of torchvision. Below `root` lies the folder VOCdevkit/VOC2012
+// (for 2011: TrainVal/VOCdevkit/VOC2011). It holds ImageSets/Segmentation/train.txt, JPEGImages/NAME.jpg and
 // SegmentationClass/NAME.png.
 class VocSegmentation : public SegmentationFiles {
  public:
-  // year: "2007" to "2012"; image_set: "train", "val", "trainval", of 2007 also "test". The year "2007-test" is the
-  // image set "test" of 2007, whatever is named. Any other list ImageSets/Segmentation/NAME.txt of your own will do,
-  // too. Error: a year that is none, a folder or a list that is missing (what was looked for, and how to get it), an
-  // empty list, a name without picture or mask.
+  // `year` is "2007" to "2012". `image_set` is "train", "val" or "trainval", and for 2007 also "test". The year
+  // "2007-test" stands for the image set "test" of 2007, and then `image_set` is ignored. A list
+  // ImageSets/Segmentation/NAME.txt of the user's own is the image set NAME. Error when the year is unknown, when a
+  // folder or list is missing (the Error says what was looked for, and how to get it), when the list is empty, or when
+  // a name in it has no picture or no mask.
   VocSegmentation(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", Damaged damaged = Damaged::error);
 
-  // What `year` may be, the newest last.
+  // The possible values of `year`, the newest last.
   static const std::vector<std::string>& years();
-  // background, aeroplane, ..., tvmonitor: 21.
+  // The names of the 21 classes: background, aeroplane, ..., tvmonitor.
   static const std::vector<std::string>& class_names();
 };
 
 struct VocSource {
-  std::vector<std::string> mirrors =
-      {};                // of http://host.robots.ox.ac.uk/pascal/VOC/, tried in order; empty: the official one
-  std::string md5 = {};  // of the archive; empty: of the official one
+  // Mirrors of http://host.robots.ox.ac.uk/pascal/VOC/, tried in order. Empty: the official site.
+  std::vector<std::string> mirrors = {};
+  std::string md5 = {};                                 // the MD5 of the archive; empty: that of the official one
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// Makes sure that `root` holds what VocSegmentation needs: every picture and mask of the list. Else downloads the
-// year's official archive into it (2 GB of 2012; resumes what an earlier call began) and unpacks it. The archive stays
-// there. A year's folder without its archive is left as it is: VocSegmentation says what it lacks. Of several processes
-// on one host one should call this first. DownloadError when it can't be had.
+// Makes sure that `root` holds every picture and mask of the list. If not, downloads the official archive of the year
+// (2012: 2 GB) into `root` and unpacks it. A download that an earlier call began is resumed. The archive stays there. A
+// folder of the year without its archive is left as it is; VocSegmentation then says what it lacks. Of several
+// processes on one host, one calls this function first. DownloadError when the archive can't be had.
 void download_voc(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", const VocSource& source = {});
 

@@ -20,7 +20,7 @@ struct BlockShape {
   std::int64_t in, width, stride, dilation;
 };
 
-// Two 3 x 3 convolutions beside a shortcut.
+// A block of two 3 x 3 convolutions and a shortcut that is added to their result.
 struct BasicBlock : Module {
   static constexpr std::int64_t expansion = 1;
   Conv2d& conv1;
@@ -42,7 +42,8 @@ struct BasicBlock : Module {
   }
 };
 
-// A 3 x 3 convolution between two of 1 x 1, the second to four times the channels, beside a shortcut.
+// A block of three convolutions (1 x 1, 3 x 3 and 1 x 1) and a shortcut that is added to their result. The last
+// convolution makes four times as many channels.
 struct Bottleneck : Module {
   static constexpr std::int64_t expansion = 4;
   Conv2d& conv1;
@@ -68,8 +69,9 @@ struct Bottleneck : Module {
   }
 };
 
-// The first block changes resolution and channels; with dilation in place of the stride it still has the dilation of
-// the layer before, as its input has that layer's spacing.
+// Makes one of the four stages. Its first block changes the resolution and the number of channels. When dilation
+// replaces the stride (`dilate`), the first block still has the dilation of the stage before, because the pixels of its
+// input have the spacing of that stage.
 template <class Block>
 Sequential make_layer(std::int64_t in, std::int64_t width, int blocks, std::int64_t stride, std::int64_t& dilation,
                       bool dilate) {

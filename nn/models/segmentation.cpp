@@ -20,7 +20,7 @@ Conv2dOptions dilated(std::int64_t rate) {
   return {.kernel_size = 3, .padding = rate, .dilation = rate, .bias = false};
 }
 
-// What the whole image is like, at every pixel.
+// Averages the features over the whole image, and gives the result to every pixel.
 struct ImagePooling : Sequential {
   explicit ImagePooling(std::int64_t in)
       : Sequential{AdaptiveAvgPool2d(1), Conv2d(in, deeplab_width, {.kernel_size = 1, .bias = false}),
@@ -28,7 +28,8 @@ struct ImagePooling : Sequential {
   Tensor forward(const Tensor& x) override { return resized(Sequential::forward(x), x); }
 };
 
-// Atrous spatial pyramid pooling: (N, in, H, W) -> (N, 256, H, W), seen at several scales.
+// Atrous spatial pyramid pooling: (N, in, H, W) -> (N, 256, H, W). Convolutions with several dilations see the image at
+// several scales.
 struct Aspp : Module {
   ModuleList& convs = add("convs", ModuleList());
   Sequential* project;
@@ -63,7 +64,7 @@ Sequential fcn_head(std::int64_t in, std::int64_t classes, double dropout) {
 SegmentationModel::SegmentationModel(Head head, int depth, const SegmentationOptions& options) {
   TANDEM_CHECK(options.classes > 0, "SegmentationModel: classes must be positive, got ", options.classes);
   backbone_ = &add("backbone", ResNetFeatures({depth, {false, true, true}}));
-  // Drawn before the other head, listed after it.
+  // The weights of this head are drawn before those of the classifier, but the state dict lists them after those.
   std::optional<Sequential> aux;
   if (options.aux_classifier)
     aux = fcn_head(backbone_->layer3_channels(), options.classes, options.dropout.value_or(0.1));

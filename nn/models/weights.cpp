@@ -12,7 +12,7 @@ constexpr std::string_view backbone_prefix = "backbone.", fc_prefix = "fc.";
 
 bool begins(const std::string& name, std::string_view prefix) { return name.starts_with(prefix); }
 
-// torchvision's files: the first eight digits of their SHA-256 are in the name.
+// The names of torchvision's files. Each name ends in the first eight digits of the file's SHA-256.
 const std::map<std::string, std::string> urls = {
     {"deeplabv3_resnet50_coco", "deeplabv3_resnet50_coco-cd0a2569.pth"},
     {"deeplabv3_resnet101_coco", "deeplabv3_resnet101_coco-586e9e4e.pth"},
@@ -47,7 +47,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
     std::erase_if(weights, is_of_aux);
     notices.push_back("the auxiliary classifier of these weights is left out");
   }
-  // The model's own values stand in for what the weights lack.
+  // Where the weights lack a tensor that may be missing, the model keeps its own values.
   std::vector<NamedArray> state = weights;
   for (const auto& [name, array] : own) {
     const auto found = std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });

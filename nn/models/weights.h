@@ -9,11 +9,12 @@
 
 namespace tandem::nn::models {
 
-// Copies into `model` what fits, and returns what did not, in words to show to the user:
-//   weights of the whole model: every tensor; a head's last convolution for another number of classes keeps its own
-//   values, and so does
-//     an auxiliary classifier that the weights don't have;
-//   weights of a ResNet (torchvision's, trained on ImageNet): the backbone; the heads keep their own values.
+// Copies into `model` the weights that fit. Returns what did not fit, in words to show to the user.
+//
+// The weights are those of a whole model, or those of a ResNet (torchvision's, trained on ImageNet).
+//   - From a whole model every tensor is copied. But the last convolution of a head keeps its own values when the
+//     weights are for another number of classes. So does an auxiliary classifier that the weights don't have.
+//   - From a ResNet the backbone is copied, and the heads keep their own values.
 // Error, and nothing is changed, when anything else is missing, unexpected or of another shape.
 std::vector<std::string> load_weights(SegmentationModel& model, std::vector<NamedArray> weights);
 

@@ -1,5 +1,5 @@
-// What is still under way on the emulated GPU. Kernels and copies are done when the call that starts them returns; only
-// what waits for other GPUs, NCCL's operations, is done later.
+// Work that is still under way on the emulated GPU. Kernels and copies are done when the call that starts them returns.
+// Only work that waits for other GPUs, such as NCCL's operations, is done later.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,18 @@ using cudaStream_t = EmulatedStream*;
 namespace emulation {
 
 struct Completion {
-  int open = 1;  // parts not yet done; guarded by a lock of the emulation's
+  int open = 1;  // how many parts are not done yet; guarded by a lock of the emulation
 };
 
-// `part` less; whoever waits for it is woken at 0.
+// Says that one part is done. When no part is left, those that wait for the completion wake up.
 void complete(Completion& completion);
-// The last thing in `stream` that may be under way; null: nothing is.
+// The last work in `stream` that may still be under way. Null when there is none.
 void set_last(cudaStream_t stream, std::shared_ptr<Completion> completion);
 std::shared_ptr<Completion> last_of(cudaStream_t stream);
 bool is_done(const std::shared_ptr<Completion>& completion);
 void wait_for(const std::shared_ptr<Completion>& completion);
 
-// Whether this thread records a graph; then `work` becomes a part of it, in order.
+// Whether this thread records a graph. If so, `work` becomes the next part of the graph.
 bool record(const std::function<void()>& work);
 
 }  // namespace emulation

@@ -14,7 +14,7 @@
 
 struct EmulatedStream {
   EmulatedGraph* capturing = nullptr;
-  bool spoiled = false;  // something was asked for that no graph can hold
+  bool spoiled = false;  // true after a call that no graph can hold
   std::shared_ptr<emulation::Completion> last;
 };
 struct EmulatedEvent {
@@ -28,13 +28,13 @@ namespace emulation {
 namespace {
 
 std::recursive_mutex mutex;                              // the GPU does one thing at a time
-thread_local EmulatedStream* captured_stream = nullptr;  // this thread's work goes there: see StreamGuard
+thread_local EmulatedStream* captured_stream = nullptr;  // where the work of this thread goes: see StreamGuard
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::map<void*, std::size_t> blocks;
 
-// One block of a kernel. Each fiber runs threads of the block one after the other; when a thread waits, its fiber is
-// put aside and another one goes on with the threads that have not begun.
+// One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
+// put aside, and another fiber goes on with the threads that have not begun.
 class Block {
  public:
   Block(dim3 size, const std::function<void()>& thread) : size_(size), thread_(thread) {
@@ -100,7 +100,7 @@ class Block {
     swapcontext(&scheduler_, &fiber->context);
   }
 
-  // What a fiber does, for ever.
+  // The endless loop that a fiber runs.
   void work() {
     for (;;) {
       Fiber* self = running_;
@@ -119,8 +119,9 @@ class Block {
     threadIdx = dim3(index % size_.x, index / size_.x % size_.y, index / size_.x / size_.y);
   }
 
-  // All threads have begun. Those of a warp go on when all of it that is left waits for the warp; those of the block
-  // when all that are left wait for the block.
+  // Called when all threads have begun and none can go on. The threads of a warp go on when all threads that are left
+  // in the warp wait for the warp. The threads that wait for the block go on when all threads that are left wait for
+  // the block.
   void release() {
     std::map<unsigned, unsigned> at_warp;
     unsigned at_block = 0;
@@ -137,7 +138,7 @@ class Block {
       (whole_warp || whole_block ? free : stay).push_back(w);
     }
     if (free.empty()) {
-      // A GPU would hang or do anything at all.
+      // A GPU would hang here, or do anything at all.
       std::fprintf(stderr, "emulated kernel: %u threads wait at a barrier that others never reach\n", at_block);
       std::abort();
     }
@@ -171,7 +172,8 @@ cudaError_t log_call(const std::string& call) {
 std::mutex completion_mutex;
 std::condition_variable completed;
 
-// Now, when what is before it in `stream` is done; or when the graph that is being captured is launched.
+// Runs `work` as soon as the work before it in `stream` is done. While a graph is captured, `work` becomes a part of
+// the graph, and runs when the graph is launched.
 void submit(cudaStream_t stream, std::function<void()> work) {
   const auto run = [work = std::move(work)] {
     const std::lock_guard lock(mutex);
@@ -343,7 +345,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return is_done(last_of(stream)) ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  // A stream that has something of its own under way waits here and now.
+  // A stream remembers only one completion. So this call first waits for other work that is under way in the stream.
   if (!captured_stream && !is_done(event->after)) {
     if (last_of(stream) != event->after) wait_for(last_of(stream));
     set_last(stream, event->after);

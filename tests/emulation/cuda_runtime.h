@@ -1,11 +1,12 @@
-// A GPU that is a loop on the CPU, so that kernels and the code around them can be run where there is none.
+// A GPU that is a loop on the CPU. With it, kernels and the code around them run on a machine without a GPU.
 //
-// This header stands in for the CUDA toolkit's own: the same names, as far as core/cuda/ uses them. Kernels are
-// compiled as C++; a launch runs its blocks one after the other, and the threads of a block one after the other too,
-// except that a thread which waits for others (__syncthreads, a shuffle) lets them run first. What this shows: indices,
-// arithmetic, barriers that not all threads reach, what is asked of the driver and in which order. What it can't show:
-// races between threads, alignment, speed. The driver's memory is the host's, with limits, failures and a log that a
-// test can set and read.
+// This header stands in for that of the CUDA toolkit, and has the same names, as far as core/cuda/ uses them. Kernels
+// are compiled as C++. A launch runs its blocks one after the other, and the threads of a block one after the other
+// too. But a thread that waits for others (__syncthreads, a shuffle) lets them run first.
+//
+// Tests with this emulation show errors of indices, of arithmetic, and barriers that not all threads reach; they also
+// show what is asked of the driver, and in which order. They can't show races between threads, wrong alignment, or
+// speed. The driver's memory is the host's. A test can set its limits and failures, and read a log.
 #pragma once
 
 #include <cmath>
@@ -92,7 +93,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-// While a stream is captured, what the same thread launches and copies is recorded instead of run.
+// While a stream is captured, the kernels and copies that the same thread starts are recorded and do not run.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
@@ -114,13 +115,13 @@ void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... argu
 void wait_for_block();
 void wait_for_warp();
 unsigned lane();
-std::uint64_t* slots_of_warp();  // one for each of its 32 lanes
+std::uint64_t* slots_of_warp();  // one slot for each of the 32 lanes of a warp
 
-// What a test can see and set. The log has a line for each call of the driver that does something: "cudaMalloc 512",
-// "launch 4 x 256".
+// The driver's state, which a test can see and set. The log has a line for each call of the driver that does something,
+// such as "cudaMalloc 512" or "launch 4 x 256".
 struct Driver {
   std::vector<std::string> log;
-  std::size_t total_bytes = std::size_t{1} << 32;  // of the GPU's memory
+  std::size_t total_bytes = std::size_t{1} << 32;  // the size of the GPU's memory
   std::size_t used_bytes = 0;
   int devices = 4;
   std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
@@ -176,7 +177,7 @@ T atomicCAS(T* where, T expected, T value) {
   if (before == expected) *where = value;
   return before;
 }
-// Counts from 0 to `most` and round again.
+// Counts from 0 to `most`, and then begins at 0 again.
 inline unsigned atomicInc(unsigned* where, unsigned most) {
   const unsigned before = *where;
   *where = before >= most ? 0 : before + 1;

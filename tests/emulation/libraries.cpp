@@ -1,4 +1,4 @@
-// What cuBLAS and cuDNN do on a GPU, the CPU's operations do here, with arguments read as those libraries read them.
+// Emulates cuBLAS and cuDNN with the CPU's operations. The arguments are read as those libraries read them.
 #include "libraries.h"
 #include "completion.h"
 
@@ -20,19 +20,21 @@ namespace tandem::cuda {
 
 namespace {
 
-// The memory of `a` as cuBLAS reads it when it is told `m`.
+// The matrix that cuBLAS sees in the memory of `a` when it is described by `m`.
 Array read_as(const Array& a, const ColumnMajor& m) {
   const Array stored(a.storage(), {m.rows, m.columns}, {1, m.leading}, a.offset(), a.dtype());
   return m.transposed ? stored.transpose(0, 1) : stored;
 }
 
-// `a` as the CPU's operations take it. Like a pointer it keeps no memory alive: a recorded graph may hold it.
+// The array `a` as the CPU's operations take it. The result keeps no memory alive, like a pointer, because a recorded
+// graph may hold it.
 Array on_host(const Array& a) {
   const auto memory = std::make_shared<Storage>(a.storage()->data(), a.storage()->bytes(), Device{}, [] {});
   return Array(memory, a.shape(), a.strides(), a.offset(), a.dtype());
 }
 
-// When what is before it in the stream is done, or when the graph that is being recorded is launched.
+// Runs `work` when the work before it in the current stream is done. While a graph is recorded, `work` becomes a part
+// of the graph, and runs when the graph is launched.
 void in_stream(const std::function<void()>& work) {
   if (emulation::record(work)) return;
   emulation::wait_for(emulation::last_of(current_stream()));
@@ -88,7 +90,8 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
   const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
   in_stream([=] {
-    // Results into the memory that was given; the views' own strides may say less where a dimension has size 1.
+    // Writes results into the memory that was given. The strides are those of the format: the strides of a view do not
+    // tell the order of memory where a dimension has size 1.
     const auto write = [&](const Array& to, const Array& result) {
       Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype()).copy_from(result);
     };

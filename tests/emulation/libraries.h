@@ -1,11 +1,11 @@
-// What the emulated cuBLAS and cuDNN can't do: a test sets it to see what the back-end does instead.
+// What the emulated cuBLAS and cuDNN can do. A test forbids a part of it, to see what the back-end does instead.
 #pragma once
 
 namespace emulation {
 
 struct Libraries {
-  bool add_bias = true;       // multiply and convolve can add one
-  bool channels_last = true;  // cuDNN has an algorithm for it
+  bool add_bias = true;       // matrix products and convolutions can add a bias
+  bool channels_last = true;  // cuDNN has an algorithm for channels last
   bool row_major = true;
 };
 Libraries& libraries();

@@ -18,7 +18,7 @@ using tandem::distributed::ReduceOp;
 std::mutex nccl_mutex;
 Nccl state;
 
-// One rank's part of an operation.
+// The part that one rank has in an operation.
 struct Part {
   ncclComm_t communicator = nullptr;
   std::string call;  // "all_reduce 1000", equal on all ranks
@@ -36,7 +36,7 @@ struct World {
   int size = 0;
   int arrived = 0;
   std::map<std::uint64_t, Collective> collectives;  // by number
-  // Messages that wait for their other half, by (from, to), in order.
+  // Messages whose other half has not come yet, by (from, to), in order.
   std::map<std::pair<int, int>, std::vector<Part>> sends, receives;
 };
 
@@ -71,7 +71,7 @@ ReduceOp reduce_op_of(ncclRedOp_t op) {
   return ops[op];
 }
 
-// The reduction of `count` elements of all ranks, which begin `offset` bytes into each one's `from`.
+// Reduces `count` elements over all ranks. They begin `offset` bytes behind the `from` of each part.
 std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, std::size_t count, ncclDataType_t type,
                           ncclRedOp_t op) {
   std::vector<const void*> sources;
@@ -96,7 +96,7 @@ thread_local std::vector<Issued> group;
 struct ncclComm {
   std::shared_ptr<emulation::World> world;
   int rank = 0;
-  bool is_busy = false;  // it says so once after each call
+  bool is_busy = false;  // the communicator says once after each call that it is busy
   std::uint64_t collectives = 0;
   std::vector<std::shared_ptr<emulation::Completion>> issued;
 };
@@ -105,7 +105,8 @@ using namespace emulation;
 
 namespace {
 
-// What has been issued goes to the peers as one: a recorded one when its graph runs, which then waits for it.
+// Passes the calls that were issued to the peers as one. While a graph is recorded, that happens when the graph runs,
+// and the graph then waits for them.
 ncclResult_t flush() {
   auto calls = std::exchange(group, {});
   if (calls.empty()) return ncclSuccess;
@@ -139,7 +140,7 @@ ncclResult_t issue_collective(std::string call, const void* from, void* to, nccl
     const auto number = ++communicator->collectives;
     auto& collective = world.collectives[number];
     for (const auto& [rank, part] : collective.parts) {
-      // NCCL would hang or mix up numbers.
+      // NCCL would hang here, or mix up numbers.
       TANDEM_CHECK(part.call == call, "emulated NCCL: rank ", rank, " issued ", part.call, ", rank ",
                    communicator->rank, " ", call);
     }

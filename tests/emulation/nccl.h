@@ -1,8 +1,9 @@
-// NCCL over threads of one process whose GPUs are emulated: stands in for NCCL's own header, as far as
-// distributed/groups/nccl/ uses it. An operation is issued by one rank after the other and runs when the last has
-// issued it; until then events behind it are not ready. What this shows: that ranks issue the same calls in the same
-// order, with the right arrays; what happens when one fails or does not come; what is asked of NCCL and when. What it
-// can't show: that NCCL does as it says.
+// NCCL over threads of one process, whose GPUs are emulated. This header stands in for that of NCCL, as far as
+// distributed/groups/nccl/ uses it. The ranks issue an operation one after the other. It runs when the last of them has
+// issued it. Until then, events behind it are not ready.
+//
+// Tests with this emulation show whether all ranks issue the same calls in the same order with the right arrays, what
+// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show NCCL itself.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -77,14 +78,14 @@ ncclResult_t ncclGroupEnd();
 
 namespace emulation {
 
-// What a test can see and set.
+// The state that a test can see and set.
 struct Nccl {
   std::vector<std::string> log;  // "all_reduce 1000 on rank 0", "register", "abort"
-  int failing_rank = -1;         // whose communicator reports `failure` from now on
+  int failing_rank = -1;         // the communicator of this rank reports `failure` from now on; -1: none
   ncclResult_t failure = ncclRemoteError;
-  int absent_rank = -1;  // that does not arrive when communicators are made
+  int absent_rank = -1;  // this rank does not arrive when communicators are made; -1: none
 };
-// Takes the lock under which the emulation reads and writes it.
+// A copy of the state, made under the lock of the emulation.
 Nccl nccl_state();
 void set_nccl_absent(int rank);                         // -1: none
 void set_nccl_failure(int rank, ncclResult_t failure);  // rank -1: none

@@ -1,4 +1,4 @@
-// Trains a small network for three steps and fails as it is told: one kind of failure, at one point, on one rank.
+// Trains a small network for three steps. Fails as its arguments say: one kind of failure, at one point, on one rank.
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/tandem.h>
 
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
     here("construction");
     Net model;
     DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
-    // The last layer's gradients are ready first; by the first layer's, the buckets of the others are on their way.
+    // The gradients of the last layer are ready first. When those of the first layer are ready, the buckets of the
+    // other layers are on their way.
     const auto first = model.c.weight.on_grad_ready([&] { here("backward"); });
     const auto late = model.a.weight.on_grad_ready([&] { here("bucket"); });
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});

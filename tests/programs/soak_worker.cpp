@@ -1,4 +1,4 @@
-// Trains a tiny network for many steps, and says how much memory each rank gained after the first tenth of them.
+// Trains a tiny network for many steps. Prints how much memory each rank has gained since the first tenth of the steps.
 #include <tandem/tandem.h>
 
 #include <fstream>
@@ -14,7 +14,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return b(flatten(norm(reshape(a(x), {x.dim(0), 16, 1, 1})), 1)); }
 };
 
-// Pages of this process that are in memory, in KiB.
+// The memory that this process holds (resident set), in KiB.
 double resident() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -21,15 +21,16 @@ inline Array array_of(const std::vector<float>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
-// 0, 1, 2, ... in row-major order.
+// The numbers 0, 1, 2, ... in row-major order.
 inline Array counting(const Shape& shape, DType dtype = DType::f32) {
   std::vector<double> values(static_cast<std::size_t>(shape.product()));
   std::iota(values.begin(), values.end(), 0.0);
   return Array::from(values, shape).to(dtype);
 }
 
-// The same numbers as a view without any two neighbours adjacent in memory: every dimension sliced out of a larger one,
-// in reverse order, and NaN (or 255) everywhere around.
+// A view with the same numbers, in which no two neighbours are adjacent in memory. Every dimension is a slice of a
+// larger one, and the dimensions lie in reverse order. The memory around the numbers holds NaN, or 255 for a dtype
+// without NaN.
 inline Array strided(const Array& array) {
   Shape larger;
   Dims reversed;
@@ -46,7 +47,8 @@ inline Array strided(const Array& array) {
   return view;
 }
 
-// Same shape, and no element further from the expected one than `tolerance` times the largest expected magnitude.
+// Expects that both arrays have the same shape. Also expects that no element is further from the expected one than
+// `tolerance` times the largest expected magnitude.
 inline void expect_close(const Array& expected, const Array& found, double tolerance, const std::string& what) {
   ASSERT_TRUE(found.defined()) << what << " is undefined";
   ASSERT_EQ(found.shape(), expected.shape()) << what;
@@ -62,7 +64,7 @@ inline void expect_close(const Array& expected, const Array& found, double toler
   }
 }
 
-// Same shape, dtype and bits.
+// Expects that both arrays have the same shape, dtype and bits.
 inline void expect_same(const Array& expected, const Array& found, const std::string& what) {
   ASSERT_TRUE(found.defined()) << what << " is undefined";
   ASSERT_EQ(found.shape(), expected.shape()) << what;

@@ -1,4 +1,4 @@
-// FullDisk: a limit on the size of files stands for a full disk: write() fails part of the way in both cases.
+// FullDisk: a limit on the size of files that stands for a full disk. In both cases write() fails part of the way.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -9,7 +9,7 @@
 
 namespace tandem::testing {
 
-// While it lives, no file of this process grows beyond so many bytes.
+// While a FullDisk lives, no file that this process writes grows beyond `bytes`.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

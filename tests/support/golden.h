@@ -1,4 +1,4 @@
-// The golden files of tests/golden, by name.
+// Reads the golden files of tests/golden by their names.
 #pragma once
 
 #include <tandem/core/io/safetensors.h>

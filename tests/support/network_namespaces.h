@@ -1,4 +1,4 @@
-// Two hosts for tests: network namespaces of this machine, joined by a cable of their own.
+// Two hosts for tests: two network namespaces of this machine, joined by a virtual cable.
 #pragma once
 
 #include <support/process.h>
@@ -22,20 +22,20 @@ class NetworkNamespaces {
     }
   }
   ~NetworkNamespaces() {
-    // Those that were not made are no loss; the cable goes with them.
+    // Deleting a namespace that was never made does nothing. The cable disappears with the namespaces.
     for (int i = 0; i < 2; ++i) run_process({"sh", "-c", "ip netns del " + name(i) + " 2>&1"});
   }
   NetworkNamespaces(const NetworkNamespaces&) = delete;
   NetworkNamespaces& operator=(const NetworkNamespaces&) = delete;
 
   bool are_usable() const { return problem_.empty(); }
-  const std::string& problem() const { return problem_; }  // why they are not
+  const std::string& problem() const { return problem_; }  // why the namespaces are not usable
 
   // The beginning of a command that is to run on host 0 or 1. The command takes over the process.
   std::vector<std::string> in(int host) const { return {"ip", "netns", "exec", name(host)}; }
   std::string address(int host) const { return "10.213.77." + std::to_string(host + 1); }
   std::string network() const { return "10.213.77.0/24"; }
-  // Nothing gets through any more, and nobody is told.
+  // From now on nothing gets through the cable, and neither host is told.
   void cut() { run({"ip", "-n", name(0), "link", "set", cable(0), "down"}); }
 
  private:
@@ -43,7 +43,7 @@ class NetworkNamespaces {
   std::string cable(int host) const { return "cable" + std::to_string(host); }
   void run(const std::vector<std::string>& command) {
     if (!problem_.empty()) return;
-    // By way of a shell, which says so where there is no ip.
+    // The command runs in a shell, so that there is an error message when the program `ip` is missing.
     std::vector<std::string> words = {"sh", "-c", "exec \"$@\"", "sh"};
     words.insert(words.end(), command.begin(), command.end());
     const auto outcome = run_process(words);

@@ -1,4 +1,4 @@
-// Programs under test, as processes.
+// Runs programs under test as processes.
 #pragma once
 
 #include <support/temporary_folder.h>
@@ -21,13 +21,14 @@ extern char** environ;
 namespace tandem::testing {
 
 struct Outcome {
-  int code = -1;  // of the exit; 128 + signal; -1: it did not end in time and was killed
+  int code = -1;  // the exit code, or 128 + the signal; -1: the process did not end in time and was killed
   std::string out, err;
   double seconds = 0;
 };
 
-// Starts command[0] (looked for in PATH) with the rest as its arguments, no input, and `variables` on top of this
-// environment ("" unsets one). Its output goes to the files `out` and `err` of `folder`.
+// Starts the program command[0], which is looked for in PATH. The other words are its arguments. It gets no input. Its
+// environment is that of this process, with `variables` on top ("" removes a variable). Its output goes to the files
+// `out` and `err` in `folder`.
 inline pid_t start_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables,
                            const TemporaryFolder& folder) {
   std::vector<std::string> environment;
@@ -58,8 +59,8 @@ inline pid_t start_process(std::vector<std::string> command, const std::map<std:
   return pid;
 }
 
-// Runs command[0] as start_process does, to its end, or until `is_stuck`, asked again and again, says that it will
-// never end.
+// Runs a program as start_process does, and waits for its end. `is_stuck` is asked again and again whether the program
+// will never end. When it says so, or after `timeout`, the program is killed.
 inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
                            std::chrono::seconds timeout = std::chrono::seconds(120),
                            const std::function<bool(pid_t)>& is_stuck = {}) {

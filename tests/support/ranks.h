@@ -1,5 +1,5 @@
-// Ranks as threads: real sockets over loopback, one process. For the mpi backend, which knows processes only,
-// mpi_test.cpp starts this program with mpirun and serves the store.
+// Runs ranks as threads of one process, which talk over real sockets on loopback. The mpi backend knows only processes.
+// For it, mpi_test.cpp starts this program with mpirun and serves the store.
 #pragma once
 
 #include <tandem/distributed/groups/host/host_group.h>
@@ -19,7 +19,7 @@ namespace tandem::testing {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
 
-// Of the processes that mpirun started; 0: none did.
+// The number of processes that mpirun started. 0 when mpirun did not start this process.
 inline int mpi_size() {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   return size ? std::atoi(size) : 0;
@@ -42,7 +42,8 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
   return nullptr;
 }
 
-// What each rank ended with, by rank; null: nothing was thrown.
+// Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend
+// this process is one rank, and the list holds only its exception.
 inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
                                                           std::chrono::milliseconds timeout = std::chrono::seconds(60),
                                                           const std::string& backend = "auto") {
@@ -65,8 +66,8 @@ inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::f
   return results;
 }
 
-// Runs body(group) on `size` ranks. Every wait in it is bounded by `timeout`. Throws what the lowest failing
-// rank threw.
+// Runs body(group) on `size` ranks. No wait in it takes longer than `timeout`. Throws the exception of the lowest rank
+// that failed.
 inline void run_ranks(int size, const std::function<void(Group)>& body,
                       std::chrono::milliseconds timeout = std::chrono::seconds(60),
                       const std::string& backend = "auto") {

@@ -1,4 +1,4 @@
-// A client of a store's server that says exactly what a test wants it to say.
+// A client of a store's server. It sends exactly the bytes that a test wants.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -26,7 +26,7 @@ class RawClient {
     return bytes;
   }
   bool is_silent() { return !distributed::wait_readable(socket_, in(50)); }
-  // Whether the other side ends the connection, soon.
+  // Whether the server ends the connection within the time.
   bool is_closed(int milliseconds = 10000) {
     char byte;
     return distributed::wait_readable(socket_, in(milliseconds)) && recv(socket_.get(), &byte, 1, 0) <= 0;

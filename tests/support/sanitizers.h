@@ -1,4 +1,4 @@
-// What tests of time and memory allow for when a sanitizer watches the programs.
+// By how much tests of time and memory raise their limits when the programs run under a sanitizer.
 #pragma once
 
 namespace tandem::testing {

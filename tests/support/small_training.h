@@ -20,7 +20,7 @@ inline float noise(std::int64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
 }
 
-// The numbers of that sequence from `begin` on.
+// An array of the numbers of that sequence, from number `begin` on.
 inline Array noise_array(const Shape& shape, std::int64_t begin) {
   Array result = Array::empty(shape);
   for (std::int64_t i = 0; i < result.numel(); ++i) result.data<float>()[i] = noise(begin + i);
@@ -36,7 +36,7 @@ struct Samples {
   Array images, labels;
 };
 
-// Classifiers of those images.
+// Networks that classify those images.
 inline nn::Sequential plain_network() {
   return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
                         nn::Linear(4 * 4 * 4, 10)};
@@ -51,7 +51,8 @@ inline nn::Sequential network_with_batch_norm() {
                         nn::Linear(4 * 4 * 4, 10)};
 }
 
-// Two branches, of which the second is optional: without it, its parameters get no gradient. x (N, 2) -> (N, 1).
+// A network of two branches: (N, 2) -> (N, 1). The second branch is optional. When it is not used, its parameters get
+// no gradient.
 struct Branches : nn::Module {
   nn::Linear& always = add("always", nn::Linear(2, 1));
   nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));

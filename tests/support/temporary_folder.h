@@ -1,4 +1,4 @@
-// A folder of its own for one test, removed with everything in it.
+// A temporary folder for one test. It is removed with everything in it.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -33,7 +33,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // Names of the entries, hidden ones included.
+  // The names of the entries, hidden ones included.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
@@ -46,7 +46,7 @@ class TemporaryFolder {
 };
 
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
-  // A new file each time: some file systems write one that was truncated to the disk at once.
+  // The file is made new each time. Some file systems write a truncated file to the disk at once, which is slow.
   std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file << bytes;
@@ -58,7 +58,7 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The text of the Error that `action` throws; a failure of the test, and "", where it throws none.
+// The text of the Error that `action` throws. When it throws none, the test fails and the text is "".
 template <class Action>
 std::string error_of(Action&& action) {
   try {
@@ -78,7 +78,7 @@ inline void expect_parts(const std::string& text, std::initializer_list<std::str
 
 }  // namespace tandem::testing
 
-// EXPECT_ERROR(statement, "part", ...): the statement throws an Error whose text holds every part.
+// EXPECT_ERROR(statement, "part", ...) expects that the statement throws an Error whose text contains every part.
 #define EXPECT_ERROR(statement, ...)                                                                 \
   do {                                                                                               \
     SCOPED_TRACE("");                                                                                \

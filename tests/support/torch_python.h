@@ -1,4 +1,4 @@
-// A Python with PyTorch, for tests that put ours beside the real thing.
+// Finds a Python with PyTorch, for tests that compare Tandem with PyTorch itself.
 #pragma once
 
 #include <support/process.h>
@@ -8,7 +8,7 @@
 
 namespace tandem::testing {
 
-// TANDEM_PYTHON, or the python3 on the path; empty where it has no PyTorch.
+// The command that TANDEM_PYTHON names, or python3. Empty when that Python has no PyTorch.
 inline std::string torch_python() {
   static const std::string found = [] {
     const char* given = std::getenv("TANDEM_PYTHON");

@@ -1,4 +1,4 @@
-// The Chrome traces that Profile writes, read back.
+// Reads the Chrome traces that Profile writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ namespace tandem::testing {
 
 struct Trace {
   std::string process_name;
-  std::string label;                   // empty: none
-  std::map<int, std::string> lanes;    // their names, by tid
-  std::vector<nlohmann::json> ranges;  // as they lie in the file
+  std::string label;                   // empty when there is none
+  std::map<int, std::string> lanes;    // the names of the lanes, by tid
+  std::vector<nlohmann::json> ranges;  // the events of the file that are ranges, as they are
 
-  // Ranges of that name in that lane.
+  // How many ranges with this name there are in this lane.
   int count(const std::string& lane, const std::string& name) const {
     return static_cast<int>(std::count_if(ranges.begin(), ranges.end(), [&](const nlohmann::json& range) {
       return range.at("name") == name && lanes.at(range.at("tid")) == lane;
@@ -27,7 +27,7 @@ struct Trace {
   }
 };
 
-// Fails where the file is not JSON, or holds something else than names and ranges of one process.
+// Reads a trace. The test fails when the file is not JSON, or holds anything but names and ranges of one process.
 inline Trace read_trace(const std::string& path) {
   Trace trace;
   std::ifstream file(path);
@@ -43,7 +43,7 @@ inline Trace read_trace(const std::string& path) {
   return trace;
 }
 
-// Two ranges of a lane lie apart or one within the other.
+// Expects that any two ranges of a lane lie apart, or one within the other.
 inline void expect_nested(const Trace& trace) {
   struct Span {
     long long begin, end;  // nanoseconds
@@ -59,7 +59,7 @@ inline void expect_nested(const Trace& trace) {
     std::vector<Span> open;
     for (const Span& span : spans) {
       while (!open.empty() && open.back().end <= span.begin) open.pop_back();
-      // A double holds a time of this size to a few nanoseconds at worst.
+      // The times are doubles, which are off by a few nanoseconds at worst.
       if (!open.empty()) {
         ASSERT_LE(span.end, open.back().end + 4) << "in lane " << trace.lanes.at(lane);
       }
