@@ -1,10 +1,12 @@
 // Greets one person per rank: tandemrun --nproc-per-node 4 hello_world
 #include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/system/version.h>
 
 #include <exception>
 #include <iostream>
 
-int main() try {
+int main(int argc, char** argv) try {
+  if (tandem::distributed::show_version(argc, argv, "hello_world")) return 0;
   const char* const names[] = {"Barry", "Alice", "Barbara", "Tom"};
   const int rank = tandem::distributed::read_environment().rank;
   if (rank >= static_cast<int>(std::size(names))) {

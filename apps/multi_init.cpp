@@ -1,5 +1,6 @@
 // A job of several processes out of one program, without a launcher: multi_init [PROCESSES]
 #include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/version.h>
 #include <tandem/tandem.h>
 
 #include <charconv>
@@ -49,6 +50,7 @@ void train(int rank, int epochs, int world_size) {
 }
 
 int main(int argc, char** argv) try {
+  if (show_version(argc, argv, "multi_init")) return 0;
   int world_size = available_cores();
   if (argc > 1) {
     const std::string_view processes = argv[1];

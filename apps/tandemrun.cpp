@@ -13,8 +13,8 @@ int main(int argc, char** argv) {
     std::cerr << "tandemrun: " << error.what() << "\n";
     return 2;
   }
-  if (command.help) {
-    std::cout << *command.help;
+  if (command.text) {
+    std::cout << *command.text;
     return 0;
   }
   try {

@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/version.h>
 
 #include <CLI/CLI.hpp>
 
@@ -117,7 +118,7 @@ void declare_options(CLI::App& app, Arguments& a) {
 
   for (auto* option : app.get_options()) {
     auto name = option->get_lnames().front();
-    if (name == "help") continue;
+    if (name == "help" || name == "version") continue;
     for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
     option->envname("PET_" + name);
   }
@@ -307,6 +308,7 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   app.formatter(std::make_shared<Help>());
   app.allow_extras(false);
   app.footer("Every option has a default from the environment, such as PET_NPROC_PER_NODE.");
+  app.set_version_flag("--version", [] { return version_text("tandemrun"); });
   Arguments parsed;
   declare_options(app, parsed);
   const auto split = split_off_command(app, arguments);
@@ -315,7 +317,10 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(split), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    command.help = app.help();
+    command.text = app.help();
+    return command;
+  } catch (const CLI::CallForVersion&) {
+    command.text = app.version();
     return command;
   } catch (const CLI::ParseError& error) {
     detail::fail(error.what());

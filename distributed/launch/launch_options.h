@@ -59,7 +59,7 @@ struct LaunchOptions {
 struct LaunchCommand {
   LaunchOptions options;
   std::vector<std::string> program;  // its path or name, then its arguments
-  std::optional<std::string> help;   // set: it was asked for; nothing is to be launched
+  std::optional<std::string> text;   // set: --help or --version asked for it; nothing is to be launched
 };
 
 // Understands the arguments of a command line (without the program's own name), with defaults from variables as

@@ -6,6 +6,7 @@
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/version.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <omp.h>
@@ -86,6 +87,7 @@ class TrainingOptions::Parser {
  public:
   Parser(const std::string& program, const std::string& description) : app_(description, program) {
     app_.set_help_flag("--help", "this text");
+    app_.set_version_flag("--version", [program] { return version_text(program); });
     app_.get_formatter()->column_width(30);
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
@@ -136,14 +138,16 @@ class TrainingOptions::Parser {
         ->disable_flag_override();
   }
 
-  // False when help was asked for.
-  bool parse(int argc, const char* const* argv) {
+  // What --help or --version asked for; empty: nothing was.
+  std::string parse(int argc, const char* const* argv) {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
     try {
       app_.parse(arguments);
     } catch (const CLI::CallForHelp&) {
-      return false;
+      return app_.help();
+    } catch (const CLI::CallForVersion&) {
+      return app_.version();
     } catch (const CLI::ExtrasError&) {
       throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
     } catch (const CLI::RequiredError& error) {
@@ -156,10 +160,9 @@ class TrainingOptions::Parser {
     } catch (const CLI::ParseError& error) {
       throw UsageError(error.what());
     }
-    return true;
+    return "";
   }
 
-  std::string help() const { return app_.help(); }
   bool given(const std::string& name) const { return app_.count(name) > 0; }
 
  private:
@@ -392,8 +395,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
   const bool is_rank_0 = rank.empty() || rank == "0";
   try {
     add_shared_options();
-    if (!parser_->parse(argc, argv)) {
-      if (is_rank_0) std::cout << parser_->help();
+    if (const std::string text = parser_->parse(argc, argv); !text.empty()) {
+      if (is_rank_0) std::cout << text;
       return 0;
     }
     if (shared_ == Shared::all) check_together();

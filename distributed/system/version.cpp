@@ -1,0 +1,53 @@
+#include <tandem/distributed/system/version.h>
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string_view>
+
+namespace tandem::distributed {
+namespace {
+
+// "model name : AMD EPYC" in Linux's list of processors.
+std::string processor() {
+  std::ifstream list("/proc/cpuinfo");
+  std::string model = "unknown", flags;
+  for (std::string line; std::getline(list, line) && flags.empty();) {
+    const auto colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) model = line.substr(colon + 2);
+    if (line.starts_with("flags")) flags = line.substr(colon + 2);
+  }
+  std::string extensions;
+  std::istringstream words(flags);
+  for (std::string word; words >> word;) {
+    for (const std::string_view used : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
+      if (word == used) extensions += (extensions.empty() ? "" : " ") + word;
+  }
+  return extensions.empty() ? model : model + " (" + extensions + ")";
+}
+
+}  // namespace
+
+std::string version_text(const std::string& program) {
+  std::string devices = "cpu", transports = "shm, gloo";
+#ifdef TANDEM_HAS_MPI
+  transports += ", mpi";
+#endif
+#ifdef TANDEM_HAS_CUDA
+  devices += ", cuda";
+  transports += ", nccl";
+#endif
+  return fmt::format("{} {} (Tandem, commit {})\ndevices: {}\ntransports: {}\nprocessor: {}\n", program, TANDEM_VERSION,
+                     TANDEM_COMMIT, devices, transports, processor());
+}
+
+bool show_version(int argc, char** argv, const std::string& program) {
+  if (argc != 2 || std::string_view(argv[1]) != "--version") return false;
+  std::cout << version_text(program);
+  return true;
+}
+
+}  // namespace tandem::distributed

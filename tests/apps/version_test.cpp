@@ -1,0 +1,37 @@
+// --version of every program that has a command line.
+#include <gtest/gtest.h>
+
+#include "support/process.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using testing::expect_parts;
+using testing::run_process;
+
+const std::string programs = TANDEM_PROGRAM_DIR "/";
+
+TEST(Version, EveryProgramSaysWhatItIs) {
+  for (const std::string program : {"mnist_ddp", "voc_ddp", "tandemrun", "hello_world", "multi_init"}) {
+    SCOPED_TRACE(program);
+    const auto outcome = run_process({programs + program, "--version"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_TRUE(outcome.out.starts_with(program + " " TANDEM_VERSION " (Tandem, commit ")) << outcome.out;
+    expect_parts(outcome.out, {"\ndevices: cpu", "\ntransports: shm, gloo", "\nprocessor: "});
+    EXPECT_EQ(outcome.out.back(), '\n');
+  }
+}
+
+TEST(Version, OfAJobIsSaidOnce) {
+  const auto outcome =
+      run_process({programs + "tandemrun", "--nproc-per-node", "2", programs + "mnist_ddp", "--version"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("mnist_ddp " TANDEM_VERSION), outcome.out.rfind("mnist_ddp " TANDEM_VERSION))
+      << outcome.out;
+  expect_parts(outcome.out, {"mnist_ddp " TANDEM_VERSION});
+}
+
+}  // namespace
+}  // namespace tandem
