@@ -26,20 +26,20 @@ struct Matrices {
   float* data;
   Shape shape;
   Strides strides;
-  int batch_rank;
+  int batch_ndim;
   MatrixLayout layout;
 
   explicit Matrices(const Array& a)
       : data(static_cast<float*>(a.raw())),
         shape(a.shape()),
         strides(a.strides()),
-        batch_rank(a.ndim() - 2),
+        batch_ndim(a.ndim() - 2),
         layout(*matrix_layout(a)) {}
-  float* operator[](std::int64_t i) const { return data + offset_of(i, batch_rank, shape.begin(), strides.begin()); }
+  float* operator[](std::int64_t i) const { return data + offset_of(i, batch_ndim, shape.begin(), strides.begin()); }
   std::int64_t row_step() const { return layout.transposed ? 1 : layout.leading; }
   std::int64_t column_step() const { return layout.transposed ? layout.leading : 1; }
-  std::int64_t rows() const { return shape[batch_rank]; }
-  std::int64_t columns() const { return shape[batch_rank + 1]; }
+  std::int64_t rows() const { return shape[batch_ndim]; }
+  std::int64_t columns() const { return shape[batch_ndim + 1]; }
   MatrixLayout turned() const { return {!layout.transposed, layout.leading}; }
 };
 
@@ -49,11 +49,11 @@ struct MaskRows {
   std::int64_t row_step = 0, key_step = 0;
   MaskRows(const Array& mask, std::int64_t head) {
     if (!mask.defined()) return;
-    const int batch_rank = mask.ndim() - 2;
+    const int batch_ndim = mask.ndim() - 2;
     data = static_cast<const float*>(mask.raw()) +
-           offset_of(head, batch_rank, mask.shape().begin(), mask.strides().begin());
-    row_step = mask.strides()[batch_rank];
-    key_step = mask.strides()[batch_rank + 1];
+           offset_of(head, batch_ndim, mask.shape().begin(), mask.strides().begin());
+    row_step = mask.strides()[batch_ndim];
+    key_step = mask.strides()[batch_ndim + 1];
   }
   void add_to(float* scores, std::int64_t query, std::int64_t n) const {
     if (!data) return;

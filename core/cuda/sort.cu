@@ -45,7 +45,7 @@ __global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int s
 
 // The number of sorted records that come before `record`.
 template <class Record>
-TANDEM_HOST_DEVICE std::int64_t rank_among(const Record* records, std::int64_t n, const Record& record) {
+TANDEM_HOST_DEVICE std::int64_t place_among(const Record* records, std::int64_t n, const Record& record) {
   std::int64_t low = 0;
   while (n > 0) {
     const std::int64_t half = n / 2;
@@ -70,8 +70,8 @@ __global__ void merge_runs(const Record* from, std::int64_t n, std::int64_t all,
     const Record* row = from + (i - in_row);
     const Record record = row[in_row];
     const std::int64_t place = in_row < middle
-                                   ? in_row + rank_among(row + middle, end - middle, record)
-                                   : begin + in_row - middle + rank_among(row + begin, middle - begin, record);
+                                   ? in_row + place_among(row + middle, end - middle, record)
+                                   : begin + in_row - middle + place_among(row + begin, middle - begin, record);
     to[i - in_row + place] = record;
   }
 }

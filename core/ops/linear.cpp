@@ -33,12 +33,12 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
 // y = a b [+ bias] for a (..., M, K), b (..., K, N) and y (..., M, N), in as few calls as their strides allow. The
 // leading dimensions are the same, and no array is empty.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  const int batch_rank = y.ndim() - 2;
+  const int batch_ndim = y.ndim() - 2;
   std::int64_t rows = a.dim(-2);
   const std::int64_t inner = a.dim(-1), columns = b.dim(-1);
-  std::int64_t a_row = a.strides()[batch_rank], y_row = columns;
+  std::int64_t a_row = a.strides()[batch_ndim], y_row = columns;
   std::vector<BatchDim> batch;  // innermost first
-  for (int d = batch_rank - 1; d >= 0; --d) {
+  for (int d = batch_ndim - 1; d >= 0; --d) {
     const BatchDim dim{y.shape()[d], a.strides()[d], b.strides()[d], y.strides()[d]};
     if (dim.size == 1) continue;
     if (rows == 1 && batch.empty()) a_row = dim.a;
@@ -49,8 +49,8 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
       batch.back().size *= dim.size;
     else batch.push_back(dim);
   }
-  const Strides a_strides{a_row, a.strides()[batch_rank + 1]},
-      b_strides{b.strides()[batch_rank], b.strides()[batch_rank + 1]}, y_strides{y_row, 1};
+  const Strides a_strides{a_row, a.strides()[batch_ndim + 1]},
+      b_strides{b.strides()[batch_ndim], b.strides()[batch_ndim + 1]}, y_strides{y_row, 1};
   Backend& device = backend(y.device());
   if (batch.empty()) {
     device.matmul(view(a, {rows, inner}, a_strides, 0), view(b, {inner, columns}, b_strides, 0), bias,

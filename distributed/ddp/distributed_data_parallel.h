@@ -81,7 +81,7 @@ class DistributedDataParallel {
   void join(const std::function<void()>& body, const JoinOptions& options = {});
 
   // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().
-  void set_communication_hook(CommunicationHook hook) { reducer_->set_hook(std::move(hook)); }
+  void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
 
   // What communication took so far, and how much of it was hidden. This rank's view.
   CommunicationReport report() const { return reducer_->report(); }

@@ -158,7 +158,7 @@ void Reducer::contribute_nothing(std::size_t parameter) {
 }
 
 template <class F>
-void Reducer::call_hook(const Bucket& bucket, F call) const {
+void Reducer::call_communication_hook(const Bucket& bucket, F call) const {
   try {
     call();
   } catch (const PeerError&) {
@@ -175,8 +175,8 @@ void Reducer::start_full_buckets() {
   while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
     Bucket& bucket = buckets_[started_];
     clock_.started(started_++);
-    if (hook_) {
-      call_hook(bucket, [&] { bucket.work = hook_(bucket.content, *group_); });
+    if (communication_hook_) {
+      call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
     } else {
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
@@ -200,17 +200,17 @@ void Reducer::end_backward() {
 void Reducer::finish_pass() {
   clock_.computed();
   Array used;
-  std::shared_ptr<Work> verdict;
+  std::shared_ptr<Work> agreement;
   if (unused_ == Unused::skip) {
     const std::vector<std::uint8_t> mine(used_.begin(), used_.end());
     used = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
-    verdict = group_->all_reduce(used, ReduceOp::max, "used parameters");
-  } else if (unused_ == Unused::error && (hook_ || !buckets_.back().message.device().is_cpu())) {
+    agreement = group_->all_reduce(used, ReduceOp::max, "used parameters");
+  } else if (unused_ == Unused::error && (communication_hook_ || !buckets_.back().message.device().is_cpu())) {
     // Who knows what a hook makes of the flag, and reading it from a GPU would wait for the whole pass: it goes alone.
-    verdict = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
+    agreement = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
   }
   wait_for_buckets();
-  if (verdict) verdict->wait();
+  if (agreement) agreement->wait();
   if (join_) {
     join_->finish();
     if (!join_->options().divide_by_initial_world_size && join_->active() < group_->size()) {
@@ -232,8 +232,8 @@ void Reducer::wait_for_buckets() {
   const ProfileRange range("wait for gradients");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     Bucket& bucket = buckets_[b];
-    if (hook_ && bucket.work) {
-      call_hook(bucket, [&] { bucket.work->wait(); });
+    if (communication_hook_ && bucket.work) {
+      call_communication_hook(bucket, [&] { bucket.work->wait(); });
     } else if (bucket.work) {
       bucket.work->wait();
     }

@@ -42,7 +42,7 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  void set_hook(CommunicationHook hook) { hook_ = std::move(hook); }
+  void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
   // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
@@ -77,7 +77,7 @@ class Reducer {
   [[noreturn]] void fail_for_unused();
   void rebuild_buckets();
   template <class F>
-  void call_hook(const Bucket& bucket, F call) const;
+  void call_communication_hook(const Bucket& bucket, F call) const;
 
   const std::vector<NamedTensor> parameters_;
   const std::shared_ptr<ProcessGroup> group_;
@@ -96,7 +96,7 @@ class Reducer {
   Array flag_;
   bool rebuilt_ = false;
 
-  CommunicationHook hook_;
+  CommunicationHook communication_hook_;
   bool synchronising_ = true;
   JoinRounds* join_ = nullptr;
   CommunicationClock clock_;

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 using State = NodeStatus::State;
-using Verdict = JobAssignment::Verdict;
+using Action = JobAssignment::Action;
 
 std::string name_of(const NodeStatus& node) {
   std::string text = "the node on host " + node.host + " (launcher pid " + std::to_string(node.pid);
@@ -129,7 +129,7 @@ NodeStatus decode_status(const std::string& text) {
 std::string encode(const JobAssignment& p) {
   json members = json::array();
   for (const auto& m : p.members) members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
-  return text_of({{"verdict", static_cast<int>(p.verdict)},
+  return text_of({{"action", static_cast<int>(p.action)},
                   {"generation", p.generation},
                   {"restarts", p.restarts},
                   {"members", members},
@@ -142,7 +142,7 @@ std::string encode(const JobAssignment& p) {
 JobAssignment decode_assignment(const std::string& text) {
   return decode(text, "assignment", [](const json& value) {
     JobAssignment p;
-    p.verdict = static_cast<Verdict>(value.at("verdict").get<int>());
+    p.action = static_cast<Action>(value.at("action").get<int>());
     p.generation = value.at("generation");
     p.restarts = value.at("restarts");
     for (const auto& m : value.at("members")) p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
@@ -166,14 +166,14 @@ const NodeStatus& Coordinator::node(int id) const {
 
 const JobAssignment& Coordinator::decide(const std::vector<NodeStatus>& nodes, Time now) {
   nodes_ = nodes;
-  if (assignment_.verdict == Verdict::gather) gather(now);
-  if (assignment_.verdict == Verdict::run) watch();
-  if (assignment_.verdict == Verdict::stop) conclude(now);
+  if (assignment_.action == Action::gather) gather(now);
+  if (assignment_.action == Action::run) watch();
+  if (assignment_.action == Action::stop) conclude(now);
   return assignment_;
 }
 
 void Coordinator::fail(const std::string& reason, int exit_code) {
-  assignment_.verdict = Verdict::failed;
+  assignment_.action = Action::failed;
   assignment_.reason = reason;
   assignment_.exit_code = exit_code;
 }
@@ -227,7 +227,7 @@ void Coordinator::start(std::vector<NodeStatus> members) {
   // Those that come too late wait for a place.
   if (members.size() > static_cast<std::size_t>(options_.max_nodes))
     members.resize(static_cast<std::size_t>(options_.max_nodes));
-  assignment_.verdict = Verdict::run;
+  assignment_.action = Action::run;
   assignment_.members.clear();
   assignment_.failures.clear();
   assignment_.ended_early.clear();
@@ -275,13 +275,13 @@ void Coordinator::watch() {
     has_rank_failed = has_rank_failed || status.has_failed;
   }
   if (has_rank_failed || !trouble_.empty()) {
-    assignment_.verdict = Verdict::stop;
+    assignment_.action = Action::stop;
   } else if (have_all_ended) {
-    assignment_.verdict = Verdict::done;
+    assignment_.action = Action::done;
   } else if (!options_.node_rank && assignment_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
     for (const auto& node : nodes_) {
       if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0) continue;
-      assignment_.verdict = Verdict::stop;
+      assignment_.action = Action::stop;
       makes_room_ = true;
       newcomer_ = name_of(node) + " has joined";
     }
@@ -313,7 +313,7 @@ void Coordinator::conclude(Time now) {
       return fail(trouble_, trouble_.empty() ? assignment_.failures.front().exit_code() : trouble_code_);
     ++assignment_.restarts;
   }
-  assignment_.verdict = Verdict::gather;
+  assignment_.action = Action::gather;
   ++assignment_.generation;
   gathering_since_ = now;
   last_call_ends_.reset();

@@ -47,7 +47,7 @@ struct NodeStatus {
 
 // What all nodes are to do next, and who belongs to the generation.
 struct JobAssignment {
-  enum class Verdict { gather, run, stop, done, failed };
+  enum class Action { gather, run, stop, done, failed };
 
   struct Member {
     int id = 0;
@@ -57,11 +57,11 @@ struct JobAssignment {
     int role_size = 0;
   };
 
-  Verdict verdict = Verdict::gather;
+  Action action = Action::gather;
   int generation = 0;
   int restarts = 0;             // restarts so far
   std::vector<Member> members;  // the nodes of the generation, in the order of their ranks
-  // Sorted, the cause first. With Verdict::gather: of the generation before. With Verdict::failed: of the last one.
+  // Sorted, the cause first. With Action::gather: of the generation before. With Action::failed: of the last one.
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;  // ranks that exited with 0 while others still worked
   std::string reason;            // why a generation ended or the job failed, if no rank was the reason
@@ -88,14 +88,14 @@ class Coordinator {
   const JobAssignment& decide(const std::vector<NodeStatus>& nodes, Time now);
 
  private:
-  // While the verdict is gather: starts a generation once enough nodes wait, or fails the job.
+  // While the action is gather: starts a generation once enough nodes wait, or fails the job.
   void gather(Time now);
-  // While the verdict is run: changes it to stop or done when a rank fails, a node goes, a node joins or all have
+  // While the action is run: changes it to stop or done when a rank fails, a node goes, a node joins or all have
   // ended.
   void watch();
   // Notes whether a node of the generation has left or fallen silent.
   void note_trouble();
-  // While the verdict is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
+  // While the action is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
   void conclude(Time now);
   void start(std::vector<NodeStatus> members);
   void fail(const std::string& reason, int exit_code);

@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::steady_clock;
 using State = NodeStatus::State;
-using Verdict = JobAssignment::Verdict;
+using Action = JobAssignment::Action;
 
 LaunchOptions with_run_id(LaunchOptions options) {
   if (options.run_id.empty()) options.run_id = options.max_nodes == 1 ? random_text(2) : "none";
@@ -172,20 +172,20 @@ void Node::leave() {
 
 void Node::follow(const JobAssignment& assignment) {
   const bool is_current = status_.generation == assignment.generation;
-  switch (assignment.verdict) {
-    case Verdict::run:
+  switch (assignment.action) {
+    case Action::run:
       if (!group_ && !stopped_by_ && status_.generation < assignment.generation &&
           assignment.node_of(rendezvous_->id()) >= 0)
         start(assignment);
       return;
-    case Verdict::stop:
+    case Action::stop:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && !is_current) {
         status_.generation = assignment.generation;  // it had not begun here
         finish_group();
       }
       return;
-    case Verdict::gather:
+    case Action::gather:
       explain_restart(assignment);
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && status_.state == State::ended) {
@@ -196,8 +196,8 @@ void Node::follow(const JobAssignment& assignment) {
         rendezvous_->report(status_);
       }
       return;
-    case Verdict::done:
-    case Verdict::failed:
+    case Action::done:
+    case Action::failed:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_) end_ = assignment;
       return;
@@ -302,7 +302,7 @@ void Node::explain_restart(const JobAssignment& assignment) {
 }
 
 int Node::conclude(const JobAssignment& assignment) {
-  if (assignment.verdict == Verdict::done) {
+  if (assignment.action == Action::done) {
     const bool had_part = status_.generation >= 0;
     if (!had_part) {
       say("the job ran and ended without this node: all of its " + std::to_string(assignment.members.size()) +

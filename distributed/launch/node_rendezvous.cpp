@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::steady_clock;
 using State = NodeStatus::State;
-using Verdict = JobAssignment::Verdict;
+using Action = JobAssignment::Action;
 
 class OneNode final : public NodeRendezvous {
  public:
@@ -179,7 +179,7 @@ void ManyNodes::run() {
       assignment = assignment_;
       is_released_ = true;
     }
-    assignment.verdict = Verdict::failed;
+    assignment.action = Action::failed;
     assignment.failures.clear();
     assignment.reason = error.what();
     assignment.exit_code = 1;

@@ -58,7 +58,7 @@ TEST(CompressHook, averages_in_16_bits) {
     run_ranks(3, [&](Group group) {
       const auto parameters = parameters_of({{7, 5}, {11}});
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
-      reducer.set_hook(compress_hook(dtype));
+      reducer.set_communication_hook(compress_hook(dtype));
       const auto seed = static_cast<std::uint64_t>(group->rank());
       for (int step = 0; step < 2; ++step) {
         pass(parameters, {noise({7, 5}, 10 + seed), noise({11}, 20 + seed)});
@@ -81,7 +81,7 @@ TEST(Hook, of_ones_own_sees_the_buckets_in_order_and_decides) {
     const auto parameters = parameters_of({{4}, {5}, {6}});
     Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
     std::vector<std::string> seen;
-    reducer.set_hook([&seen](const GradBucket& bucket, ProcessGroup& g) {
+    reducer.set_communication_hook([&seen](const GradBucket& bucket, ProcessGroup& g) {
       seen.push_back(std::to_string(bucket.index) + " " + bucket.parameters.at(0).name +
                      (bucket.is_last ? " last" : ""));
       EXPECT_EQ(bucket.gradients.at(0).shape(), bucket.parameters[0].tensor.shape());
@@ -98,7 +98,7 @@ TEST(Hook, of_ones_own_sees_the_buckets_in_order_and_decides) {
     EXPECT_EQ(seen[2].substr(seen[2].size() - 4), "last");
     for (const auto& [name, tensor] : parameters) EXPECT_EQ(tensor.grad().data<float>()[3], 20) << name;
     // No Work: nothing was sent.
-    reducer.set_hook([](const GradBucket&, ProcessGroup&) { return nullptr; });
+    reducer.set_communication_hook([](const GradBucket&, ProcessGroup&) { return nullptr; });
     pass(parameters, gradients);
     EXPECT_EQ(parameters[2].tensor.grad().data<float>()[0], x);
   });
@@ -109,7 +109,7 @@ TEST(Hook, that_throws_is_reported_with_rank_and_bucket) {
     const auto results = run_ranks_catching(2, [&](Group group) {
       const auto parameters = parameters_of({{4}, {5}});
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
-      reducer.set_hook([&](const GradBucket& bucket, ProcessGroup& g) {
+      reducer.set_communication_hook([&](const GradBucket& bucket, ProcessGroup& g) {
         const bool fails = g.rank() == 1 && bucket.index == 1;
         if (fails && !late) throw std::runtime_error("out of luck");
         return finish_with(all_reduce_hook()(bucket, g), [fails] {
@@ -131,7 +131,7 @@ TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
   run_ranks(3, [](Group group) {
     const auto parameters = parameters_of({{20, 3, 3, 3}, {20}});
     Reducer reducer(parameters, group, {});
-    reducer.set_hook(powersgd_hook({.rank = 2, .start_step = 0}));
+    reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 0}));
     // Two fixed directions; the ranks mix them differently, and so the mean has rank 2.
     const Array left = noise({20, 2}, 1), right = noise({2, 27}, 2);
     const auto gradient = [&](int rank, int step) {
@@ -162,7 +162,7 @@ TEST(PowerSgd, makes_up_for_its_errors) {
       const auto parameters = parameters_of({{16, 24}, {24, 16}});
       // Two buckets: their halves interleave.
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
-      reducer.set_hook(powersgd_hook({.rank = 2, .start_step = 1, .error_feedback = feedback}));
+      reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 1, .error_feedback = feedback}));
       const Array mine = noise({16, 24}, group->rank());
       const Array mean = mean_noise({16, 24}, 2, 0);
       Array applied = ops::zeros({16, 24});
@@ -188,7 +188,7 @@ TEST(PowerSgd, recovers_from_a_gradient_of_zeros_and_refuses_nonsense) {
   run_ranks(2, [](Group group) {
     const auto parameters = parameters_of({{16, 24}});
     Reducer reducer(parameters, group, {});
-    reducer.set_hook(powersgd_hook({.rank = 1, .start_step = 0}));
+    reducer.set_communication_hook(powersgd_hook({.rank = 1, .start_step = 0}));
     pass(parameters, {ops::zeros({16, 24})});
     EXPECT_EQ(norm(parameters[0].tensor.grad()), 0);
     const Array gradient = ops::ones({16, 24});  // of rank 1

@@ -149,7 +149,7 @@ TEST(Reducer, all_ranks_name_what_some_did_not_use_and_go_on) {
     run_ranks(3, [&](Group group) {
       std::vector<NamedTensor> parameters{parameter("a", 4), parameter("b", 4), parameter("c", 4)};
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
-      if (with_hook) reducer.set_hook(all_reduce_hook());
+      if (with_hook) reducer.set_communication_hook(all_reduce_hook());
       const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
       for (int pass = 0; pass < 3; ++pass) {
         try {

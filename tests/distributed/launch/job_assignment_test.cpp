@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::expect_parts;
 using State = NodeStatus::State;
-using Verdict = JobAssignment::Verdict;
+using Action = JobAssignment::Action;
 
 class CoordinatorTest : public ::testing::Test {
  protected:
@@ -83,10 +83,10 @@ class CoordinatorTest : public ::testing::Test {
 TEST_F(CoordinatorTest, StaticNodesAreNumberedAsAsked) {
   make_static();
   add(1, 3);
-  EXPECT_EQ(decide(5s).verdict, Verdict::gather);
+  EXPECT_EQ(decide(5s).action, Action::gather);
   add(0, 2);
   const auto& assignment = decide();
-  EXPECT_EQ(assignment.verdict, Verdict::run);
+  EXPECT_EQ(assignment.action, Action::run);
   EXPECT_EQ(assignment.world_size(), 5);
   EXPECT_EQ(assignment.node_of(1), 0);
   EXPECT_EQ(assignment.node_of(0), 1);
@@ -98,7 +98,7 @@ TEST_F(CoordinatorTest, TwoNodesWithOneNumberAreAnError) {
   make_static();
   add(1);
   add(1);
-  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().action, Action::failed);
   expect_parts(decide().reason, {"host0", "host1", "--node-rank 1"});
 }
 
@@ -107,16 +107,16 @@ TEST_F(CoordinatorTest, ALauncherThatDiedAndCameBackIsNotTwo) {
   add(0);
   add(1).silence = 5s;
   add(1);
-  EXPECT_EQ(decide().verdict, Verdict::gather);
+  EXPECT_EQ(decide().action, Action::gather);
   nodes_[1].silence = 20s;
-  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().action, Action::run);
   EXPECT_EQ(decide().node_of(2), 1);
 }
 
 TEST_F(CoordinatorTest, NodesThatDisagreeAboutTheirNumberAreAnError) {
   add();
   add().max_nodes = 3;
-  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().action, Action::failed);
   expect_parts(decide().reason, {"host1", "--nnodes 3", "with 2"});
 }
 
@@ -137,12 +137,12 @@ TEST_F(CoordinatorTest, RolesAreCountedApart) {
 TEST_F(CoordinatorTest, MoreThanTheMinimumAreWaitedForALastCall) {
   make_elastic(2, 4);
   add();
-  EXPECT_EQ(decide(50s).verdict, Verdict::gather);
+  EXPECT_EQ(decide(50s).action, Action::gather);
   add();
-  EXPECT_EQ(decide().verdict, Verdict::gather);
-  EXPECT_EQ(decide(9s).verdict, Verdict::gather);
+  EXPECT_EQ(decide().action, Action::gather);
+  EXPECT_EQ(decide(9s).action, Action::gather);
   add();
-  EXPECT_EQ(decide(1s).verdict, Verdict::run);
+  EXPECT_EQ(decide(1s).action, Action::run);
   EXPECT_EQ(decide().members.size(), 3u);
 }
 
@@ -151,16 +151,16 @@ TEST_F(CoordinatorTest, TheMaximumIsNotWaitedWith) {
   add();
   add();
   add();
-  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().action, Action::run);
   EXPECT_EQ(decide().members.size(), 2u);
   EXPECT_EQ(decide().node_of(2), -1);
 }
 
 TEST_F(CoordinatorTest, TooFewNodesGiveUp) {
   add();
-  EXPECT_EQ(decide(59s).verdict, Verdict::gather);
-  EXPECT_EQ(decide(1s).verdict, Verdict::gather);  // the wait began with the first look
-  EXPECT_EQ(decide(59s).verdict, Verdict::failed);
+  EXPECT_EQ(decide(59s).action, Action::gather);
+  EXPECT_EQ(decide(1s).action, Action::gather);  // the wait began with the first look
+  EXPECT_EQ(decide(59s).action, Action::failed);
   expect_parts(decide().reason, {"60 s", "1 of 2 nodes", "host0"});
   EXPECT_EQ(decide().exit_code, 1);
 }
@@ -171,9 +171,9 @@ TEST_F(CoordinatorTest, DoneWhenAllNodesAre) {
   decide();
   all(State::running);
   nodes_[0].state = State::ended;
-  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().action, Action::run);
   nodes_[1].state = State::ended;
-  EXPECT_EQ(decide().verdict, Verdict::done);
+  EXPECT_EQ(decide().action, Action::done);
 }
 
 TEST_F(CoordinatorTest, AFailureStopsAllAndTheEarliestIsTheCause) {
@@ -182,13 +182,13 @@ TEST_F(CoordinatorTest, AFailureStopsAllAndTheEarliestIsTheCause) {
   decide();
   all(State::running);
   nodes_[1].has_failed = true;
-  EXPECT_EQ(decide().verdict, Verdict::stop);
+  EXPECT_EQ(decide().action, Action::stop);
   fail(nodes_[0], 0, 5);
   fail(nodes_[1], 3, 4);
   nodes_[1].state = State::ended;
-  EXPECT_EQ(decide().verdict, Verdict::stop);
+  EXPECT_EQ(decide().action, Action::stop);
   nodes_[0].state = State::ended;
-  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().action, Action::failed);
   EXPECT_EQ(decide().exit_code, 4);
   ASSERT_EQ(decide().failures.size(), 2u);
   EXPECT_EQ(decide().failures[0].rank, 3);
@@ -201,21 +201,21 @@ TEST_F(CoordinatorTest, RestartsUnderANewGenerationAsOftenAsAllowed) {
   add(0);
   add(1);
   for (int generation = 0; generation < 3; ++generation) {
-    ASSERT_EQ(decide().verdict, Verdict::run);
+    ASSERT_EQ(decide().action, Action::run);
     EXPECT_EQ(decide().generation, generation);
     EXPECT_EQ(decide().restarts, generation);
     all(State::running);
     fail(nodes_[1], 2, 9);
-    ASSERT_EQ(decide().verdict, Verdict::stop);
+    ASSERT_EQ(decide().action, Action::stop);
     all(State::ended);
     if (generation == 2) break;
-    ASSERT_EQ(decide().verdict, Verdict::gather);
+    ASSERT_EQ(decide().action, Action::gather);
     EXPECT_EQ(decide().failures.at(0).rank, 2);
     nodes_[0].state = State::waiting;
-    ASSERT_EQ(decide().verdict, Verdict::gather);
+    ASSERT_EQ(decide().action, Action::gather);
     nodes_[1].state = State::waiting;
   }
-  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().action, Action::failed);
   EXPECT_EQ(decide().exit_code, 9);
 }
 
@@ -228,13 +228,13 @@ TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {
   decide();
   all(State::running);
   nodes_[2].silence = 16s;
-  ASSERT_EQ(decide().verdict, Verdict::stop);
+  ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
-  ASSERT_EQ(decide().verdict, Verdict::gather);
+  ASSERT_EQ(decide().action, Action::gather);
   expect_parts(decide().reason, {"host2", "15 s"});
   all(State::waiting);
-  EXPECT_EQ(decide().verdict, Verdict::gather);  // it might come back
-  EXPECT_EQ(decide(10s).verdict, Verdict::run);
+  EXPECT_EQ(decide().action, Action::gather);  // it might come back
+  EXPECT_EQ(decide(10s).action, Action::run);
   EXPECT_EQ(decide().members.size(), 2u);
 }
 
@@ -247,11 +247,11 @@ TEST_F(CoordinatorTest, AllBackNeedNoLastCall) {
   decide(10s);
   all(State::running);
   fail(nodes_[0], 0, 1);
-  ASSERT_EQ(decide().verdict, Verdict::stop);
+  ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
-  ASSERT_EQ(decide().verdict, Verdict::gather);
+  ASSERT_EQ(decide().action, Action::gather);
   all(State::waiting);
-  EXPECT_EQ(decide().verdict, Verdict::run);
+  EXPECT_EQ(decide().action, Action::run);
 }
 
 TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
@@ -260,14 +260,14 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
   decide();
   decide(10s);
   all(State::running);
-  ASSERT_EQ(decide().verdict, Verdict::run);
+  ASSERT_EQ(decide().action, Action::run);
   add();
-  ASSERT_EQ(decide().verdict, Verdict::stop);
+  ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
-  ASSERT_EQ(decide().verdict, Verdict::gather);
+  ASSERT_EQ(decide().action, Action::gather);
   expect_parts(decide().reason, {"host1", "joined"});
   all(State::waiting);
-  ASSERT_EQ(decide().verdict, Verdict::run);
+  ASSERT_EQ(decide().action, Action::run);
   EXPECT_EQ(decide().generation, 1);
   EXPECT_EQ(decide().restarts, 0);
   EXPECT_EQ(decide().members.size(), 2u);
@@ -280,9 +280,9 @@ TEST_F(CoordinatorTest, AStoppedNodeEndsTheJobWithItsSignal) {
   all(State::running);
   nodes_[1].state = State::left;
   nodes_[1].stopped_by = SIGTERM;
-  ASSERT_EQ(decide().verdict, Verdict::stop);
+  ASSERT_EQ(decide().action, Action::stop);
   nodes_[0].state = State::ended;
-  ASSERT_EQ(decide().verdict, Verdict::failed);
+  ASSERT_EQ(decide().action, Action::failed);
   EXPECT_EQ(decide().exit_code, 128 + SIGTERM);
   expect_parts(decide().reason, {"host1", "SIGTERM"});
 }
@@ -294,9 +294,9 @@ TEST_F(CoordinatorTest, WithoutTheServingNodeNothingGoesOn) {
   decide();
   all(State::running);
   nodes_[0].state = State::left;
-  ASSERT_EQ(decide().verdict, Verdict::stop);
+  ASSERT_EQ(decide().action, Action::stop);
   nodes_[1].state = State::ended;
-  EXPECT_EQ(decide().verdict, Verdict::failed);
+  EXPECT_EQ(decide().action, Action::failed);
 }
 
 TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
@@ -323,13 +323,13 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   EXPECT_EQ(read.failures[0].message.substr(0, 11), "not UTF-8: ");
 
   JobAssignment assignment;
-  assignment.verdict = Verdict::stop;
+  assignment.action = Action::stop;
   assignment.generation = 2;
   assignment.members = {{7, 0, 2, 0, 2}};
   const auto back = decode_assignment(encode(assignment));
-  EXPECT_EQ(back.verdict, Verdict::stop);
+  EXPECT_EQ(back.action, Action::stop);
   EXPECT_EQ(back.members.at(0).id, 7);
-  for (const char* nonsense : {"", "{}", "[1]", "{\"verdict\":\"x\"}"}) {
+  for (const char* nonsense : {"", "{}", "[1]", "{\"action\":\"x\"}"}) {
     EXPECT_THROW(decode_assignment(nonsense), Error) << nonsense;
     EXPECT_THROW(decode_status(nonsense), Error) << nonsense;
   }

@@ -51,7 +51,7 @@ std::vector<Array> gradients(bool checkpoints, Unused unused, const std::shared_
   return all;
 }
 
-TEST(CheckpointDdp, gives_the_same_gradients_to_the_bit) {
+TEST(RecomputeDdp, gives_the_same_gradients_to_the_bit) {
   for (const Unused unused : {Unused::error, Unused::zero, Unused::skip}) {
     run_ranks(2, [unused](const std::shared_ptr<ProcessGroup>& group) {
       const auto plain = gradients(false, unused, group), checked = gradients(true, unused, group);
