@@ -23,11 +23,23 @@ std::string processor() {
   std::string extensions;
   std::istringstream words(flags);
   for (std::string word; words >> word;) {
-    for (const std::string_view used : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
-      if (word == used) extensions += (extensions.empty() ? "" : " ") + word;
+    for (const std::string_view known : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
+      if (word == known) extensions += (extensions.empty() ? "" : " ") + word;
   }
   return extensions.empty() ? model : model + " (" + extensions + ")";
 }
+
+// This file is compiled for the same processor as the kernels are.
+constexpr const char* built_for =
+#if defined(__AVX512BF16__)
+    "avx512_bf16";
+#elif defined(__AVX512F__)
+    "avx512f";
+#elif defined(__AVX2__)
+    "avx2";
+#else
+    "any x86-64";
+#endif
 
 }  // namespace
 
@@ -40,8 +52,8 @@ std::string version_text(const std::string& program) {
   devices += ", cuda";
   transports += ", nccl";
 #endif
-  return fmt::format("{} {} (Tandem, commit {})\ndevices: {}\ntransports: {}\nprocessor: {}\n", program, TANDEM_VERSION,
-                     TANDEM_COMMIT, devices, transports, processor());
+  return fmt::format("{} {} (Tandem, commit {})\ndevices: {}\ntransports: {}\nprocessor: {}\nbuilt for: {}\n", program,
+                     TANDEM_VERSION, TANDEM_COMMIT, devices, transports, processor(), built_for);
 }
 
 bool show_version(int argc, char** argv, const std::string& program) {

@@ -5,8 +5,8 @@
 
 namespace tandem::distributed {
 
-// Name, version and commit in the first line; then the devices and transports that this build has, and the processor
-// with those vector extensions that kernels use. Ends with a line break.
+// Name, version and commit in the first line; then the devices and transports that this build has, the processor with
+// its vector extensions, and the extension that this build's kernels use. Ends with a line break.
 std::string version_text(const std::string& program);
 
 // For programs without options of their own: prints version_text when the only argument is --version.

@@ -19,7 +19,7 @@ TEST(Version, EveryProgramSaysWhatItIs) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
     EXPECT_TRUE(outcome.out.starts_with(program + " " TANDEM_VERSION " (Tandem, commit ")) << outcome.out;
-    expect_parts(outcome.out, {"\ndevices: cpu", "\ntransports: shm, gloo", "\nprocessor: "});
+    expect_parts(outcome.out, {"\ndevices: cpu", "\ntransports: shm, gloo", "\nprocessor: ", "\nbuilt for: "});
     EXPECT_EQ(outcome.out.back(), '\n');
   }
 }
