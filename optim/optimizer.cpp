@@ -27,11 +27,11 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     std::vector<Array> values;
     for (const NamedTensor& parameter : parameters) values.push_back(parameter.tensor.value());
     auto homes = arena_like(values);
-    Group group{values[0].device(), {}, {}};
+    Group group{values[0].device(), {}, {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       homes[i].copy_from(values[i]);
       parameters[i].tensor.set_value(homes[i]);
-      group.entries.push_back({std::move(parameters[i]), {}});
+      group.entries.push_back({std::move(parameters[i]), {}, {}});
     }
     groups_.push_back(std::move(group));
   }
@@ -42,21 +42,26 @@ std::string Optimizer::name() const {
   return std::string(step.substr(0, step.find(':')));
 }
 
-// The arrays that an algorithm keeps. Arrays that are not there yet are made: a changed option may need one more.
-std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const KeptState& kept) {
+// Hands each entry the arrays that the algorithm keeps. Arrays that are not there yet are made: a changed option may
+// need one more.
+void Optimizer::prepare(int index, const KeptState& kept) {
   Group& group = groups_[index];
-  std::vector<Array> values;
-  const auto like = [&]() -> const std::vector<Array>& {
-    if (values.empty())
-      for (const Entry& e : group.entries) values.push_back(e.parameter.tensor.value());
-    return values;
-  };
-  for (const std::string& name : kept.names) {
-    if (std::any_of(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }))
-      continue;
-    group.states.push_back({name, arena_like(like())});
-    for (Array& array : group.states.back().arrays) array.fill(initial_state(index));
-    for (Entry& e : group.entries) e.is_started = false;
+  if (kept.names != group.kept) {
+    std::vector<Array> values;
+    for (Entry& e : group.entries) {
+      values.push_back(e.parameter.tensor.value());
+      e.state.clear();
+    }
+    for (const std::string& name : kept.names) {
+      auto found = std::ranges::find(group.states, name, &StateArrays::name);
+      if (found == group.states.end()) {
+        found = group.states.insert(found, {name, arena_like(values)});
+        for (Array& array : found->arrays) array.fill(initial_state(index));
+        for (Entry& e : group.entries) e.is_started = false;
+      }
+      for (std::size_t i = 0; i < values.size(); ++i) group.entries[i].state.push_back(found->arrays[i]);
+    }
+    group.kept = kept.names;
   }
   if (kept.counts && !group.entries[0].count.defined()) {
     Array counts = Array::empty({static_cast<std::int64_t>(group.entries.size())}, DType::f32, group.device);
@@ -64,11 +69,6 @@ std::vector<Optimizer::StateArrays*> Optimizer::prepare(int index, const KeptSta
     for (std::size_t i = 0; i < group.entries.size(); ++i)
       group.entries[i].count = counts.select(0, static_cast<std::int64_t>(i));
   }
-  std::vector<StateArrays*> states;
-  for (const std::string& name : kept.names)
-    states.push_back(
-        &*std::find_if(group.states.begin(), group.states.end(), [&](const StateArrays& s) { return s.name == name; }));
-  return states;
 }
 
 void Optimizer::reset(int index) {
@@ -85,11 +85,10 @@ void Optimizer::step() {
   const ProfileRange range(step_name_);
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
-    const auto states = prepare(g, kept_state(g));
+    prepare(g, kept_state(g));
     std::vector<ParameterUpdate> updates;
     updates.reserve(group.entries.size());
-    for (std::size_t i = 0; i < group.entries.size(); ++i) {
-      Entry& e = group.entries[i];
+    for (Entry& e : group.entries) {
       const Array gradient = e.parameter.tensor.grad();
       if (!gradient.defined()) continue;
       const Array& value = e.parameter.tensor.value();
@@ -99,9 +98,7 @@ void Optimizer::step() {
       TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ", e.parameter.name,
                    " was row-major f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
                    value.strides(), " now: convert the model before making the optimizer");
-      ParameterUpdate& update =
-          updates.emplace_back(value, gradient.contiguous(), std::vector<Array>{}, e.count, !e.is_started);
-      for (const StateArrays* state : states) update.state.push_back(state->arrays[i]);
+      updates.emplace_back(value, gradient.contiguous(), e.state, e.count, !e.is_started);
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }

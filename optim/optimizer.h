@@ -36,11 +36,11 @@ struct KeptState {
 
 // One parameter that is to be updated. All arrays are f32, row-major, and on the device of the parameter's group.
 struct ParameterUpdate {
-  Array parameter;           // the update changes it in place
-  Array gradient;            // the update only reads it
-  std::vector<Array> state;  // as KeptState names them; the update changes them in place
-  Array count;    // (): the updates before this one, which the update raises by one; undefined without counts
-  bool is_first;  // no update has written the state yet; it holds initial_state()
+  Array parameter;         // the update changes it in place
+  Array gradient;          // the update only reads it
+  std::span<Array> state;  // as KeptState names them; the update changes them in place
+  Array count;             // (): the updates before this one, which the update raises by one; undefined without counts
+  bool is_first;           // no update has written the state yet; it holds initial_state()
 };
 
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
@@ -101,7 +101,8 @@ class Optimizer {
  private:
   struct Entry {
     NamedTensor parameter;
-    Array count;  // () f32: the number of updates; undefined when the algorithm does not count
+    std::vector<Array> state;  // as the group's `kept` names them
+    Array count;               // () f32: the number of updates; undefined when the algorithm does not count
     bool is_started = false;
   };
   struct StateArrays {
@@ -112,9 +113,10 @@ class Optimizer {
     Device device;
     std::vector<Entry> entries;
     std::vector<StateArrays> states;  // each is made when it is first needed
+    std::vector<std::string> kept;    // the names of those that the algorithm needs with its options of now
   };
 
-  std::vector<StateArrays*> prepare(int group, const KeptState& kept);
+  void prepare(int group, const KeptState& kept);
   void reset(int group);
 
   const char* const step_name_;

@@ -32,10 +32,10 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     const KeptState kept = kept_state(g);
-    const auto states = prepare(g, kept);
-    for (std::size_t i = 0; i < group.entries.size(); ++i) {
-      Entry& e = group.entries[i];
-      for (const StateArrays* part : states) homes[e.parameter.name + '/' + part->name] = {part->arrays[i], &e};
+    prepare(g, kept);
+    for (Entry& e : group.entries) {
+      for (std::size_t s = 0; s < kept.names.size(); ++s)
+        homes[e.parameter.name + '/' + kept.names[s]] = {e.state[s], &e};
       if (kept.counts) homes[e.parameter.name + "/step"] = {e.count, &e};
     }
   }
