@@ -3,13 +3,12 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
+#include <tandem/data/batch_workers.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
+#include <optional>
 #include <sstream>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,68 +50,25 @@ void check(const LoaderOptions& options) {
   TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
-// The state that the consumer and the workers share. Batch k stands in slot k modulo the number of slots, from the
-// moment when a worker has made it until the consumer takes it. The workers own this state too, so that a worker that
-// is stuck in the dataset can be left behind.
-struct Work {
-  struct Slot {
-    Batch batch;
-    std::exception_ptr error;
-    bool is_ready = false;
-  };
-
-  Work(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
-      : dataset(dataset),
-        indices(std::move(indices)),
-        batch_size(options.batch_size),
-        batches(batches),
-        slots(static_cast<std::size_t>(options.workers) * static_cast<std::size_t>(options.prefetch)) {}
-
+// The samples of one epoch in their order, and how they are cut into batches.
+struct Order {
   const Dataset& dataset;
   const std::vector<std::int64_t> indices;
   const std::int64_t batch_size;
-  const std::int64_t batches;
 
-  std::mutex mutex;  // guards all members below
-  std::condition_variable is_ready;
-  std::condition_variable has_room;
-  std::condition_variable has_ended;
-  std::vector<Slot> slots;
-  std::int64_t next_to_make = 0;
-  std::int64_t next_to_take = 0;
-  int running = 0;
-  bool is_stopped = false;
-
-  Slot& slot(std::int64_t number) { return slots[static_cast<std::size_t>(number) % slots.size()]; }
-
-  Indices indices_of(std::int64_t number) const {
+  Batch batch(std::int64_t number) const {
     const auto begin = static_cast<std::size_t>(number * batch_size);
-    return Indices(indices).subspan(begin, std::min(static_cast<std::size_t>(batch_size), indices.size() - begin));
+    const auto count = std::min(static_cast<std::size_t>(batch_size), indices.size() - begin);
+    return load(dataset, Indices(indices).subspan(begin, count), number);
   }
 
-  void run() {
-    std::unique_lock lock(mutex);
-    while (true) {
-      has_room.wait(lock, [&] {
-        return is_stopped || next_to_make == batches ||
-               next_to_make < next_to_take + static_cast<std::int64_t>(slots.size());
-      });
-      if (is_stopped || next_to_make == batches) break;
-      const std::int64_t number = next_to_make++;
-      lock.unlock();
-      Slot made;
-      try {
-        made.batch = load(dataset, indices_of(number), number);
-      } catch (...) {
-        made.error = std::current_exception();
-      }
-      made.is_ready = true;
-      lock.lock();
-      slot(number) = std::move(made);
-      is_ready.notify_one();
-    }
-    --running;
-    has_ended.notify_one();
+  // The numbers of all samples, on the dataset's device. They are checked here, because the device would report an
+  // error only later.
+  Array on_device() const {
+    for (const auto index : indices)
+      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index, ", there are ",
+                   dataset.size());
+    return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
   }
 };
 
@@ -121,83 +77,37 @@ struct Work {
 class Loader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
-      : options_(options), work_(std::make_shared<Work>(dataset, std::move(indices), options, batches)) {
+      : batches_(batches),
+        order_(std::make_shared<const Order>(Order{dataset, std::move(indices), options.batch_size})) {
     if (!dataset.device().is_cpu()) {
-      order_ = order_on_device();
-      return;
-    }
-    for (int i = 0; i < options.workers && i < batches; ++i) {
-      {
-        std::lock_guard lock(work_->mutex);
-        ++work_->running;
-      }
-      threads_.emplace_back([work = work_] {
-        Profile::name_thread("loader");
-        work->run();
-      });
-    }
-  }
-
-  ~Epoch() {
-    std::unique_lock lock(work_->mutex);
-    work_->is_stopped = true;
-    work_->has_room.notify_all();
-    const bool have_ended = work_->has_ended.wait_for(lock, is_stuck_ ? std::chrono::seconds(0) : options_.timeout,
-                                                      [&] { return work_->running == 0; });
-    lock.unlock();
-    for (auto& thread : threads_) {
-      // A worker that never comes back from the dataset must not hang the program, which is about to fail anyway.
-      have_ended ? thread.join() : thread.detach();
+      on_device_ = order_->on_device();
+    } else if (options.workers > 0) {
+      const int threads = static_cast<int>(std::min<std::int64_t>(options.workers, batches));
+      workers_.emplace([order = order_](std::int64_t number) { return order->batch(number); }, batches, threads,
+                       options.workers * options.prefetch, options.timeout);
     }
   }
 
   // Puts the next batch into `batch`. False after the last batch.
   bool next(Batch& batch) {
-    const std::int64_t number = work_->next_to_take;
-    if (number == work_->batches) return false;
-    if (order_.defined()) {
-      ++work_->next_to_take;
-      const std::int64_t begin = number * options_.batch_size;
-      batch = work_->dataset.gather(order_.slice(0, begin, std::min(begin + options_.batch_size, order_.dim(0))));
-      return true;
+    if (next_ == batches_) return false;
+    const std::int64_t number = next_++;
+    if (on_device_.defined()) {
+      const std::int64_t begin = number * order_->batch_size;
+      batch =
+          order_->dataset.gather(on_device_.slice(0, begin, std::min(begin + order_->batch_size, on_device_.dim(0))));
+    } else {
+      batch = workers_ ? workers_->take() : order_->batch(number);
     }
-    if (threads_.empty()) {
-      ++work_->next_to_take;
-      batch = load(work_->dataset, work_->indices_of(number), number);
-      return true;
-    }
-    const ProfileRange range("wait for batch");
-    std::unique_lock lock(work_->mutex);
-    auto& slot = work_->slot(number);
-    is_stuck_ = !work_->is_ready.wait_for(lock, options_.timeout, [&] { return slot.is_ready; });
-    TANDEM_CHECK(!is_stuck_, "batch ", number, " has not arrived for ", options_.timeout.count(),
-                 " s; the dataset is stuck in it: check where its files lie, or raise the timeout");
-    const Work::Slot taken = std::exchange(slot, {});
-    ++work_->next_to_take;
-    work_->has_room.notify_all();
-    lock.unlock();
-    if (taken.error) std::rethrow_exception(taken.error);
-    batch = taken.batch;
     return true;
   }
 
  private:
-  // The numbers of all samples of the epoch, on the device. They are checked here, because the device would report an
-  // error only later.
-  Array order_on_device() const {
-    const Dataset& dataset = work_->dataset;
-    const auto& indices = work_->indices;
-    for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index, ", there are ",
-                   dataset.size());
-    return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
-  }
-
-  const LoaderOptions options_;
-  std::shared_ptr<Work> work_;
-  Array order_;  // the numbers of the epoch's samples, when the data set lies on a GPU
-  std::vector<std::thread> threads_;
-  bool is_stuck_ = false;
+  const std::int64_t batches_;
+  std::int64_t next_ = 0;
+  const std::shared_ptr<const Order> order_;  // the workers own it too
+  Array on_device_;                           // the samples' numbers, when the dataset lies on a GPU
+  std::optional<BatchWorkers> workers_;
 };
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)

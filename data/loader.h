@@ -1,4 +1,4 @@
-// Loader: gives a dataset in batches, which worker threads make in advance.
+// Loader: gives a dataset in batches.
 #pragma once
 
 #include <tandem/data/dataset.h>
