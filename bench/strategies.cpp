@@ -187,7 +187,7 @@ void print(const std::string& strategy, std::int64_t round, const Measurement& m
                                {"wire_received", m.wire_received},
                                {"early_loss", m.early_loss},
                                {"loss", m.loss}};
-  const auto ranks = group.gather_strings(mine.dump(), 0);
+  const auto ranks = group.all_gather_strings(mine.dump());
   if (group.rank() != 0) return;
   nlohmann::json line = {{"strategy", strategy}, {"round", round}, {"backend", group.backend()}};
   for (const auto& [key, value] : mine.items()) {

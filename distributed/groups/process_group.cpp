@@ -120,29 +120,6 @@ std::string ProcessGroup::broadcast_string(const std::string& text, int root, co
   return {static_cast<const char*>(array.raw()), static_cast<std::size_t>(bytes)};
 }
 
-std::vector<std::string> ProcessGroup::gather_strings(const std::string& mine, int root, const std::string& name) {
-  const auto length = Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, {1});
-  const auto outputs_like = [&](const Array& input) {
-    std::vector<Array> outputs;
-    for (int r = 0; r < size() && rank() == root; ++r) outputs.push_back(Array::empty(input.shape(), input.dtype()));
-    return outputs;
-  };
-  const auto lengths = outputs_like(length);
-  gather(lengths, length, root, name)->wait();
-  const auto longest = length.clone();
-  all_reduce(longest, ReduceOp::max, name)->wait();
-  const auto padded = bytes_of(mine, *longest.data<std::int64_t>());
-  const auto texts = outputs_like(padded);
-  gather(texts, padded, root, name)->wait();
-
-  std::vector<std::string> result;
-  for (std::size_t r = 0; r < texts.size(); ++r) {
-    result.emplace_back(static_cast<const char*>(texts[r].raw()),
-                        static_cast<std::size_t>(*lengths[r].data<std::int64_t>()));
-  }
-  return result;
-}
-
 std::vector<std::string> ProcessGroup::all_gather_strings(const std::string& mine, const std::string& name) {
   const auto gather_all = [&](const Array& input) {
     std::vector<Array> outputs;

@@ -80,7 +80,6 @@ class ProcessGroup {
   // Small texts (names, settings as JSON, errors), not tensors; of any length on each rank. They block.
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
-  std::vector<std::string> gather_strings(const std::string& mine, int root, const std::string& name = {});
 
   // A group of `ranks` of this one, in that order. Collective over all ranks of this group, which must give
   // the same list; null on those that are not in it.
