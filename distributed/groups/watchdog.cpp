@@ -72,12 +72,9 @@ void Watchdog::run() {
       if (store_->check({failure_key})) failure = store_->get(failure_key);
       lock.lock();
       const bool waits = !waiting_.empty() && Clock::now() - waiting_.begin()->second.since > patience;
+      if (!waits) asking_since_.reset();
+      else if (!asking_since_) asking_since_ = Clock::now();
       lock.unlock();
-      {
-        const std::lock_guard observed_lock(observed_mutex_);
-        if (!waits) asking_since_.reset();
-        else if (!asking_since_) asking_since_ = Clock::now();
-      }
       if (failure.empty() && waits) {
         store_->add(watch_key, 1);
         for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
@@ -111,7 +108,8 @@ void Watchdog::publish() {
   store_->set(progress_key(rank_), text.str());
 }
 
-void Watchdog::observe(int rank) {
+// Reads what `rank` does.
+Watchdog::Progress Watchdog::observe(int rank) {
   Progress progress;
   if (store_->check({progress_key(rank)})) {
     std::istringstream text(store_->get(progress_key(rank)));
@@ -120,14 +118,17 @@ void Watchdog::observe(int rank) {
     std::getline(text, progress.what);
     std::getline(text, progress.signature);
   }
-  const std::lock_guard lock(observed_mutex_);
+  const std::lock_guard lock(mutex_);
   if (progress.beat == observed_[rank].beat) progress.changed = observed_[rank].changed;
-  observed_[rank] = std::move(progress);
+  const auto now = Clock::now();
+  const auto last_sign = progress.beat > 0 ? progress.changed : asking_since_.value_or(now);
+  progress.silent = std::chrono::duration<double>(now - last_sign).count();
+  return observed_[rank] = std::move(progress);
 }
 
 // Says which rank's collective has the number of this rank's collective, but another kind, shape or dtype. Empty: none.
 std::string Watchdog::find_difference() {
-  const std::scoped_lock lock(mutex_, observed_mutex_);
+  const std::lock_guard lock(mutex_);
   for (const auto& [ticket, mine] : waiting_) {
     for (std::size_t r = 0; r < members_.size(); ++r) {
       const Progress& other = observed_[r];
@@ -142,53 +143,38 @@ std::string Watchdog::find_difference() {
   return "";
 }
 
-double Watchdog::seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
-
-std::vector<int> Watchdog::behind(std::uint64_t sequence) {
+std::vector<int> Watchdog::behind(std::uint64_t sequence) try {
   std::vector<int> ranks;
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
     if (r == rank_) continue;
-    try {
-      observe(r);
-    } catch (const std::exception&) {
-      return {};
-    }
-    const std::lock_guard lock(observed_mutex_);
-    const Progress& other = observed_[r];
-    const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
+    const Progress other = observe(r);
     const bool came = other.sequence >= sequence || other.done >= sequence;
-    const bool silent = other.beat == 0 ? asked > silent_seconds : seconds_since(other.changed) > silent_seconds;
-    if (silent || (other.beat > 0 && !came)) ranks.push_back(r);
+    if (other.silent > silent_seconds || (other.beat > 0 && !came)) ranks.push_back(r);
   }
   return ranks;
+} catch (const std::exception&) {
+  return {};
 }
 
-std::string Watchdog::whereabouts(const std::vector<int>& ranks) {
+std::string Watchdog::whereabouts(const std::vector<int>& ranks) try {
   std::string text;
   for (const int r : ranks) {
-    try {
-      observe(r);
-    } catch (const std::exception&) {
-      return "";
-    }
-    const std::lock_guard lock(observed_mutex_);
-    const Progress& other = observed_[r];
-    const double asked = asking_since_ ? seconds_since(*asking_since_) : 0;
-    if (other.beat == 0 && asked < silent_seconds) continue;
+    const Progress other = observe(r);
+    const bool is_silent = other.silent > silent_seconds;
+    if (other.beat == 0 && !is_silent) continue;
     if (!text.empty()) text += "; ";
     text += members_[r].name();
     if (other.beat == 0) {
-      text += fmt::format(" has given no sign of life for {:.0f} s", asked);
+      text += fmt::format(" has given no sign of life for {:.0f} s", other.silent);
       continue;
     }
     text += other.what.empty() ? fmt::format(" is in no operation of the group, {} done", other.done)
                                : fmt::format(" is in {}, {} done", other.what, other.done);
-    const double silent = seconds_since(other.changed);
-    text += silent > silent_seconds ? fmt::format(", no sign of life for {:.0f} s", silent) : ", and alive";
+    text += is_silent ? fmt::format(", no sign of life for {:.0f} s", other.silent) : ", and alive";
   }
   return text;
+} catch (const std::exception&) {
+  return "";
 }
 
 std::string Watchdog::explain_late(const std::vector<int>& ranks, const std::string& what,

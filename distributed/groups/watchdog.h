@@ -69,12 +69,12 @@ class Watchdog {
     std::string what;            // empty: none
     std::string signature;
     Clock::time_point changed = Clock::now();
+    double silent = 0;  // seconds without a sign of life
   };
 
   void run();
   void publish();
-  void observe(int rank);
-  static double seconds_since(Clock::time_point then);
+  Progress observe(int rank);
   std::string find_difference();
 
   const std::shared_ptr<Store> store_;
@@ -84,18 +84,15 @@ class Watchdog {
 
   std::string watched_;  // the watch key's value, last time; used by the watchdog's thread alone
 
-  // Who needs both of the mutexes locks them together, with std::scoped_lock.
   std::mutex mutex_;
   std::condition_variable stop_;
-  bool stopping_ = false;                     // guarded by mutex_
-  std::uint64_t beat_ = 0;                    // guarded by mutex_; how often this rank has written its progress
-  std::uint64_t tickets_ = 0;                 // guarded by mutex_; given out so far
-  std::uint64_t done_ = 0;                    // guarded by mutex_; collectives finished
-  std::map<std::uint64_t, Waiting> waiting_;  // guarded by mutex_; by ticket
-
-  std::mutex observed_mutex_;
-  std::optional<Clock::time_point> asking_since_;  // guarded by observed_mutex_
-  std::vector<Progress> observed_;                 // guarded by observed_mutex_; by rank
+  bool stopping_ = false;                          // guarded by mutex_
+  std::uint64_t beat_ = 0;                         // guarded by mutex_; how often this rank has written its progress
+  std::uint64_t tickets_ = 0;                      // guarded by mutex_; given out so far
+  std::uint64_t done_ = 0;                         // guarded by mutex_; collectives finished
+  std::map<std::uint64_t, Waiting> waiting_;       // guarded by mutex_; by ticket
+  std::optional<Clock::time_point> asking_since_;  // guarded by mutex_; not while this rank has nothing to ask for
+  std::vector<Progress> observed_;                 // guarded by mutex_; by rank
 
   std::thread thread_;
 };
