@@ -98,88 +98,6 @@ class HostExecutor::QueuedWork : public Work {
   std::shared_ptr<Task> task_;
 };
 
-class HostExecutor::TransferWork : public Work {
- public:
-  TransferWork(std::shared_ptr<HostExecutor> executor, Operation given, Operation contiguous,
-               std::unique_ptr<Transfer> transfer)
-      : executor_(std::move(executor)),
-        deadline_(Clock::now() + executor_->options_.timeout),
-        given_(std::move(given)),
-        contiguous_(std::move(contiguous)),
-        transfer_(std::move(transfer)) {}
-
-  bool is_done() const override {
-    const std::lock_guard lock(mutex_);
-    if (done_) return true;
-    // Held, so that the transport that the transfer belongs to stays until it has answered.
-    const std::lock_guard executor_lock(executor_->mutex_);
-    return !executor_->failure_.empty() || transfer_->is_done();
-  }
-  std::exception_ptr exception() const override {
-    const std::lock_guard lock(mutex_);
-    return error_;
-  }
-  void wait() override {
-    const std::lock_guard lock(mutex_);
-    if (!done_) {
-      try {
-        complete();
-      } catch (const std::exception&) {
-        error_ = std::current_exception();
-      }
-      done_ = true;
-      transfer_.reset();
-      contiguous_.release_arrays();
-      given_.release_arrays();
-    }
-    if (error_) std::rethrow_exception(error_);
-  }
-  void wait(Milliseconds timeout) override {
-    await_done(*this, given_.what(), timeout);
-    wait();
-  }
-
- private:
-  void complete() {
-    const std::string what =
-        given_.what() + (given_.kind == Kind::send ? " to " : " from ") + executor_->members_[given_.root].name();
-    std::string failure;
-    {
-      const std::lock_guard lock(executor_->mutex_);
-      failure = executor_->failure_;
-      if (failure.empty()) ++executor_->transfers_;
-    }
-    if (!failure.empty()) throw PeerError(broken_text(what, failure));
-    const auto ticket = executor_->watchdog_->begin(0, what, "");
-    try {
-      transfer_->wait(deadline_);
-    } catch (const std::exception& exception) {
-      failure = executor_->explain(what, "", exception);
-    }
-    executor_->watchdog_->end(ticket);
-    if (!failure.empty()) failure = executor_->watchdog_->report(failure);
-    {
-      const std::lock_guard lock(executor_->mutex_);
-      --executor_->transfers_;
-      if (!failure.empty() && executor_->failure_.empty()) executor_->failure_ = failure;
-      executor_->changed_.notify_all();
-    }
-    if (!failure.empty()) throw PeerError(failure);
-    copy_back(contiguous_, given_);
-  }
-
-  const std::shared_ptr<HostExecutor> executor_;
-  const Clock::time_point deadline_;
-
-  // Who needs this mutex and the executor's locks this one first.
-  mutable std::mutex mutex_;
-  Operation given_;                     // its arrays are guarded by mutex_; its name never changes
-  Operation contiguous_;                // guarded by mutex_
-  std::unique_ptr<Transfer> transfer_;  // guarded by mutex_; null once done_
-  bool done_ = false;                   // guarded by mutex_
-  std::exception_ptr error_;            // guarded by mutex_
-};
-
 std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
   auto task = std::make_shared<Task>();
@@ -196,19 +114,6 @@ std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   }
   wake_.notify_one();
   return std::make_shared<QueuedWork>(shared_from_this(), std::move(task));
-}
-
-std::shared_ptr<Work> HostExecutor::start_transfer(Operation operation) {
-  Operation contiguous = contiguous_on(Device{}, operation);
-  std::unique_ptr<Transfer> transfer;
-  if (operation.kind == Kind::send) {
-    transfer = transport_->send(contiguous.inputs[0].raw(), contiguous.inputs[0].bytes(), operation.root);
-  } else {
-    mark_written(operation);
-    transfer = transport_->receive(contiguous.outputs[0].raw(), contiguous.outputs[0].bytes(), operation.root);
-  }
-  return std::make_shared<TransferWork>(shared_from_this(), std::move(operation), std::move(contiguous),
-                                        std::move(transfer));
 }
 
 void HostExecutor::run() {

@@ -2,20 +2,14 @@
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
+#include <tandem/distributed/groups/host/shared_counter.h>
+#include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
 
-#include <linux/futex.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <climits>
 #include <cstring>
-#include <deque>
-#include <mutex>
 #include <optional>
 
 // Every rank has a segment that all others map. A collective takes two steps. First each rank writes into its header
@@ -34,77 +28,24 @@ using Clock = std::chrono::steady_clock;
 // an all_reduce. Measured by bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes
 // 7.9 us through slots and 2.7 us without; of 116 KB 66 us and 9 us (16 us for arrays that are not the group's memory).
 constexpr std::size_t slot_bytes = 4096;
-constexpr std::size_t message_ring = 1024;  // messages from one rank to another that nobody has received yet
-// How long a thread without other work watches for a peer before it sleeps: some skew between the ranks of a
-// step, far more than it takes to wake a sleeping thread.
-constexpr std::chrono::microseconds spin_time{2000};
-constexpr std::chrono::milliseconds sleep_slice{20};  // between two looks at whether the peer is still there
-
-// A number that one rank raises and others wait for.
-struct alignas(64) Counter {
-  std::atomic<std::uint32_t> value{0};
-  std::atomic<std::uint32_t> sleepers{0};
-
-  bool reached(std::uint32_t target) const {
-    return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
-  }
-  void raise(std::uint32_t to) {
-    value.store(to);
-    if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  }
-  // Returns when the value differs from `seen`, or after a while.
-  void sleep(std::uint32_t seen) {
-    const timespec time{0, std::chrono::nanoseconds(sleep_slice).count()};
-    sleepers.fetch_add(1);
-    syscall(SYS_futex, &value, FUTEX_WAIT, seen, &time, nullptr, 0);
-    sleepers.fetch_sub(1);
-  }
-};
 
 struct Header {
   std::uint64_t offset;  // of the array in the rank's segment
   char signature[248];
 };
 
-struct Message {
-  std::uint64_t offset;
-  std::uint64_t bytes;
-  std::atomic<std::uint32_t> received;
-};
-
-struct Mailbox {
-  Counter written;
-  Message messages[message_ring];
-};
-
-// At the beginning of each segment; a mailbox for each rank follows.
+// At the beginning of each segment; the mailboxes of its rank follow.
 struct alignas(64) Control {
-  Counter progress;   // twice an operation's number: its header is there; one more: done with reading
-  Header headers[2];  // of operations with even and odd numbers
+  SharedCounter progress;  // twice an operation's number: its header is there; one more: done with reading
+  Header headers[2];       // of operations with even and odd numbers
   alignas(64) char slots[2][slot_bytes];
 };
-
-struct Segments {
-  std::vector<std::shared_ptr<SharedSegment>> by_rank;
-
-  char* base(int rank) const { return by_rank[static_cast<std::size_t>(rank)]->base(); }
-  Control& control(int rank) const { return *reinterpret_cast<Control*>(base(rank)); }
-  Mailbox& mailbox(int from, int to) const { return reinterpret_cast<Mailbox*>(base(from) + sizeof(Control))[to]; }
-};
-
-std::size_t control_bytes(int size) { return sizeof(Control) + sizeof(Mailbox) * static_cast<std::size_t>(size); }
 
 // Twice what the ranks could use all together.
 std::size_t segment_bytes(int size) {
   const auto memory =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return 2 * memory / static_cast<std::size_t>(size) + control_bytes(size);
-}
-
-void relax() {
-#ifdef __x86_64__
-  __builtin_ia32_pause();
-#endif
+  return 2 * memory / static_cast<std::size_t>(size) + sizeof(Control) + SharedMessages::bytes(size);
 }
 
 class SharedMemoryTransport : public HostTransport {
@@ -113,24 +54,25 @@ class SharedMemoryTransport : public HostTransport {
       : rank_(options.rank), size_(options.size) {
     TANDEM_CHECK(share_a_host(members), "the ranks are on several hosts and can't share memory: use --backend gloo");
     own_ = std::make_shared<SharedSegment>(segment_bytes(size_));
-    own_->allocate(control_bytes(size_));
-    links_ = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
+    // Equal on all ranks, because these are the first two blocks of each segment.
+    own_->allocate(sizeof(Control));
+    const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
+    std::vector<FileDescriptor> sockets;
+    auto links = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
-      segments_.by_rank.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(links_[r].file)));
+      PeerLink& link = links[static_cast<std::size_t>(r)];
+      segments_.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(link.file)));
+      sockets.push_back(std::move(link.socket));
     }
-    outbox_.resize(size_);
-    received_.resize(size_);
-  }
-
-  ~SharedMemoryTransport() override {
-    if (staging_) own_->free(*staging_);
+    peers_.emplace(rank_, std::move(sockets));
+    messages_.emplace(rank_, *peers_, segments_, mailboxes);
   }
 
   const char* name() const override { return "shm"; }
 
   void run(const Operation& operation, const Call& call) override {
     const auto step = static_cast<std::uint32_t>(2 * call.sequence);
-    Control& mine = segments_.control(rank_);
+    Control& mine = control(rank_);
     Header& header = mine.headers[call.sequence % 2];
     std::snprintf(header.signature, sizeof header.signature, "%s", call.signature.c_str());
 
@@ -140,7 +82,7 @@ class SharedMemoryTransport : public HostTransport {
     mine.progress.raise(step);
     await_all(step, call);
     for (int r = 0; r < size_; ++r) {
-      const Header& theirs = segments_.control(r).headers[call.sequence % 2];
+      const Header& theirs = control(r).headers[call.sequence % 2];
       if (std::strncmp(theirs.signature, header.signature, sizeof header.signature) != 0)
         throw PeerDiffers(r, theirs.signature);
     }
@@ -156,10 +98,14 @@ class SharedMemoryTransport : public HostTransport {
     if (operation.kind == Kind::all_reduce) copy_out(operation.outputs[0], header.offset);
   }
 
-  std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) override;
-  std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) override;
+  std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) override {
+    return messages_->send(data, bytes, to);
+  }
+  std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) override {
+    return messages_->receive(data, bytes, from);
+  }
 
-  void break_off() noexcept override { broken_ = true; }
+  void break_off() noexcept override { peers_->break_off(); }
 
   Array allocate(const Shape& shape, DType dtype) override {
     const auto bytes = static_cast<std::size_t>(shape.product()) * size_of(dtype);
@@ -172,60 +118,20 @@ class SharedMemoryTransport : public HostTransport {
   }
 
  private:
-  class Receipt;
-  struct Sent {
-    std::uint32_t index;
-    std::size_t offset;
-  };
-  struct Outbox {
-    std::uint32_t written = 0;
-    std::deque<Sent> unread;
-  };
-
-  // --- Waiting ---
-
-  // Waits until `counter` of `peer` has reached `target`.
-  void await(int peer, Counter& counter, std::uint32_t target, const Call& call) const {
-    if (counter.reached(target)) return;
-    if (call.may_spin) {
-      const auto until = Clock::now() + spin_time;
-      do {
-        for (int i = 0; i < 64; ++i) {
-          if (counter.reached(target)) return;
-          relax();
-        }
-        sched_yield();  // to a rank that has to share this core
-      } while (Clock::now() < until);
-    }
-    for (;;) {
-      const std::uint32_t seen = counter.value.load();
-      if (counter.reached(target)) return;
-      counter.sleep(seen);
-      if (counter.reached(target)) return;
-      if (broken_) throw Error("broken off");
-      // What a rank did before it went still counts.
-      if (is_gone(peer) && !counter.reached(target)) throw PeerGone(peer, "gone");
-      if (Clock::now() >= call.deadline) throw PeersLate({peer});
-    }
-  }
+  char* base(int rank) const { return segments_[static_cast<std::size_t>(rank)]->base(); }
+  Control& control(int rank) const { return *reinterpret_cast<Control*>(base(rank)); }
 
   // Waits until the progress of all ranks has reached `target`.
   void await_all(std::uint32_t target, const Call& call) const {
     try {
-      for (int r = 0; r < size_; ++r) await(r, segments_.control(r).progress, target, call);
+      for (int r = 0; r < size_; ++r) peers_->await(r, control(r).progress, target, call);
     } catch (const PeersLate&) {
       std::vector<int> late;
       for (int r = 0; r < size_; ++r) {
-        if (!segments_.control(r).progress.reached(target)) late.push_back(r);
+        if (!control(r).progress.reached(target)) late.push_back(r);
       }
       throw PeersLate(late);
     }
-  }
-
-  bool is_gone(int peer) const {
-    if (peer == rank_) return false;
-    pollfd entry{links_[peer].socket.get(), POLLIN | POLLRDHUP, 0};
-    return poll(&entry, 1, 0) > 0;
   }
 
   // --- Where arrays lie ---
@@ -265,13 +171,11 @@ class SharedMemoryTransport : public HostTransport {
   std::uint64_t publish(const Operation& operation, std::size_t bytes) {
     const auto arrays = published(operation);
     if (arrays.size() == 1 && own_->contains(arrays[0].raw(), bytes)) return offset_of(arrays[0].raw());
-    if (staging_bytes_ < bytes) {
-      if (staging_) own_->free(*staging_);
-      staging_.reset();
-      staging_ = own_->allocate(bytes);
-      staging_bytes_ = bytes;
+    if (!staging_.defined() || staging_.bytes() < bytes) {
+      staging_ = {};  // its memory may serve the larger one
+      staging_ = allocate({static_cast<std::int64_t>(bytes)}, DType::u8);
     }
-    return copy_in(operation, own_->base() + *staging_);
+    return copy_in(operation, static_cast<char*>(staging_.raw()));
   }
 
   void copy_out(const Array& array, std::uint64_t offset) const {
@@ -280,7 +184,7 @@ class SharedMemoryTransport : public HostTransport {
   }
 
   char* array_of(int rank, const Call& call) const {
-    return segments_.base(rank) + segments_.control(rank).headers[call.sequence % 2].offset;
+    return base(rank) + control(rank).headers[call.sequence % 2].offset;
   }
 
   // --- Reading ---
@@ -352,79 +256,12 @@ class SharedMemoryTransport : public HostTransport {
 
   const int rank_;
   const int size_;
-  std::atomic<bool> broken_ = false;
   std::shared_ptr<SharedSegment> own_;
-  Segments segments_;
-  std::vector<PeerLink> links_;
-  std::optional<std::size_t> staging_;  // the offset of a block for copies of arrays that lie in no segment
-  std::size_t staging_bytes_ = 0;
-
-  std::mutex outbox_mutex_;
-  std::vector<Outbox> outbox_;           // guarded by outbox_mutex_; by peer
-  std::vector<std::uint32_t> received_;  // messages asked for, by peer
+  std::vector<std::shared_ptr<SharedSegment>> segments_;  // by rank
+  std::optional<HostPeers> peers_;
+  std::optional<SharedMessages> messages_;
+  Array staging_;  // of this segment, for copies of arrays that lie in no segment
 };
-
-// --- Messages ---
-
-class SharedMemoryTransport::Receipt : public Transfer {
- public:
-  Receipt(SharedMemoryTransport& transport, int from, std::uint32_t index, void* data, std::size_t bytes)
-      : transport_(transport), segments_(transport.segments_), from_(from), index_(index), data_(data), bytes_(bytes) {}
-
-  bool is_done() override { return mailbox().written.reached(index_ + 1); }
-
-  void wait(Clock::time_point deadline) override {
-    transport_.await(from_, mailbox().written, index_ + 1, {0, "", deadline, true});
-    Message& message = mailbox().messages[index_ % message_ring];
-    const std::uint64_t sent = message.bytes;
-    if (sent == bytes_) std::memcpy(data_, segments_.base(from_) + message.offset, bytes_);
-    message.received.store(1, std::memory_order_release);
-    TANDEM_CHECK(sent == bytes_, "it has ", sent, " bytes, the array that is to receive it ", bytes_);
-  }
-
- private:
-  Mailbox& mailbox() const { return segments_.mailbox(from_, transport_.rank_); }
-
-  SharedMemoryTransport& transport_;
-  Segments segments_;
-  const int from_;
-  const std::uint32_t index_;
-  void* data_;
-  const std::size_t bytes_;
-};
-
-// A message that lies in the sender's segment is as good as sent.
-class Posted : public Transfer {
- public:
-  bool is_done() override { return true; }
-  void wait(Clock::time_point) override {}
-};
-
-std::unique_ptr<Transfer> SharedMemoryTransport::send(const void* data, std::size_t bytes, int to) {
-  const std::lock_guard lock(outbox_mutex_);
-  Outbox& outbox = outbox_[to];
-  Mailbox& mailbox = segments_.mailbox(rank_, to);
-  while (!outbox.unread.empty() &&
-         mailbox.messages[outbox.unread.front().index % message_ring].received.load(std::memory_order_acquire) != 0) {
-    own_->free(outbox.unread.front().offset);
-    outbox.unread.pop_front();
-  }
-  TANDEM_CHECK(outbox.unread.size() < message_ring, "rank ", to, " has not received the last ", message_ring,
-               " messages that rank ", rank_, " sent it");
-  const std::size_t offset = own_->allocate(bytes);
-  std::memcpy(own_->base() + offset, data, bytes);
-  Message& message = mailbox.messages[outbox.written % message_ring];
-  message.offset = offset;
-  message.bytes = bytes;
-  message.received.store(0, std::memory_order_relaxed);
-  outbox.unread.push_back({outbox.written, offset});
-  mailbox.written.raise(++outbox.written);
-  return std::make_unique<Posted>();
-}
-
-std::unique_ptr<Transfer> SharedMemoryTransport::receive(void* data, std::size_t bytes, int from) {
-  return std::make_unique<Receipt>(*this, from, received_[from]++, data, bytes);
-}
 
 }  // namespace
 
