@@ -1,4 +1,4 @@
-// TraceFile: the file that a profile is written to, in Chrome's format. Only core/profile/profile.cpp uses it.
+// TraceFile: the file that a profile is written to, in Chrome's format. Only core/profile/trace_recorder.cpp uses it.
 #pragma once
 
 #include <sys/types.h>

@@ -1,0 +1,190 @@
+#include <tandem/core/base/check.h>
+#include <tandem/core/profile/profile_lanes.h>
+#include <tandem/core/profile/trace_recorder.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#ifdef TANDEM_HAS_CUDA
+#include <tandem/core/profile/gpu_trace.h>
+#endif
+
+namespace tandem::detail {
+namespace {
+
+constexpr std::chrono::milliseconds write_period{250};
+
+// The events of one thread that the writer thread has not written yet.
+struct Lane {
+  Lane(std::string name, int number) : name(std::move(name)), number(number) {}
+  const std::string name;
+  const int number;
+  bool is_taken = true;       // whether a living thread uses it; guarded by Recorder::mutex_
+  bool is_announced = false;  // whether this trace names the lane; only the writer thread uses it
+  std::mutex mutex;           // guards events
+  std::vector<Event> events;
+};
+
+// The lanes of this process, and the thread that writes their events to the file while there is a trace.
+class Recorder {
+ public:
+  // The Recorder is never destroyed, because threads may end after static objects have been destroyed.
+  static Recorder& get() {
+    static auto* recorder = new Recorder;
+    return *recorder;
+  }
+
+  void start(const std::string& path, int rank) {
+    const std::lock_guard starting(start_stop_);
+    TANDEM_CHECK(!writer_.joinable(), "Profile::start: a profile is being written already; stop() it first");
+    auto file = std::make_unique<TraceFile>(path, rank);
+    for (Lane* lane : lanes()) {
+      const std::lock_guard lock(lane->mutex);
+      lane->events.clear();
+      lane->is_announced = false;
+    }
+    file_ = std::move(file);
+    is_stopping_ = false;
+    started_.store(profile_now());
+#ifdef TANDEM_HAS_CUDA
+    if (const auto why = cuda::start_gpu_trace(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
+#endif
+    writer_ = std::thread([this] { run(); });
+  }
+
+  void stop() {
+    const std::lock_guard stopping(start_stop_);
+    if (!writer_.joinable()) return;
+#ifdef TANDEM_HAS_CUDA
+    cuda::stop_gpu_trace();
+#endif
+    started_.store(0);
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    wake_.notify_all();
+    writer_.join();
+    write_lanes();
+    const auto file = std::move(file_);
+    file->close();
+  }
+
+  // When the current trace began, in nanoseconds; 0 when no trace is written.
+  std::int64_t started() const { return started_.load(std::memory_order_relaxed); }
+
+  // Gives a thread a lane: a free one of that name, or a new one.
+  Lane* take_lane(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    int same = 1;
+    for (const auto& [lane, base] : lanes_) {
+      if (base != name) continue;
+      if (!std::exchange(lane->is_taken, true)) return lane.get();
+      ++same;
+    }
+    return new_lane(name, same == 1 ? name : name + ' ' + std::to_string(same));
+  }
+  void give_back(Lane* lane) {
+    const std::lock_guard lock(mutex_);
+    lane->is_taken = false;
+  }
+  // The only lane of that name, for a source that is no thread.
+  Lane* lane_named(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [lane, base] : lanes_)
+      if (base == name) return lane.get();
+    return new_lane(name, name);
+  }
+
+ private:
+  Lane* new_lane(const std::string& base, const std::string& name) {
+    lanes_.emplace_back(std::make_unique<Lane>(name, static_cast<int>(lanes_.size())), base);
+    return lanes_.back().first.get();
+  }
+
+  std::vector<Lane*> lanes() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Lane*> all;
+    for (const auto& [lane, base] : lanes_) all.push_back(lane.get());
+    return all;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, write_period, [this] { return is_stopping_; })) {
+      lock.unlock();
+      // When writing has failed, events need not be collected any more.
+      if (!write_lanes()) started_.store(0);
+      lock.lock();
+    }
+  }
+
+  // Only one thread runs this at a time: the writer thread, then stop(), once that thread has ended.
+  bool write_lanes() {
+    for (Lane* lane : lanes()) {
+      std::vector<Event> events;
+      {
+        const std::lock_guard lock(lane->mutex);
+        events.swap(lane->events);
+      }
+      if (events.empty()) continue;
+      if (!std::exchange(lane->is_announced, true)) file_->add_lane(lane->number, lane->name);
+      for (const Event& event : events) file_->add(lane->number, event);
+    }
+    return file_->write();
+  }
+
+  std::mutex start_stop_;  // held by start() and stop(), which alone set the next two members
+  std::unique_ptr<TraceFile> file_;
+  std::thread writer_;
+  std::atomic<std::int64_t> started_{0};
+
+  std::mutex mutex_;  // guards the members that follow
+  std::condition_variable wake_;
+  bool is_stopping_ = false;
+  std::vector<std::pair<std::unique_ptr<Lane>, std::string>> lanes_;  // each lane with the name that was asked for
+};
+
+// The lane of the calling thread, from its first range on.
+class ThreadLane {
+ public:
+  ~ThreadLane() {
+    if (lane_) Recorder::get().give_back(lane_);
+  }
+  void name(const char* name) {
+    if (name_ == name) return;
+    if (lane_) Recorder::get().give_back(std::exchange(lane_, nullptr));
+    name_ = name;
+  }
+  Lane& get() {
+    if (!lane_) lane_ = Recorder::get().take_lane(name_);
+    return *lane_;
+  }
+
+ private:
+  const char* name_ = "thread";
+  Lane* lane_ = nullptr;
+};
+thread_local ThreadLane thread_lane;
+
+void add(Lane& lane, Event event) {
+  const std::lock_guard lock(lane.mutex);
+  lane.events.push_back(std::move(event));
+}
+
+}  // namespace
+
+void start_trace(const std::string& path, int rank) { Recorder::get().start(path, rank); }
+void stop_trace() { Recorder::get().stop(); }
+std::int64_t trace_began() { return Recorder::get().started(); }
+void name_lane(const char* name) { thread_lane.name(name); }
+void record(Event event) { add(thread_lane.get(), std::move(event)); }
+void record_in(const std::string& lane, Event event) { add(*Recorder::get().lane_named(lane), std::move(event)); }
+
+}  // namespace tandem::detail
