@@ -30,9 +30,9 @@ void for_each_window_element(const Shape& x, const Shape& y, const Window& w, F 
 }
 
 // The channels of group `g`: the first input channel and how many there are, and the same for the outputs.
-struct Group {
+struct ChannelGroup {
   std::int64_t first_in, in, first_out, out;
-  Group(std::int64_t g, std::int64_t groups, std::int64_t channels_in, std::int64_t channels_out)
+  ChannelGroup(std::int64_t g, std::int64_t groups, std::int64_t channels_in, std::int64_t channels_out)
       : first_in(g * (channels_in / groups)),
         in(channels_in / groups),
         first_out(g * (channels_out / groups)),
@@ -40,7 +40,7 @@ struct Group {
 };
 
 template <class T>
-Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Window& w, const Group& group) {
+Matrix<T> windows_of(const T* image, const Shape& x, const Shape& y, const Window& w, const ChannelGroup& group) {
   Matrix<T> rows = Matrix<T>::Zero(y[2] * y[3], w.kernel.h * w.kernel.w * group.in);
   for_each_window_element(x, y, w, [&](std::int64_t row, std::int64_t k, std::int64_t pixel) {
     std::copy_n(image + pixel * x[1] + group.first_in, group.in, &rows(row, k * group.in));
@@ -102,7 +102,7 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
       auto result = image_matrix<T>(out, n);
       for (std::int64_t g = 0; g < window.groups; ++g) {
-        const Group group(g, window.groups, x.dim(1), y.dim(1));
+        const ChannelGroup group(g, window.groups, x.dim(1), y.dim(1));
         result.middleCols(group.first_out, group.out).noalias() =
             windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), y.shape(), window, group) *
             as_matrix<T>(w).middleRows(group.first_out, group.out).transpose();
@@ -137,7 +137,7 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     for (std::int64_t n = 0; n < grad_x.dim(0); ++n) {
       auto image = image_matrix<T>(gx, n);
       for (std::int64_t g = 0; g < window.groups; ++g) {
-        const Group group(g, window.groups, grad_x.dim(1), grad_y.dim(1));
+        const ChannelGroup group(g, window.groups, grad_x.dim(1), grad_y.dim(1));
         const Matrix<T> rows = image_matrix<T>(gy, n).middleCols(group.first_out, group.out) *
                                as_matrix<T>(w).middleRows(group.first_out, group.out);
         for_each_window_element(
@@ -185,7 +185,7 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     for (std::int64_t n = 0; n < x.dim(0); ++n) {
       const auto grad = image_matrix<T>(gy, n);
       for (std::int64_t g = 0; g < window.groups; ++g) {
-        const Group group(g, window.groups, x.dim(1), grad_y.dim(1));
+        const ChannelGroup group(g, window.groups, x.dim(1), grad_y.dim(1));
         weight_total.middleRows(group.first_out, group.out).noalias() +=
             grad.middleCols(group.first_out, group.out).transpose() *
             windows_of<T>(image_matrix<T>(in, n).data(), x.shape(), grad_y.shape(), window, group);

@@ -94,9 +94,14 @@ void add_up(const Partial& partial, int which, const Array* out) {
   std::copy(sum.begin(), sum.end(), to);
 }
 
+constexpr std::int64_t piece_pixels = 512;  // at most, in each of the pieces that a sample is cut into
+
+std::int64_t pieces_of_sample(const GroupNorm& how) { return (how.before + piece_pixels - 1) / piece_pixels; }
+
 // When the numbers of a channel are a run in memory (row-major), calls horizontal(sample, c, offset) for each channel's
 // run. Otherwise (channels last) calls vertical(lanes, sample, piece, c, offset, n) for blocks of channels from c on,
-// and for pieces of n pixels from `offset` on. The pixels of a piece lie one behind the other, `channels` apart.
+// and for pieces of n pixels from `offset` on, at most piece_pixels. The pixels of a piece lie one behind the other,
+// `channels` apart.
 template <class C, class Horizontal, class Vertical>
 void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vertical) {
   const std::int64_t elements = how.samples * how.before * how.channels * how.after;
@@ -105,11 +110,10 @@ void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vert
                       [&](std::int64_t i) { horizontal(i / how.channels, i % how.channels, i * how.after); });
     return;
   }
-  constexpr std::int64_t most = 512;  // pixels of a piece; merge_pieces' callers count on it
-  const std::int64_t pieces = (how.before + most - 1) / most;
+  const std::int64_t pieces = pieces_of_sample(how);
   cpu::parallel_for(how.samples * pieces, elements, [&](std::int64_t i) {
-    const std::int64_t sample = i / pieces, first = i % pieces * most;
-    const std::int64_t n = std::min(most, how.before - first);
+    const std::int64_t sample = i / pieces, first = i % pieces * piece_pixels;
+    const std::int64_t n = std::min(piece_pixels, how.before - first);
     cpu::for_each_channel_block<C>(how.channels, [&](auto lanes, std::int64_t c) {
       vertical(lanes, sample, i, c, (sample * how.before + first) * how.channels + c, n);
     });
@@ -123,7 +127,7 @@ void merge_pieces(const GroupNorm& how, const Partial& pieces, const Partial& wh
   for (std::int64_t n = 0; n < how.samples; ++n) {
     C* to = whole.of<C>(n);
     for (std::int64_t p = 0; p < each; ++p)
-      merge(p, std::min<std::int64_t>(512, how.before - p * 512), pieces.of<C>(n * each + p), to);
+      merge(p, std::min(piece_pixels, how.before - p * piece_pixels), pieces.of<C>(n * each + p), to);
   }
 }
 
@@ -133,7 +137,7 @@ Partial partial_sums(std::int64_t chunks, std::int64_t channels) {
 }
 template <class C>
 Partial pieces_of(const GroupNorm& how) {
-  return partial_sums<C>(how.samples * ((how.before + 511) / 512), how.channels);
+  return partial_sums<C>(how.samples * pieces_of_sample(how), how.channels);
 }
 
 // The mean and m2 of each channel of each sample.
@@ -165,7 +169,7 @@ Partial channel_moments(const GroupNorm& how, const T* x) {
   if (how.before == 1) return whole;
   // Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
   merge_pieces<C>(how, pieces, whole, [&](std::int64_t p, std::int64_t n, const C* piece, C* sum) {
-    const C before = static_cast<C>(p * 512), share = static_cast<C>(n) / (before + static_cast<C>(n));
+    const C before = static_cast<C>(p * piece_pixels), share = static_cast<C>(n) / (before + static_cast<C>(n));
     for (std::int64_t c = 0; c < channels; ++c) {
       if (p == 0) sum[c] = sum[channels + c] = 0;
       const C delta = piece[c] - sum[c];

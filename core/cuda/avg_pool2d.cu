@@ -5,7 +5,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
+constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
 // Each row of a window is summed by itself first, so that sums over large windows stay exact.
 template <class T, int lanes>
@@ -68,7 +68,7 @@ void CudaBackend::avg_pool2d(const Array& x, const Pooling& pooling, const Array
         [&](auto lanes) {
           constexpr int L = lanes;
           const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L, sizeof(T), 1,
-                                         many);
+                                         most_blocks);
           cuda::launch(pool<T, L>, tiles.grid, tiles.block, images, channels, pooling, static_cast<const T*>(x.raw()),
                        static_cast<T*>(y.raw()));
         },
@@ -85,7 +85,8 @@ void CudaBackend::avg_pool2d_grad(const Array& grad_y, const Pooling& pooling, c
         channels,
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1, many);
+          const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1,
+                                         most_blocks);
           cuda::launch(pool_grad<T, L>, tiles.grid, tiles.block, images, channels, pooling,
                        static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
         },

@@ -18,7 +18,7 @@ using cuda::Numbers;
 using cuda::row_batch;
 using cuda::store;
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
+constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
 // BatchNormAffine for kernels: pointers into device memory.
 template <class C>
@@ -359,7 +359,7 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
           [&](auto lanes) {
             constexpr int L = lanes;
             const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
-            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
+            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, most_blocks);
             cuda::launch(normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k,
                          addend ? in<T>(*addend) : nullptr, fusion.relu, out<T>(y));
           },
@@ -371,7 +371,7 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
         channels,
         [&](auto lanes) {
           constexpr int L = lanes;
-          const ChannelTiles tiles(size.images * size.out_h * size.out_w, channels, L, sizeof(T), 1, many);
+          const ChannelTiles tiles(size.images * size.out_h * size.out_w, channels, L, sizeof(T), 1, most_blocks);
           cuda::launch(normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, fusion.relu, out<T>(y),
                        out<T>(selected), out<std::uint8_t>(index));
         },
@@ -411,7 +411,7 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
           [&](auto lanes) {
             constexpr int L = lanes;
             const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3);
-            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, many);
+            const ChannelTiles tiles(rows, channels, L, sizeof(T), 1, most_blocks);
             cuda::launch(grad_of_normalise<T, L>, tiles.grid, tiles.block, rows, channels, in<T>(x), k, fusion.relu,
                          in<T>(grad_y), sums, out<T>(grad_x));
           },
@@ -424,7 +424,7 @@ void CudaBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& a
         [&](auto lanes) {
           constexpr int L = lanes;
           const std::int64_t squares = size.images * ((size.height + 1) / 2) * ((size.width + 1) / 2);
-          const ChannelTiles tiles(squares, channels, L, sizeof(T), 1, many);
+          const ChannelTiles tiles(squares, channels, L, sizeof(T), 1, most_blocks);
           cuda::launch(grad_of_normalise_and_pool<T, L>, tiles.grid, tiles.block, size, in<T>(x), k, in<T>(grad_y),
                        in<std::uint8_t>(index), sums, out<T>(grad_x));
         },

@@ -13,8 +13,8 @@
 namespace tandem::cuda {
 
 inline constexpr int row_batch = 4;  // rows that a thread loads at once
-// Blocks that fill a large GPU (132 multiprocessors) and leave little to combine.
-inline constexpr std::int64_t most_sums = 132 * 4;
+// Blocks that keep a large GPU busy and leave little to combine.
+inline constexpr std::int64_t most_sums = 4 * multiprocessors;
 
 // Loads a thread's next rows, at most `row_batch` of them, with 0 for rows that do not exist. Returns how many rows
 // exist.

@@ -157,7 +157,7 @@ __global__ void add_parts(std::int64_t parts, std::int64_t channels, const TwoSu
   if (grad_bias) grad_bias[c] = static_cast<C>(b);
 }
 
-constexpr std::int64_t most_blocks = 132 * 32;  // fill a large GPU: 32 for each of an H100's 132 multiprocessors
+constexpr std::int64_t most_blocks = 32 * cuda::multiprocessors;
 
 dim3 blocks_of(const Places& at) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(at.samples * at.groups, 1, most_blocks)));

@@ -19,10 +19,13 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_iden
   check(cudaGetLastError(), "kernel launch");
 }
 
+// The multiprocessors of a large GPU, an H100. Grids have a few blocks for each of them; a GPU that has fewer runs the
+// blocks one after the other.
+inline constexpr std::int64_t multiprocessors = 132;
+
 // A grid of blocks of `threads` threads, with one thread per element but at most `most` blocks. A kernel that walks on
-// by the size of the grid copes with fewer blocks. The default fills a large GPU: 32 blocks for each of an H100's 132
-// multiprocessors.
-inline dim3 blocks_for(std::int64_t elements, int threads, std::int64_t most = 132 * 32) {
+// by the size of the grid copes with fewer blocks.
+inline dim3 blocks_for(std::int64_t elements, int threads, std::int64_t most = 32 * multiprocessors) {
   const std::int64_t blocks = (elements + threads - 1) / threads;
   return dim3(static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most));
 }

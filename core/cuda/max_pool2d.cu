@@ -7,7 +7,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
+constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
 template <class T, class I, int lanes>
 __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, const T* x, T* y, I* index) {
@@ -98,7 +98,7 @@ void CudaBackend::max_pool2d(const Array& x, const Pooling& pooling, const Array
           [&](auto lanes) {
             constexpr int L = lanes;
             const cuda::ChannelTiles tiles(images * pooling.h.outputs * pooling.w.outputs, channels, L, sizeof(T), 1,
-                                           many);
+                                           most_blocks);
             cuda::launch(pool<T, I, L>, tiles.grid, tiles.block, images, channels, pooling,
                          static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()), static_cast<I*>(index.raw()));
           },
@@ -119,7 +119,8 @@ void CudaBackend::max_pool2d_grad(const Array& grad_y, const Array& index, const
           channels,
           [&](auto lanes) {
             constexpr int L = lanes;
-            const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1, many);
+            const cuda::ChannelTiles tiles(images * pooling.h.size * pooling.w.size, channels, L, sizeof(T), 1,
+                                           most_blocks);
             cuda::launch(pool_grad<T, I, L>, tiles.grid, tiles.block, images, channels, pooling,
                          static_cast<const T*>(grad_y.raw()), static_cast<const I*>(index.raw()),
                          static_cast<T*>(grad_x.raw()));

@@ -67,7 +67,7 @@ void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& t
         [&](const auto& f) {
           using F = std::decay_t<decltype(f)>;
           if (!is_reduced) return cuda::Loops::transform<T, T>(x, target, y, PairValue<F, T>{f});
-          const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 132 * 8);
+          const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 8 * cuda::multiprocessors);
           Array scratch;
           if (blocks.x > 1) scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
           double* partial = blocks.x > 1 ? static_cast<double*>(scratch.raw()) : nullptr;

@@ -33,8 +33,7 @@ struct ReduceNest {
 };
 
 inline constexpr int reduce_threads = 256;
-// Threads that fill a large GPU: 2048 for each of an H100's 132 multiprocessors.
-inline constexpr std::int64_t many = 132 * 2048;
+inline constexpr std::int64_t most_threads = 2048 * multiprocessors;  // as many as a large GPU runs at a time
 
 // ReduceNest as the argument of a kernel. The elements of an output are divided into `parts`, so that many threads are
 // busy even with few outputs.
@@ -108,7 +107,7 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
                   1};
   const std::int64_t threads_per_item = columns ? 1 : 32;
   constexpr std::int64_t fewest = 16;  // a part has at least so many elements for each thread
-  nest.parts = std::clamp<std::int64_t>(many / (nest.outputs * threads_per_item), 1,
+  nest.parts = std::clamp<std::int64_t>(most_threads / (nest.outputs * threads_per_item), 1,
                                         std::max<std::int64_t>(1, nest.count / (threads_per_item * fewest)));
   Array scratch;
   State* partial = nullptr;

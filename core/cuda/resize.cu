@@ -5,7 +5,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t many = 132 * 8;  // blocks that fill a large GPU: 8 for each of an H100's 132 multiprocessors
+constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
 template <class R>
 struct Axes {
@@ -86,7 +86,7 @@ void move_nearest(const Array& x, const Resize& how, const Array& y) {
       x.dim(1),
       [&](auto lanes) {
         constexpr int L = lanes;
-        const cuda::ChannelTiles tiles(y.numel() / y.dim(1), y.dim(1), L, sizeof(T), 1, many);
+        const cuda::ChannelTiles tiles(y.numel() / y.dim(1), y.dim(1), L, sizeof(T), 1, most_blocks);
         cuda::launch(nearest<R, T, L>, tiles.grid, tiles.block, Axes<R>(x, y, how), static_cast<const T*>(x.raw()),
                      static_cast<T*>(y.raw()));
       },
@@ -110,7 +110,7 @@ void CudaBackend::resize(const Array& x, const Resize& how, const Array& y) {
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(y.numel() / y.dim(1), y.dim(1), L, sizeof(T), 1, many);
+          const cuda::ChannelTiles tiles(y.numel() / y.dim(1), y.dim(1), L, sizeof(T), 1, most_blocks);
           cuda::launch(bilinear<T, L>, tiles.grid, tiles.block, Axes<compute_t<T>>(x, y, how),
                        static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
         },
@@ -125,7 +125,7 @@ void CudaBackend::resize_grad(const Array& grad_y, const Resize& how, const Arra
         grad_x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1, many);
+          const cuda::ChannelTiles tiles(grad_x.numel() / grad_x.dim(1), grad_x.dim(1), L, sizeof(T), 1, most_blocks);
           cuda::launch(resize_gradient<T, L>, tiles.grid, tiles.block, Axes<compute_t<T>>(grad_x, grad_y, how),
                        static_cast<const T*>(grad_y.raw()), static_cast<T*>(grad_x.raw()));
         },
