@@ -26,7 +26,8 @@ std::string seconds_text(std::chrono::milliseconds duration) {
 }
 
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // A report that somebody fills with a whole log must still fit into the store.
+  // A program may report a whole log as its message. Chosen: with 16 KiB for each, the messages of some hundred ranks
+  // fit into one value of the store (8 MiB).
   constexpr std::size_t longest = 16384;
   json result = json::array();
   for (const auto& f : failures) {
@@ -192,7 +193,9 @@ void Coordinator::gather(Time now) {
   }
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
-    // A launcher that died and came back must not be taken for two nodes: the old one is silent by then.
+    // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so
+    // it is not taken for a second node. Chosen: a launcher publishes every 0.1 s (--monitor-interval), so one that
+    // was silent for 2 s has died or is about to count as lost.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
@@ -200,7 +203,7 @@ void Coordinator::gather(Time now) {
       return fail(name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own", 1);
     }
   } else {
-    // The node that serves the store comes first: rank 0 is where its output is looked for.
+    // The node that serves the store comes first and gets rank 0: users look for rank 0's output on that host.
     std::stable_sort(here.begin(), here.end(),
                      [](const auto& a, const auto& b) { return a.serves_store > b.serves_store; });
   }
@@ -224,7 +227,7 @@ void Coordinator::gather(Time now) {
 }
 
 void Coordinator::start(std::vector<NodeStatus> members) {
-  // Those that come too late wait for a place.
+  // Nodes beyond max_nodes wait until a place is free.
   if (members.size() > static_cast<std::size_t>(options_.max_nodes))
     members.resize(static_cast<std::size_t>(options_.max_nodes));
   assignment_.action = Action::run;

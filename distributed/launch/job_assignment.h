@@ -26,10 +26,10 @@ struct NodeStatus {
   enum class State { waiting, running, ended, left };
 
   int id = 0;          // nodes are numbered in the order in which they arrive
-  int node_rank = -1;  // the one asked for on the command line; -1: none was
+  int node_rank = -1;  // as given by --node-rank; -1: not given
   std::string host;
-  pid_t pid = 0;
-  int processes = 0;
+  pid_t pid = 0;      // of the launcher
+  int processes = 0;  // how many ranks this node starts
   std::string role;
   int max_nodes = 1;
   bool serves_store = false;
@@ -38,7 +38,7 @@ struct NodeStatus {
   int generation = -1;                  // the generation that the node runs or ran last
   bool has_failed = false;              // a rank of this node failed in that generation
   std::vector<WorkerFailure> failures;  // in that generation; complete once `state` is ended
-  std::vector<int> ended_well;          // ranks here that exited with 0 and had not been told to stop
+  std::vector<int> ended_well;          // ranks of this node that exited with 0 and had not been told to stop
   int stopped_by = 0;                   // the signal that made this node's launcher leave; 0: none
 
   // How long the observer has not heard of this node. The observer sets it; the node does not publish it.
@@ -59,9 +59,10 @@ struct JobAssignment {
 
   Action action = Action::gather;
   int generation = 0;
-  int restarts = 0;             // restarts so far
+  int restarts = 0;             // how often a failure made all ranks start again, so far
   std::vector<Member> members;  // the nodes of the generation, in the order of their ranks
-  // Sorted, the cause first. With Action::gather: of the generation before. With Action::failed: of the last one.
+  // Sorted, the cause first. With Action::gather they are those of the generation before, with Action::failed those of
+  // the last generation.
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;  // ranks that exited with 0 while others still worked
   std::string reason;            // why a generation ended or the job failed, if no rank was the reason
@@ -84,7 +85,8 @@ class Coordinator {
 
   Coordinator(const LaunchOptions& options, Time now);
 
-  // Returns the assignment. `nodes`: every node that ever came, in the order of the ids.
+  // Returns the assignment, which is valid until the next call. `nodes`: every node that ever came, in the order of the
+  // ids. `now` may not be earlier than that of the call before.
   const JobAssignment& decide(const std::vector<NodeStatus>& nodes, Time now);
 
  private:
@@ -99,7 +101,7 @@ class Coordinator {
   void conclude(Time now);
   void start(std::vector<NodeStatus> members);
   void fail(const std::string& reason, int exit_code);
-  // Whether the node will still answer: it has not left, and was heard of within options.silence_allowed.
+  // Whether the node can be expected to answer: it has not left, and has published within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
   const NodeStatus& node(int id) const;
 
@@ -107,12 +109,12 @@ class Coordinator {
   JobAssignment assignment_;
   std::vector<NodeStatus> nodes_;
   Time gathering_since_;
-  std::optional<Time> last_call_ends_;
-  std::size_t members_before_ = 0;
-  bool makes_room_ = false;  // the generation is stopping because a node has joined
-  std::string newcomer_;
-  std::string trouble_;  // which node of this generation left or fell silent; empty: none did
-  int trouble_code_ = 1;
+  std::optional<Time> last_call_ends_;  // set while at least min_nodes wait: when the generation starts at the latest
+  std::size_t members_before_ = 0;      // how many nodes the last generation had; 0: there was none
+  bool makes_room_ = false;             // the generation is stopping because a node has joined
+  std::string newcomer_;                // that node, as a sentence
+  std::string trouble_;                 // which node of this generation left or fell silent; empty: none did
+  int trouble_code_ = 1;                // the exit code for that
 };
 
 }  // namespace tandem::distributed

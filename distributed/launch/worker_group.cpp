@@ -66,7 +66,7 @@ WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::st
 WorkerGroup::~WorkerGroup() { end_all(); }
 
 void WorkerGroup::end_all() {
-  // The groups' leaders have not been reaped yet, so their numbers cannot have passed to other processes.
+  // The workers have not been reaped yet, so no other process can have got their numbers.
   kill_groups(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
@@ -89,7 +89,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
     return nullptr;
   }
   const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
-  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // our own stream
+  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // the worker inherits the launcher's stream
   int ends[2];
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   FileDescriptor ours(ends[0]);
@@ -133,7 +133,7 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   std::vector<WorkerStream*> result;
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
-      // A rank that prints faster than the console takes its output has to wait.
+      // A full console is not read for: its ranks have to wait once their pipes are full, too.
       if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }
@@ -153,7 +153,9 @@ void WorkerGroup::notice_ends() {
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
     has_failed_ = true;
-    // Ranks that fail together should all be able to report it before they are told to stop.
+    // Ranks that fail together should all report it before the launcher tells them to stop. Chosen: 200 ms is long for
+    // failures with one cause (an error that all ranks meet, a lost connection that all peers notice) and short for a
+    // user.
     stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
   }
 }
@@ -166,7 +168,8 @@ void WorkerGroup::stop(int signal) {
 }
 
 void WorkerGroup::kill_running() {
-  // A process that the system cannot end (it hangs in a file server, say) is not worth waiting for.
+  // The system cannot end a process that waits inside the kernel, for a file server for example. Chosen: after SIGKILL,
+  // 30 s should be enough to free a large memory and to close a GPU; a process that takes longer may never end.
   constexpr auto patience = std::chrono::seconds(30);
   for (const auto& worker : workers_) {
     TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
@@ -191,8 +194,8 @@ void WorkerGroup::kill_groups(int signal, bool only_running) {
 }
 
 void WorkerGroup::drain() {
-  // The pipes hold what the ranks printed. Only a process that left its process group could still hold a pipe open, so
-  // the wait for the end of the stream has a limit of one second.
+  // The pipes hold what the ranks printed last. A process that left its Unix process group could keep a pipe open for
+  // ever, so the wait for the streams' ends has a limit. Chosen: 1 s is far more than reading full pipes takes.
   const auto deadline = steady_clock::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
