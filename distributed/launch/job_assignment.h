@@ -23,6 +23,8 @@ namespace tandem::distributed {
 
 // What a node says about itself.
 struct NodeStatus {
+  // waiting: for the next generation. running: its ranks run. ended: its ranks have ended, and `failures` is complete.
+  // left: its launcher has ended or is about to end.
   enum class State { waiting, running, ended, left };
 
   int id = 0;          // nodes are numbered in the order in which they arrive

@@ -144,7 +144,8 @@ void WorkerGroup::notice_ends() {
   for (auto& worker : workers_) {
     if (!worker.is_running) continue;
     siginfo_t info{};
-    // WNOWAIT: the process stays a zombie until the group is over, because its pid is also its process group's number.
+    // WNOWAIT: the process stays a zombie until the worker group is destroyed. Its pid is also the number of its Unix
+    // process group, to which signals are still sent.
     if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
     worker.is_running = false;
