@@ -80,13 +80,13 @@ auto decode(const std::string& text, const char* what, Read&& read) {
 
 int JobAssignment::world_size() const {
   int size = 0;
-  for (const auto& member : members) size += member.processes;
+  for (const auto& node : nodes) size += node.processes;
   return size;
 }
 
 int JobAssignment::node_of(int id) const {
-  const auto found = std::find_if(members.begin(), members.end(), [id](const auto& m) { return m.id == id; });
-  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [id](const auto& n) { return n.id == id; });
+  return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
 }
 
 std::string encode(const NodeStatus& s) {
@@ -128,12 +128,12 @@ NodeStatus decode_status(const std::string& text) {
 }
 
 std::string encode(const JobAssignment& p) {
-  json members = json::array();
-  for (const auto& m : p.members) members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
+  json nodes = json::array();
+  for (const auto& n : p.nodes) nodes.push_back({n.id, n.first_rank, n.processes, n.first_role_rank, n.role_size});
   return text_of({{"action", static_cast<int>(p.action)},
                   {"generation", p.generation},
                   {"restarts", p.restarts},
-                  {"members", members},
+                  {"nodes", nodes},
                   {"failures", to_json(p.failures)},
                   {"ended_early", p.ended_early},
                   {"reason", p.reason},
@@ -146,7 +146,7 @@ JobAssignment decode_assignment(const std::string& text) {
     p.action = static_cast<Action>(value.at("action").get<int>());
     p.generation = value.at("generation");
     p.restarts = value.at("restarts");
-    for (const auto& m : value.at("members")) p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
+    for (const auto& n : value.at("nodes")) p.nodes.push_back({n.at(0), n.at(1), n.at(2), n.at(3), n.at(4)});
     p.failures = failures_from(value.at("failures"));
     p.ended_early = value.at("ended_early").get<std::vector<int>>();
     p.reason = value.at("reason");
@@ -210,7 +210,7 @@ void Coordinator::gather(Time now) {
   const auto count = static_cast<int>(here.size());
   if (count >= options_.min_nodes) {
     if (!last_call_ends_) last_call_ends_ = now + options_.last_call;
-    const bool are_all_back = members_before_ > 0 && here.size() >= members_before_ &&
+    const bool are_all_back = nodes_before_ > 0 && here.size() >= nodes_before_ &&
                               std::none_of(nodes_.begin(), nodes_.end(),
                                            [&](const auto& n) { return is_there(n) && n.state != State::waiting; });
     if (count >= options_.max_nodes || are_all_back || now >= *last_call_ends_) start(std::move(here));
@@ -226,35 +226,35 @@ void Coordinator::gather(Time now) {
        1);
 }
 
-void Coordinator::start(std::vector<NodeStatus> members) {
+void Coordinator::start(std::vector<NodeStatus> nodes) {
   // Nodes beyond max_nodes wait until a place is free.
-  if (members.size() > static_cast<std::size_t>(options_.max_nodes))
-    members.resize(static_cast<std::size_t>(options_.max_nodes));
+  if (nodes.size() > static_cast<std::size_t>(options_.max_nodes))
+    nodes.resize(static_cast<std::size_t>(options_.max_nodes));
   assignment_.action = Action::run;
-  assignment_.members.clear();
+  assignment_.nodes.clear();
   assignment_.failures.clear();
   assignment_.ended_early.clear();
   assignment_.reason.clear();
   int rank = 0;
-  for (const auto& node : members) {
-    JobAssignment::Member member{node.id, rank, node.processes, 0, 0};
-    for (const auto& other : members) {
+  for (const auto& node : nodes) {
+    JobAssignment::NodeRanks ranks{node.id, rank, node.processes, 0, 0};
+    for (const auto& other : nodes) {
       if (other.role != node.role) continue;
-      if (other.id == node.id) member.first_role_rank = member.role_size;
-      member.role_size += other.processes;
+      if (other.id == node.id) ranks.first_role_rank = ranks.role_size;
+      ranks.role_size += other.processes;
     }
-    assignment_.members.push_back(member);
+    assignment_.nodes.push_back(ranks);
     rank += node.processes;
   }
-  members_before_ = members.size();
+  nodes_before_ = nodes.size();
   makes_room_ = false;
   trouble_.clear();
   trouble_code_ = 1;
 }
 
 void Coordinator::note_trouble() {
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     if (status.state == State::left) {
       trouble_ =
           name_of(status) + (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
@@ -268,8 +268,8 @@ void Coordinator::note_trouble() {
 void Coordinator::watch() {
   note_trouble();
   bool have_all_ended = true, has_rank_failed = false;
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     if (status.generation != assignment_.generation) {
       have_all_ended = false;
       continue;
@@ -281,7 +281,7 @@ void Coordinator::watch() {
     assignment_.action = Action::stop;
   } else if (have_all_ended) {
     assignment_.action = Action::done;
-  } else if (!options_.node_rank && assignment_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
+  } else if (!options_.node_rank && assignment_.nodes.size() < static_cast<std::size_t>(options_.max_nodes)) {
     for (const auto& node : nodes_) {
       if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0) continue;
       assignment_.action = Action::stop;
@@ -295,8 +295,8 @@ void Coordinator::conclude(Time now) {
   bool can_go_on = true;
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     const bool has_ended = status.state == State::ended && status.generation == assignment_.generation;
     if (is_there(status) && !has_ended) return;
     can_go_on = can_go_on && !(status.serves_store && status.state == State::left);

@@ -51,8 +51,9 @@ struct NodeStatus {
 struct JobAssignment {
   enum class Action { gather, run, stop, done, failed };
 
-  struct Member {
-    int id = 0;
+  // Which ranks a node has.
+  struct NodeRanks {
+    int id = 0;  // of the node
     int first_rank = 0;
     int processes = 0;
     int first_role_rank = 0;
@@ -61,8 +62,8 @@ struct JobAssignment {
 
   Action action = Action::gather;
   int generation = 0;
-  int restarts = 0;             // how often a failure made all ranks start again, so far
-  std::vector<Member> members;  // the nodes of the generation, in the order of their ranks
+  int restarts = 0;              // how often a failure made all ranks start again, so far
+  std::vector<NodeRanks> nodes;  // the nodes of the generation, in the order of their ranks
   // Sorted, the cause first. With Action::gather they are those of the generation before, with Action::failed those of
   // the last generation.
   std::vector<WorkerFailure> failures;
@@ -71,7 +72,7 @@ struct JobAssignment {
   int exit_code = 0;
 
   int world_size() const;
-  int node_of(int id) const;  // the node's index in `members`; -1: it is not a member
+  int node_of(int id) const;  // the node's index in `nodes`; -1: the node does not belong to the generation
 };
 
 // To and from JSON, for the store. Decoding throws an Error if the text was not written by this version.
@@ -101,7 +102,7 @@ class Coordinator {
   void note_trouble();
   // While the action is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
   void conclude(Time now);
-  void start(std::vector<NodeStatus> members);
+  void start(std::vector<NodeStatus> nodes);
   void fail(const std::string& reason, int exit_code);
   // Whether the node can be expected to answer: it has not left, and has published within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
@@ -112,7 +113,7 @@ class Coordinator {
   std::vector<NodeStatus> nodes_;
   Time gathering_since_;
   std::optional<Time> last_call_ends_;  // set while at least min_nodes wait: when the generation starts at the latest
-  std::size_t members_before_ = 0;      // how many nodes the last generation had; 0: there was none
+  std::size_t nodes_before_ = 0;        // how many nodes the last generation had; 0: there was none
   bool makes_room_ = false;             // the generation is stopping because a node has joined
   std::string newcomer_;                // that node, as a sentence
   std::string trouble_;                 // which node of this generation left or fell silent; empty: none did

@@ -108,14 +108,14 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
 }
 
 std::map<std::string, std::string> Node::variables(const JobAssignment& assignment, int node) const {
-  const auto& member = assignment.members[static_cast<std::size_t>(node)];
+  const auto& ranks = assignment.nodes[static_cast<std::size_t>(node)];
   std::map<std::string, std::string> ours = {
       {"GROUP_RANK", std::to_string(node)},
-      {"GROUP_WORLD_SIZE", std::to_string(assignment.members.size())},
+      {"GROUP_WORLD_SIZE", std::to_string(assignment.nodes.size())},
       {"WORLD_SIZE", std::to_string(assignment.world_size())},
       {"LOCAL_WORLD_SIZE", std::to_string(options_.processes)},
       {"ROLE_NAME", options_.role},
-      {"ROLE_WORLD_SIZE", std::to_string(member.role_size)},
+      {"ROLE_WORLD_SIZE", std::to_string(ranks.role_size)},
       {"MASTER_ADDR", options_.master_addr},
       {"MASTER_PORT", std::to_string(rendezvous_->port())},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(assignment.generation)},
@@ -208,15 +208,14 @@ void Node::follow(const JobAssignment& assignment) {
 
 void Node::start(const JobAssignment& assignment) {
   const int node = assignment.node_of(rendezvous_->id());
-  const auto& member = assignment.members[static_cast<std::size_t>(node)];
+  const auto& ranks = assignment.nodes[static_cast<std::size_t>(node)];
   status_.state = State::running;
   status_.generation = assignment.generation;
-  WorkerGroup::Share share{assignment.generation, member.first_rank, variables(assignment, node),
-                           member.first_role_rank};
+  WorkerGroup::Share share{assignment.generation, ranks.first_rank, variables(assignment, node), ranks.first_role_rank};
   if (options_.max_nodes > 1) {
-    const auto first = std::to_string(member.first_rank);
-    const auto last = std::to_string(member.first_rank + member.processes - 1);
-    say("node " + std::to_string(node) + " of " + std::to_string(assignment.members.size()) + " starts " +
+    const auto first = std::to_string(ranks.first_rank);
+    const auto last = std::to_string(ranks.first_rank + ranks.processes - 1);
+    say("node " + std::to_string(node) + " of " + std::to_string(assignment.nodes.size()) + " starts " +
         (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
         std::to_string(assignment.world_size()));
   }
@@ -308,7 +307,7 @@ int Node::conclude(const JobAssignment& assignment) {
   if (assignment.action == Action::done) {
     const bool had_part = status_.generation >= 0;
     if (!had_part) {
-      say("the job ran and ended without this node: all of its " + std::to_string(assignment.members.size()) +
+      say("the job ran and ended without this node: all of its " + std::to_string(assignment.nodes.size()) +
           " places were taken. Was this launcher started twice, or with the --node-rank of another?");
     }
     // With --nnodes MIN:MAX, a node beyond MIN may never be needed. That is no failure.
