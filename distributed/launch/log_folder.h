@@ -17,7 +17,7 @@ class LogFolder {
 
   // Makes the folder of one rank in one generation, and removes an old error file in it. Error when the folder cannot
   // be made.
-  std::filesystem::path of(int attempt, int local_rank) const;
+  std::filesystem::path of(int generation, int local_rank) const;
 
   // The folder that is removed with this object; empty: none is.
   const std::filesystem::path& temporary() const { return temporary_; }

@@ -106,7 +106,7 @@ WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, 
   Worker worker;
   worker.local_rank = local_rank;
   worker.rank = share.first_rank + local_rank;
-  const auto folder = logs.of(share.attempt, local_rank).string();
+  const auto folder = logs.of(share.generation, local_rank).string();
   worker.error_file = folder + "/error.json";
   auto variables = share.variables;
   variables["RANK"] = std::to_string(worker.rank);

@@ -24,7 +24,7 @@ class WorkerGroup {
 
   // What the processes are told, and which ranks they are.
   struct Share {
-    int attempt = 0;  // the generation
+    int generation = 0;
     int first_rank = 0;
     // Environment variables for all ranks, by name. The group adds RANK and the others that differ between ranks.
     std::map<std::string, std::string> variables;
