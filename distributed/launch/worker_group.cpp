@@ -67,7 +67,7 @@ WorkerGroup::~WorkerGroup() { end_all(); }
 
 void WorkerGroup::end_all() {
   // The workers have not been reaped yet, so no other process can have got their numbers.
-  kill_groups(SIGKILL, false);
+  send(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
     // A process that does not end after SIGKILL has already been waited for in vain: do not block on it again.
@@ -165,7 +165,7 @@ void WorkerGroup::stop(int signal) {
   is_stopping_ = true;
   stop_at_ = Time::max();
   kill_at_ = std::min(kill_at_, steady_clock::now() + options_.grace);
-  kill_groups(signal, true);
+  send(signal, true);
 }
 
 void WorkerGroup::kill_running() {
@@ -179,7 +179,7 @@ void WorkerGroup::kill_running() {
   is_stopping_ = true;
   has_killed_ = true;
   kill_at_ = steady_clock::now() + patience;
-  kill_groups(SIGKILL, true);
+  send(SIGKILL, true);
 }
 
 void WorkerGroup::act_on_time() {
@@ -188,7 +188,7 @@ void WorkerGroup::act_on_time() {
   if (now >= kill_at_) kill_running();
 }
 
-void WorkerGroup::kill_groups(int signal, bool only_running) {
+void WorkerGroup::send(int signal, bool only_running) {
   for (const auto& worker : workers_) {
     if (worker.is_running || !only_running) kill(-worker.pid, signal);
   }
@@ -213,7 +213,7 @@ void WorkerGroup::drain() {
 }
 
 std::vector<WorkerFailure> WorkerGroup::failures() {
-  kill_groups(SIGKILL, false);
+  send(SIGKILL, false);
   drain();
   std::vector<WorkerFailure> failures;
   for (const auto& worker : workers_) {

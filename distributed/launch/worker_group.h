@@ -81,7 +81,8 @@ class WorkerGroup {
                const LogFolder& logs, int local_rank);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   void end_all();
-  void kill_groups(int signal, bool only_running);
+  // Sends `signal` to the Unix process groups of all ranks, or of those that still run.
+  void send(int signal, bool only_running);
   void drain();
 
   const LaunchOptions& options_;

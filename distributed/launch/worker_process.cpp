@@ -55,16 +55,16 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   // The guardian must not keep the launcher's files, pipes and sockets open.
   close_range(1, ~0U, 0);
   constexpr int most = 4096;  // chosen: four times as many as a node may have ranks
-  pid_t groups[most];
+  pid_t leaders[most];        // the leader's pid is also the number of its Unix process group
   int count = 0;
   for (;;) {
-    pid_t group;
-    const auto n = ::read(0, &group, sizeof group);
+    pid_t leader;
+    const auto n = ::read(0, &leader, sizeof leader);
     // A number of 0 or 1 would make kill(2) end this process's own Unix process group, or every process.
-    if (n == sizeof group && group > 1 && count < most) groups[count++] = group;
+    if (n == sizeof leader && leader > 1 && count < most) leaders[count++] = leader;
     if (n == 0 || (n < 0 && errno != EINTR)) break;
   }
-  for (int i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  for (int i = 0; i < count; ++i) kill(-leaders[i], SIGKILL);
   if (*temporary_folder) execl("/bin/rm", "rm", "-rf", "--", temporary_folder, nullptr);
   _exit(0);
 }
@@ -78,8 +78,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     _exit(127);
   };
   setsid();
-  const pid_t group = getpid();
-  ::send(guardian, &group, sizeof group, MSG_NOSIGNAL);
+  const pid_t leader = getpid();
+  ::send(guardian, &leader, sizeof leader, MSG_NOSIGNAL);
   // The kernel sends no SIGKILL if the launcher died before this call, so getppid() must check that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
   if (getppid() != launcher) _exit(127);
