@@ -1,10 +1,10 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/launch/job_assignment.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 namespace tandem::distributed {
 namespace {
@@ -17,12 +17,6 @@ std::string name_of(const NodeStatus& node) {
   std::string text = "the node on host " + node.host + " (launcher pid " + std::to_string(node.pid);
   if (node.node_rank >= 0) text += ", --node-rank " + std::to_string(node.node_rank);
   return text + ")";
-}
-
-std::string seconds_text(std::chrono::milliseconds duration) {
-  std::ostringstream text;
-  text << std::chrono::duration<double>(duration).count() << " s";
-  return text.str();
 }
 
 json to_json(const std::vector<WorkerFailure>& failures) {
