@@ -20,8 +20,8 @@ std::string name_of(const NodeStatus& node) {
 }
 
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // A program may report a whole log as its message. Chosen: with 16 KiB for each, the messages of some hundred ranks
-  // fit into one value of the store (8 MiB).
+  // A program may report a whole log as its message. Chosen: with 16 KiB for each message, the failures of a few
+  // hundred ranks fit into one value of the store (8 MiB).
   constexpr std::size_t longest = 16384;
   json result = json::array();
   for (const auto& f : failures) {
@@ -188,8 +188,8 @@ void Coordinator::gather(Time now) {
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
     // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so
-    // it is not taken for a second node. Chosen: a launcher publishes every 0.1 s (--monitor-interval), so one that
-    // was silent for 2 s has died or is about to count as lost.
+    // it is not taken for a second node. Chosen: a launcher publishes every 0.1 s unless --monitor-interval says
+    // otherwise, so one that was silent for 2 s has probably died.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;

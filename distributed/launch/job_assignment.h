@@ -5,10 +5,9 @@
 // A job goes through generations. In each generation the nodes gather, run their ranks, and stop when a rank on any
 // node fails. If a restart is left, the nodes then gather again for the next generation.
 //
-// The verdict on who failed first falls in Coordinator::conclude, once every node that is still there has ended its
-// ranks and published their failures. It joins the failures of all nodes and sorts them with sort_by_cause
-// (worker_failure.h). The first failure is the cause: its exit code is the job's, unless a whole node left or fell
-// silent.
+// Coordinator::conclude decides who failed first, once every node that is still there has ended its ranks and published
+// their failures. It joins the failures of all nodes and sorts them with sort_by_cause (worker_failure.h). The first
+// failure is the cause: its exit code is the job's, unless a whole node left or fell silent.
 #pragma once
 
 #include <tandem/distributed/launch/launch_options.h>
@@ -43,7 +42,7 @@ struct NodeStatus {
   std::vector<int> ended_well;          // ranks of this node that exited with 0 and had not been told to stop
   int stopped_by = 0;                   // the signal that made this node's launcher leave; 0: none
 
-  // How long the observer has not heard of this node. The observer sets it; the node does not publish it.
+  // How long this node has been silent. The node does not publish it: the node that runs the Coordinator counts it.
   std::chrono::milliseconds silence{0};
 };
 

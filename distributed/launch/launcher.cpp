@@ -151,7 +151,7 @@ int Node::run() {
     say("stopped by " + signal_name(stopped_by_));
   }
   status_.stopped_by = stopped_by_;
-  // Chosen: the reader of stdout and stderr may be stopped, so a full pipe is waited for only this long.
+  // The reader of stdout or stderr may be stopped for ever. Chosen: a reader that runs takes the rest within 2 s.
   const auto deadline = steady_clock::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   err_.flush(deadline);

@@ -133,7 +133,8 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   std::vector<WorkerStream*> result;
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
-      // A full console is not read for: its ranks have to wait once their pipes are full, too.
+      // While a console is full, the launcher reads nothing that would go there. A rank that prints on has to wait as
+      // soon as its pipe is full, too.
       if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }

@@ -48,9 +48,9 @@ constexpr std::size_t max_keys = std::size_t{128} << 10;
 constexpr char user_prefix = '/';
 // Every client adds 1 to this key when it joins.
 constexpr const char* join_key = "init/";
-// A server of this project may ask for the job's token: the client's first query is then compare_set(token_key, token,
-// token). The key is never stored. A server that knows nothing of tokens sees a compare_set of a missing key, and
-// answers it with the token, too.
+// A server of this project may ask for the job's token. The client then sends compare_set(token_key, token, token)
+// right after `validate`. The key is never stored. A server that knows nothing of tokens sees a compare_set of a
+// missing key, and answers it with the token, too.
 constexpr const char* token_key = "tandem/token";
 // compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
 // connection ends. This key is never stored either, so that other servers give the same answer and do nothing.

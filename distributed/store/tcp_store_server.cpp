@@ -25,7 +25,7 @@ using protocol::Message;
 using std::chrono::steady_clock;
 
 // A stranger is a client that has not greeted yet. Ranks that start together are strangers for some milliseconds.
-// Chosen: 512 is above the number of ranks that connect within that time.
+// Chosen: more than 512 ranks hardly connect within that time. A rank that is dropped tries again.
 constexpr std::size_t max_strangers = 512;
 // How much all clients together may have in unfinished queries and unread replies. Chosen: eight times what one client
 // may have of either (session.cpp).
