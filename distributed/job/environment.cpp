@@ -82,8 +82,8 @@ Environment read_torchrun(const Variables& variables) {
   result.local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, result.world_size, 1);
   result.local_rank = variables.number("LOCAL_RANK", 0, knows_size ? result.local_world_size - 1 : any, 0);
   result.knows_host = result.world_size == 1 || (knows_size && variables.is_set("LOCAL_RANK"));
-  result.group_world_size = variables.number("GROUP_WORLD_SIZE", 1, result.world_size, 1);
-  result.group_rank = variables.number("GROUP_RANK", 0, any, 0);
+  result.node_count = variables.number("GROUP_WORLD_SIZE", 1, result.world_size, 1);
+  result.node_rank = variables.number("GROUP_RANK", 0, any, 0);
   result.run_id = variables.text("TORCHELASTIC_RUN_ID");
   result.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, any, 0);
   result.uses_agent_store = variables.truth("TORCHELASTIC_USE_AGENT_STORE");
@@ -123,9 +123,9 @@ void read_slurm_hosts(const Variables& variables, Environment& result) {
   TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
                "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
                "\", which does not make ", result.world_size, " tasks");
-  result.group_world_size = static_cast<int>(tasks.size());
-  result.group_rank = variables.number("SLURM_NODEID", 0, result.group_world_size - 1, 0);
-  result.local_world_size = tasks[static_cast<std::size_t>(result.group_rank)];
+  result.node_count = static_cast<int>(tasks.size());
+  result.node_rank = variables.number("SLURM_NODEID", 0, result.node_count - 1, 0);
+  result.local_world_size = tasks[static_cast<std::size_t>(result.node_rank)];
   result.local_rank = variables.number("SLURM_LOCALID", 0, result.local_world_size - 1);
 }
 

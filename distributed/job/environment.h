@@ -15,8 +15,8 @@ struct Environment {
   int world_size = 1;
   int local_rank = 0;  // of local_world_size processes on this host
   int local_world_size = 1;
-  int group_rank = 0;  // of group_world_size hosts ("nodes")
-  int group_world_size = 1;
+  int node_rank = 0;  // the number of this host among the node_count hosts ("nodes") of the job
+  int node_count = 1;
   bool knows_host =
       true;  // else the launcher did not say who shares a host, and the last four are guesses: see find_neighbours
   // Where the store is; empty and 0 in a job of one without a launcher.

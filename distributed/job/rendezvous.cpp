@@ -187,16 +187,16 @@ class Meeting {
 
 // Ranks of one host are neighbours in the order of their ranks, and hosts in the order of their first ranks.
 void find_neighbours(Environment& environment, const std::vector<std::string>& hosts) {
-  std::vector<std::string> groups;
+  std::vector<std::string> nodes;
   const auto& mine = hosts.at(static_cast<std::size_t>(environment.rank));
   const auto here = hosts.begin() + environment.rank;
   for (const auto& host : hosts) {
-    if (std::find(groups.begin(), groups.end(), host) == groups.end()) groups.push_back(host);
+    if (std::find(nodes.begin(), nodes.end(), host) == nodes.end()) nodes.push_back(host);
   }
   environment.local_rank = static_cast<int>(std::count(hosts.begin(), here, mine));
   environment.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), mine));
-  environment.group_rank = static_cast<int>(std::find(groups.begin(), groups.end(), mine) - groups.begin());
-  environment.group_world_size = static_cast<int>(groups.size());
+  environment.node_rank = static_cast<int>(std::find(nodes.begin(), nodes.end(), mine) - nodes.begin());
+  environment.node_count = static_cast<int>(nodes.size());
   environment.knows_host = true;
 }
 

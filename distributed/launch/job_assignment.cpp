@@ -1,10 +1,10 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/launch/job_assignment.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 namespace tandem::distributed {
 namespace {
@@ -19,14 +19,9 @@ std::string name_of(const NodeStatus& node) {
   return text + ")";
 }
 
-std::string seconds_text(std::chrono::milliseconds duration) {
-  std::ostringstream text;
-  text << std::chrono::duration<double>(duration).count() << " s";
-  return text.str();
-}
-
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // A report that somebody fills with a whole log must still fit into the store.
+  // A program may report a whole log as its message. Chosen: with 16 KiB for each message, the failures of a few
+  // hundred ranks fit into one value of the store (8 MiB).
   constexpr std::size_t longest = 16384;
   json result = json::array();
   for (const auto& f : failures) {
@@ -79,13 +74,13 @@ auto decode(const std::string& text, const char* what, Read&& read) {
 
 int JobAssignment::world_size() const {
   int size = 0;
-  for (const auto& member : members) size += member.processes;
+  for (const auto& node : nodes) size += node.processes;
   return size;
 }
 
 int JobAssignment::node_of(int id) const {
-  const auto found = std::find_if(members.begin(), members.end(), [id](const auto& m) { return m.id == id; });
-  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [id](const auto& n) { return n.id == id; });
+  return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
 }
 
 std::string encode(const NodeStatus& s) {
@@ -127,12 +122,12 @@ NodeStatus decode_status(const std::string& text) {
 }
 
 std::string encode(const JobAssignment& p) {
-  json members = json::array();
-  for (const auto& m : p.members) members.push_back({m.id, m.first_rank, m.processes, m.first_role_rank, m.role_size});
+  json nodes = json::array();
+  for (const auto& n : p.nodes) nodes.push_back({n.id, n.first_rank, n.processes, n.first_role_rank, n.role_size});
   return text_of({{"action", static_cast<int>(p.action)},
                   {"generation", p.generation},
                   {"restarts", p.restarts},
-                  {"members", members},
+                  {"nodes", nodes},
                   {"failures", to_json(p.failures)},
                   {"ended_early", p.ended_early},
                   {"reason", p.reason},
@@ -145,7 +140,7 @@ JobAssignment decode_assignment(const std::string& text) {
     p.action = static_cast<Action>(value.at("action").get<int>());
     p.generation = value.at("generation");
     p.restarts = value.at("restarts");
-    for (const auto& m : value.at("members")) p.members.push_back({m.at(0), m.at(1), m.at(2), m.at(3), m.at(4)});
+    for (const auto& n : value.at("nodes")) p.nodes.push_back({n.at(0), n.at(1), n.at(2), n.at(3), n.at(4)});
     p.failures = failures_from(value.at("failures"));
     p.ended_early = value.at("ended_early").get<std::vector<int>>();
     p.reason = value.at("reason");
@@ -192,7 +187,9 @@ void Coordinator::gather(Time now) {
   }
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
-    // A launcher that died and came back must not be taken for two nodes: the old one is silent by then.
+    // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so
+    // it is not taken for a second node. Chosen: a launcher publishes every 0.1 s unless --monitor-interval says
+    // otherwise, so one that was silent for 2 s has probably died.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
@@ -200,14 +197,14 @@ void Coordinator::gather(Time now) {
       return fail(name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own", 1);
     }
   } else {
-    // The node that serves the store comes first: rank 0 is where its output is looked for.
+    // The node that serves the store comes first and gets rank 0: users look for rank 0's output on that host.
     std::stable_sort(here.begin(), here.end(),
                      [](const auto& a, const auto& b) { return a.serves_store > b.serves_store; });
   }
   const auto count = static_cast<int>(here.size());
   if (count >= options_.min_nodes) {
     if (!last_call_ends_) last_call_ends_ = now + options_.last_call;
-    const bool are_all_back = members_before_ > 0 && here.size() >= members_before_ &&
+    const bool are_all_back = nodes_before_ > 0 && here.size() >= nodes_before_ &&
                               std::none_of(nodes_.begin(), nodes_.end(),
                                            [&](const auto& n) { return is_there(n) && n.state != State::waiting; });
     if (count >= options_.max_nodes || are_all_back || now >= *last_call_ends_) start(std::move(here));
@@ -223,35 +220,35 @@ void Coordinator::gather(Time now) {
        1);
 }
 
-void Coordinator::start(std::vector<NodeStatus> members) {
-  // Those that come too late wait for a place.
-  if (members.size() > static_cast<std::size_t>(options_.max_nodes))
-    members.resize(static_cast<std::size_t>(options_.max_nodes));
+void Coordinator::start(std::vector<NodeStatus> nodes) {
+  // Nodes beyond max_nodes wait until a place is free.
+  if (nodes.size() > static_cast<std::size_t>(options_.max_nodes))
+    nodes.resize(static_cast<std::size_t>(options_.max_nodes));
   assignment_.action = Action::run;
-  assignment_.members.clear();
+  assignment_.nodes.clear();
   assignment_.failures.clear();
   assignment_.ended_early.clear();
   assignment_.reason.clear();
   int rank = 0;
-  for (const auto& node : members) {
-    JobAssignment::Member member{node.id, rank, node.processes, 0, 0};
-    for (const auto& other : members) {
+  for (const auto& node : nodes) {
+    JobAssignment::NodeRanks ranks{node.id, rank, node.processes, 0, 0};
+    for (const auto& other : nodes) {
       if (other.role != node.role) continue;
-      if (other.id == node.id) member.first_role_rank = member.role_size;
-      member.role_size += other.processes;
+      if (other.id == node.id) ranks.first_role_rank = ranks.role_size;
+      ranks.role_size += other.processes;
     }
-    assignment_.members.push_back(member);
+    assignment_.nodes.push_back(ranks);
     rank += node.processes;
   }
-  members_before_ = members.size();
+  nodes_before_ = nodes.size();
   makes_room_ = false;
   trouble_.clear();
   trouble_code_ = 1;
 }
 
 void Coordinator::note_trouble() {
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     if (status.state == State::left) {
       trouble_ =
           name_of(status) + (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
@@ -265,8 +262,8 @@ void Coordinator::note_trouble() {
 void Coordinator::watch() {
   note_trouble();
   bool have_all_ended = true, has_rank_failed = false;
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     if (status.generation != assignment_.generation) {
       have_all_ended = false;
       continue;
@@ -278,7 +275,7 @@ void Coordinator::watch() {
     assignment_.action = Action::stop;
   } else if (have_all_ended) {
     assignment_.action = Action::done;
-  } else if (!options_.node_rank && assignment_.members.size() < static_cast<std::size_t>(options_.max_nodes)) {
+  } else if (!options_.node_rank && assignment_.nodes.size() < static_cast<std::size_t>(options_.max_nodes)) {
     for (const auto& node : nodes_) {
       if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0) continue;
       assignment_.action = Action::stop;
@@ -292,8 +289,8 @@ void Coordinator::conclude(Time now) {
   bool can_go_on = true;
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;
-  for (const auto& member : assignment_.members) {
-    const auto& status = node(member.id);
+  for (const auto& ranks : assignment_.nodes) {
+    const auto& status = node(ranks.id);
     const bool has_ended = status.state == State::ended && status.generation == assignment_.generation;
     if (is_there(status) && !has_ended) return;
     can_go_on = can_go_on && !(status.serves_store && status.state == State::left);

@@ -20,7 +20,7 @@ class Help : public CLI::Formatter {
   }
 };
 
-// What the command line says, before it is understood.
+// The values of the options as given, not checked yet. The names and defaults are torchrun's.
 struct Arguments {
   std::string nnodes = "1";
   std::string nproc_per_node = "1";
@@ -112,7 +112,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_flag("--no-python", a.no_python, "accepted: programs are always run as they are")
       ->group("Accepted as torchrun's");
   app.add_flag("--use-env", a.use_env, "accepted: always so")->group("Accepted as torchrun's");
-  // Python's alone; named so that they can be explained.
+  // These two make sense for Python programs only. They are declared so that understand() can say what to do instead.
   app.add_option("-m,--module", a.module)->group("");
   app.add_flag("--run-path", a.run_path)->group("");
 
@@ -124,8 +124,8 @@ void declare_options(CLI::App& app, Arguments& a) {
   }
 }
 
-// Where the program begins. Before it, underscores in options' names become dashes; behind it, nothing is
-// ours.
+// Finds the program among the arguments. Before the program, underscores in the names of options become dashes. The
+// arguments after the program belong to the program.
 std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::vector<std::string>& arguments) {
   auto argument = arguments.begin();
   for (; argument != arguments.end() && argument->size() > 1 && argument->front() == '-'; ++argument) {
@@ -140,7 +140,7 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
   return argument;
 }
 
-// -1 for what is no number of at most five digits.
+// The number that `text` writes in at most five digits; -1 if `text` is anything else.
 int small_number(const std::string& text) {
   const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
   return is_number ? std::stoi(text) : -1;
@@ -150,7 +150,8 @@ int parse_process_count(const std::string& text) {
   if (text == "auto" || text == "cpu") return available_cores();
   TANDEM_CHECK(text != "gpu", "--nproc-per-node gpu: this build runs on the CPU alone; give a number, cpu or auto");
   const int count = small_number(text);
-  // More is a slip of the hand: even these would need minutes and most of a host's memory to start.
+  // Chosen: far more ranks than a host has cores or GPUs. A larger number is a typing error, and would use up the
+  // host's memory.
   constexpr int most = 1024;
   TANDEM_CHECK(count > 0 && count <= most, "--nproc-per-node ", text, ": expected a number from 1 to ", most,
                ", auto, cpu or gpu");
@@ -166,7 +167,7 @@ void parse_node_count(const std::string& text, LaunchOptions& options) {
 }
 
 void parse_endpoint(const std::string& text, LaunchOptions& options) {
-  // HOST, HOST:PORT, [IPV6]:PORT, IPV6
+  // Allowed forms: HOST, HOST:PORT, [IPV6]:PORT, IPV6.
   const bool is_bracketed = !text.empty() && text.front() == '[';
   const auto host_end = is_bracketed ? text.find(']') : text.size();
   const auto colon = is_bracketed ? text.find(':', std::min(host_end, text.size())) : text.rfind(':');

@@ -1,4 +1,4 @@
-// What a launcher is to do, and how it is told: the options of tandemrun, which are those of torchrun.
+// What a launcher is to do: the options of tandemrun, which are those of torchrun, and the command line that sets them.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace tandem::distributed {
 
-// Where the output streams of ranks go: bit 0 is stdout, bit 1 stderr.
+// Which output streams of which ranks are chosen. A number chooses streams: bit 0 is stdout, bit 1 is stderr.
 struct StreamChoice {
-  int otherwise = 0;
+  int otherwise = 0;  // for ranks that by_local_rank does not name
   std::map<int, int> by_local_rank;
 
   bool is_any() const { return otherwise != 0 || !by_local_rank.empty(); }
@@ -21,49 +21,52 @@ struct StreamChoice {
     return found == by_local_rank.end() ? otherwise : found->second;
   }
 };
-// "3", or by local rank "0:1,1:2", with 0 none, 1 stdout, 2 stderr, 3 both. Error for anything else,
-// naming `option`.
+// Reads "3" (for all ranks) or "0:1,1:2" (by local rank): 0 is none, 1 stdout, 2 stderr, 3 both. Throws an Error that
+// names `option` for anything else.
 StreamChoice parse_stream_choice(const std::string& option, const std::string& text);
 
 struct LaunchOptions {
   using Duration = std::chrono::milliseconds;
 
-  int processes = 1;  // on this host
-  // A job runs on several hosts ("nodes"), each with a launcher of its own, if max_nodes is above 1.
+  int processes = 1;  // how many ranks this host starts
+  // If max_nodes is above 1, the job runs on several hosts ("nodes"), each with a launcher of its own.
   int min_nodes = 1;
   int max_nodes = 1;
-  // The number of this node, and node 0 serves the store; none: numbers are given out as nodes arrive, and who owns
-  // master_addr serves the store.
+  // If set: the number of this node; node 0 serves the store. If not set: nodes are numbered as they arrive, and the
+  // host with the address master_addr serves the store.
   std::optional<int> node_rank;
-  // Where the nodes and ranks meet. On one node an address of this host, where the store listens; nowhere else.
+  // Where the nodes and ranks meet. With one node, the store listens at this address of the host and at no other.
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;                                         // 0: a free one, where there is one node
-  std::optional<bool> serves_store;                            // overrides what was said of node_rank
-  Duration join_timeout = std::chrono::minutes(10);            // until enough nodes are there
-  Duration last_call = std::chrono::seconds(30);               // how long more than min_nodes are waited for
+  int master_port = 0;               // 0: a free port, which only a job of one node can take
+  std::optional<bool> serves_store;  // if set, decides whether this node serves the store, whatever node_rank says
+  // These times are torchrun's defaults.
+  Duration join_timeout = std::chrono::minutes(10);            // how long the job waits for min_nodes
+  Duration last_call = std::chrono::seconds(30);               // how long it then waits for further nodes
   Duration monitor_interval = std::chrono::milliseconds(100);  // between two looks at the other nodes
-  Duration silence_allowed = std::chrono::seconds(15);         // of a node, before it counts as lost
+  Duration silence_allowed = std::chrono::seconds(15);         // a node that is silent for longer counts as lost
   int max_restarts = 0;
 
   std::string run_id;  // empty: a random one on one node, "none" on several
   std::string role = "default";
-  std::string log_dir;                             // empty: a temporary one, kept only if there are logs in it
-  StreamChoice redirects;                          // streams that go to files alone
-  StreamChoice tee;                                // streams that go to files too
-  std::optional<std::set<int>> shown_local_ranks;  // whose output appears; all, unless set
-  Duration grace = std::chrono::seconds(5);        // between SIGTERM and SIGKILL
-  bool open_store = false;  // the store asks for no token: workers that are not ours (Python's) may join
+  std::string log_dir;                             // empty: a temporary folder, kept only if it is to have logs
+  StreamChoice redirects;                          // streams that go to files only
+  StreamChoice tee;                                // streams that go to files and to the launcher's streams
+  std::optional<std::set<int>> shown_local_ranks;  // the ranks whose output appears; not set: all
+  // Between SIGTERM and SIGKILL. Chosen: a rank has time to end in order, and a user who stops a job does not wait long
+  // (torchrun: 30 s).
+  Duration grace = std::chrono::seconds(5);
+  bool open_store = false;  // the store asks for no token, so that Python programs may join
   bool bind_cores = false;  // each rank gets its own share of the cores
 };
 
 struct LaunchCommand {
   LaunchOptions options;
   std::vector<std::string> program;  // its path or name, then its arguments
-  std::optional<std::string> text;   // set: --help or --version asked for it; nothing is to be launched
+  std::optional<std::string> text;   // if set: the answer to --help or --version; nothing is to be launched
 };
 
-// Understands the arguments of a command line (without the program's own name), with defaults from variables as
-// PET_NNODES. Error that names the option, what was given and what is allowed.
+// Reads the arguments of a command line, without the program's own name. An option that is not given may come from an
+// environment variable such as PET_NNODES. An Error names the option, what was given and what is allowed.
 LaunchCommand parse_launch_command(std::vector<std::string> arguments);
 
 }  // namespace tandem::distributed

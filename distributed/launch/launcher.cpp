@@ -35,8 +35,8 @@ LaunchOptions with_run_id(LaunchOptions options) {
   return options;
 }
 
-// On several hosts the token must be one that all launchers know: a secret from their environment, or at least the
-// run's name, which keeps strangers and other jobs out.
+// On several hosts, all launchers must know the token. It is the secret that a user put into TANDEM_STORE_TOKEN.
+// Without a secret, the token is made of the run's name, which keeps other jobs out, but no attacker.
 std::string job_token(const LaunchOptions& options) {
   if (options.open_store) return "";
   if (options.max_nodes == 1) return random_text(4);
@@ -55,7 +55,7 @@ NodeStatus first_status(const LaunchOptions& options) {
   return status;
 }
 
-// This host's part in the job: it reports how its ranks are, and does what the assignment says.
+// This host's part in the job: a Node reports how the ranks of this host are, and does what the assignment says.
 class Node {
  public:
   Node(const LaunchOptions& options, const std::vector<std::string>& program);
@@ -89,9 +89,9 @@ class Node {
   std::unique_ptr<WorkerGroup> group_;
 
   std::optional<JobAssignment> end_;  // the assignment that ended the job
-  int stopped_by_ = 0;                // the signal that ended the launcher, if one did
+  int stopped_by_ = 0;                // the signal that made this launcher stop; 0: none
   bool has_warned_ = false;
-  int explained_ = 0;  // restarts that have been
+  int explained_ = 0;  // the latest generation whose restart explain_restart has explained
 };
 
 Node::Node(const LaunchOptions& options, const std::vector<std::string>& program)
@@ -100,7 +100,7 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
       token_(job_token(options_)),
       logs_(options_.log_dir, options_.run_id, options_.redirects.is_any() || options_.tee.is_any()),
       status_(first_status(options_)) {
-  find_program(program.front());  // before others wait for it
+  find_program(program.front());  // if it is missing, fail before other nodes wait for this one
   rendezvous_ = make_node_rendezvous(options_, token_, status_);
   if (options_.max_nodes > 1)
     say("host " + status_.host + " meets the other nodes at " +
@@ -108,14 +108,14 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
 }
 
 std::map<std::string, std::string> Node::variables(const JobAssignment& assignment, int node) const {
-  const auto& member = assignment.members[static_cast<std::size_t>(node)];
+  const auto& ranks = assignment.nodes[static_cast<std::size_t>(node)];
   std::map<std::string, std::string> ours = {
       {"GROUP_RANK", std::to_string(node)},
-      {"GROUP_WORLD_SIZE", std::to_string(assignment.members.size())},
+      {"GROUP_WORLD_SIZE", std::to_string(assignment.nodes.size())},
       {"WORLD_SIZE", std::to_string(assignment.world_size())},
       {"LOCAL_WORLD_SIZE", std::to_string(options_.processes)},
       {"ROLE_NAME", options_.role},
-      {"ROLE_WORLD_SIZE", std::to_string(member.role_size)},
+      {"ROLE_WORLD_SIZE", std::to_string(ranks.role_size)},
       {"MASTER_ADDR", options_.master_addr},
       {"MASTER_PORT", std::to_string(rendezvous_->port())},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(assignment.generation)},
@@ -144,13 +144,14 @@ int Node::run() {
   int code = 128 + stopped_by_;
   if (!stopped_by_) {
     code = conclude(*end_);
-  } else if (status_.has_failed && !status_.failures.empty()) {  // before the signal came
+  } else if (status_.has_failed && !status_.failures.empty()) {  // a rank had failed before the signal came
     err_.add(explain(status_.failures, status_.ended_well, seconds()));
     code = status_.failures.front().exit_code();
   } else {
     say("stopped by " + signal_name(stopped_by_));
   }
   status_.stopped_by = stopped_by_;
+  // The reader of stdout or stderr may be stopped for ever. Chosen: a reader that runs takes the rest within 2 s.
   const auto deadline = steady_clock::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   err_.flush(deadline);
@@ -161,6 +162,7 @@ int Node::run() {
 void Node::leave() {
   status_.state = State::left;
   rendezvous_->report(status_);
+  // Chosen: after silence_allowed every other node has left or counts as lost; 5 s more for the exchange of that.
   const auto deadline = steady_clock::now() + options_.silence_allowed + std::chrono::seconds(5);
   while (!rendezvous_->is_released() && steady_clock::now() < deadline) {
     pollfd signal{signals_.fd(), POLLIN, 0};
@@ -181,7 +183,7 @@ void Node::follow(const JobAssignment& assignment) {
     case Action::stop:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && !is_current) {
-        status_.generation = assignment.generation;  // it had not begun here
+        status_.generation = assignment.generation;  // this node had not started its ranks yet
         finish_group();
       }
       return;
@@ -206,15 +208,14 @@ void Node::follow(const JobAssignment& assignment) {
 
 void Node::start(const JobAssignment& assignment) {
   const int node = assignment.node_of(rendezvous_->id());
-  const auto& member = assignment.members[static_cast<std::size_t>(node)];
+  const auto& ranks = assignment.nodes[static_cast<std::size_t>(node)];
   status_.state = State::running;
   status_.generation = assignment.generation;
-  WorkerGroup::Share share{assignment.generation, member.first_rank, variables(assignment, node),
-                           member.first_role_rank};
+  WorkerGroup::Share share{assignment.generation, ranks.first_rank, variables(assignment, node), ranks.first_role_rank};
   if (options_.max_nodes > 1) {
-    const auto first = std::to_string(member.first_rank);
-    const auto last = std::to_string(member.first_rank + member.processes - 1);
-    say("node " + std::to_string(node) + " of " + std::to_string(assignment.members.size()) + " starts " +
+    const auto first = std::to_string(ranks.first_rank);
+    const auto last = std::to_string(ranks.first_rank + ranks.processes - 1);
+    say("node " + std::to_string(node) + " of " + std::to_string(assignment.nodes.size()) + " starts " +
         (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
         std::to_string(assignment.world_size()));
   }
@@ -228,7 +229,7 @@ void Node::finish_group() {
   if (group_) {
     status_.failures = group_->failures();
     status_.ended_well = group_->ended_well();
-    // A rank that succeeded in vain, or was stopped for another's failure, is no failure of this node.
+    // Ranks that succeeded, or were stopped because another node's rank failed, are no failure of this node.
     status_.has_failed = group_->has_failed();
   }
   group_.reset();
@@ -246,6 +247,7 @@ void Node::poll_once() {
   const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
   for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
 
+  // Events end the wait. Chosen: once a second without any, because warn_once looks at a count that makes no event.
   auto next = steady_clock::now() + std::chrono::seconds(1);
   if (group_) next = std::min(next, group_->next());
   if (::poll(watched.data(), watched.size(), poll_timeout(next)) < 0) {
@@ -276,7 +278,7 @@ void Node::poll_once() {
 
 void Node::act_on(int signal) {
   if (stopped_by_) {
-    if (group_ && !group_->has_killed()) group_->kill_running();  // asked twice
+    if (group_ && !group_->has_killed()) group_->kill_running();  // the user asks for the second time
     return;
   }
   stopped_by_ = signal;
@@ -305,10 +307,10 @@ int Node::conclude(const JobAssignment& assignment) {
   if (assignment.action == Action::done) {
     const bool had_part = status_.generation >= 0;
     if (!had_part) {
-      say("the job ran and ended without this node: all of its " + std::to_string(assignment.members.size()) +
+      say("the job ran and ended without this node: all of its " + std::to_string(assignment.nodes.size()) +
           " places were taken. Was this launcher started twice, or with the --node-rank of another?");
     }
-    // A spare that was never needed is no failure.
+    // With --nnodes MIN:MAX, a node beyond MIN may never be needed. That is no failure.
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
   }
   if (!assignment.reason.empty()) say(assignment.reason);
@@ -323,7 +325,8 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
   TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes asked for, at least 1 is needed");
   TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
                options.max_nodes, " nodes asked for, at least 1 is needed");
-  // Were one of these closed, the next file opened would take its place and be written to.
+  // If stdin, stdout or stderr is closed, the next file that is opened gets its number, and output would go to that
+  // file.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }

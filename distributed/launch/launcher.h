@@ -1,7 +1,7 @@
 // Launcher: starts the processes of a job on this host. The launcher serves the job's store, or connects to the host
 // that serves it. It passes the processes' output on, and it ends or restarts all processes together.
 //
-// Who failed first? Every failed rank gets one WorkerFailure; the failures are sorted; the first one is the cause.
+// Who failed first? Every failed rank gets one WorkerFailure. The failures are sorted. The first one is the cause.
 //   1. WorkerGroup::notice_ends (worker_group.cpp) runs after SIGCHLD and notes how and when each process ended. The
 //      first failure starts a wait of 200 ms, in which other ranks may still fail by themselves; then the group stops.
 //   2. find_failure (worker_failure.cpp) decides whether an ended process counts as failed: it ended badly, and either
@@ -30,7 +30,7 @@ namespace tandem::distributed {
 //
 // Rank 0 inherits stdin, stdout and stderr. The other ranks' output is passed on in whole lines, with "[rank1] " in
 // front of each line.
-// Files: log_dir/<run id>/attempt_<restart count>/<local rank>/{stdout.log,stderr.log,error.json}.
+// Files: log_dir/<run id>/attempt_<generation>/<local rank>/{stdout.log,stderr.log,error.json}.
 //
 // Throws an Error when the job cannot be started. While the call runs, it handles the signals above and SIGCHLD, so a
 // process may make only one such call at a time.

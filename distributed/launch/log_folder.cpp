@@ -35,8 +35,8 @@ LogFolder::~LogFolder() {
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
-fs::path LogFolder::of(int attempt, int local_rank) const {
-  const auto folder = run_ / ("attempt_" + std::to_string(attempt)) / std::to_string(local_rank);
+fs::path LogFolder::of(int generation, int local_rank) const {
+  const auto folder = run_ / ("attempt_" + std::to_string(generation)) / std::to_string(local_rank);
   create_folder(folder, "for logs");
   std::error_code ignored;
   fs::remove(folder / "error.json", ignored);

@@ -6,8 +6,8 @@
 
 namespace tandem::distributed {
 
-// ROOT/<run id>/attempt_<number>/<local rank>, as torchrun lays it out. Without a root it is a temporary folder, which
-// goes with this object unless it is to keep logs; then stderr says where they are.
+// The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as torchrun has them. If `root` is empty, ROOT is a
+// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);
@@ -15,15 +15,16 @@ class LogFolder {
   LogFolder(const LogFolder&) = delete;
   LogFolder& operator=(const LogFolder&) = delete;
 
-  // The folder of one rank in one attempt, made and without an old error file. Error when it cannot be made.
-  std::filesystem::path of(int attempt, int local_rank) const;
+  // Makes the folder of one rank in one generation, and removes an old error file in it. Error when the folder cannot
+  // be made.
+  std::filesystem::path of(int generation, int local_rank) const;
 
-  // The one that goes with this object; empty: none does.
+  // The folder that is removed with this object; empty: none is.
   const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
   std::filesystem::path run_;
-  std::filesystem::path temporary_;  // empty: the folder stays
+  std::filesystem::path temporary_;  // empty: the folder is kept
 };
 
 }  // namespace tandem::distributed

@@ -42,7 +42,7 @@ class OneNode final : public NodeRendezvous {
   JobAssignment assignment_;
 };
 
-// Whether `host` is an address of this machine: only then can a socket be bound to it.
+// Whether `host` is an address of this machine. A socket can listen only at such an address.
 bool is_local(const std::string& host) {
   try {
     listen_on(host, 0);
@@ -52,8 +52,8 @@ bool is_local(const std::string& host) {
   }
 }
 
-// All nodes write their status under their id and read the assignment; the node that serves the store also reads every
-// status and writes the assignment.
+// The keys are "nodes" (how many have joined), "node/<id>" (a status) and "assignment". Every node writes its status
+// and reads the assignment. The node that serves the store also reads every status and writes the assignment.
 class ManyNodes final : public NodeRendezvous {
  public:
   ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
@@ -99,7 +99,7 @@ class ManyNodes final : public NodeRendezvous {
 
   bool is_released() override {
     const std::lock_guard lock(mutex_);
-    return is_released_ || id_ < 0;  // nobody knows a node that never joined
+    return is_released_ || id_ < 0;  // a node that never joined is known to nobody
   }
 
  private:
@@ -107,7 +107,7 @@ class ManyNodes final : public NodeRendezvous {
   void run();
   void connect();
   void exchange(const NodeStatus& status);
-  bool decide();
+  bool decide();  // returns whether every other node has left or is lost
   void publish(const JobAssignment& assignment);
   bool is_over() const {
     const std::lock_guard lock(mutex_);
@@ -119,11 +119,12 @@ class ManyNodes final : public NodeRendezvous {
   const FileDescriptor wake_;
   std::unique_ptr<TcpStoreServer> server_;
 
-  // Of the thread.
+  // Only thread_ uses these members.
   std::shared_ptr<Store> store_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::int64_t beats_ = 0;
-  std::string assignment_text_;
+  std::int64_t beats_ = 0;       // how many statuses this node has published
+  std::string assignment_text_;  // the assignment that was read last, as it is in the store
+  // The last status of another node as it is in the store, and when it changed.
   struct Heard {
     std::string text;
     steady_clock::time_point when;
@@ -132,9 +133,9 @@ class ManyNodes final : public NodeRendezvous {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_.
+  // Guarded by mutex_. Only thread_ writes id_, so it reads id_ without the mutex.
   NodeStatus status_;
-  bool is_news_ = false;  // status_ is still to be sent
+  bool is_news_ = false;  // status_ has not been published yet
   JobAssignment assignment_;
   int id_ = -1;
   bool is_released_ = false;
@@ -151,7 +152,8 @@ void ManyNodes::serve_if_ours() {
   try {
     server_ = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{"", options_.master_port, token_});
   } catch (const Error&) {
-    // Two launchers on one host: the first one serves. If it is something else that listens there, connecting says so.
+    // The port is taken, probably by another launcher of this job on this host, which then serves the store. If another
+    // program listens there, connect() will say so.
     if (options_.node_rank || options_.serves_store) throw;
   }
 }
@@ -188,7 +190,8 @@ void ManyNodes::run() {
 }
 
 void ManyNodes::connect() {
-  // The other side may start much later, and this one may be stopped until then.
+  // The node that serves the store may start much later, and this launcher may be stopped until then. Chosen: one try
+  // lasts 1 s at most, so that a stop is noticed within that time.
   const auto deadline = steady_clock::now() + options_.join_timeout;
   const auto name = endpoint_name(options_.master_addr, options_.master_port);
   for (bool is_reachable = false; !is_reachable && !is_over();) {
@@ -214,9 +217,9 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   auto mine = status;
   mine.id = id_;
   mine.serves_store = server_ != nullptr;
-  // The number in front makes each one new: proof of life.
+  // The number in front makes every text differ from the one before, which shows that this node is alive.
   store_->set("node/" + std::to_string(id_), std::to_string(beats_++) + " " + encode(mine));
-  // Were it to end before the others know, they would take its end for a failure.
+  // A node that serves the store must not end before the others have left: they would take its end for a failure.
   const bool is_alone = !server_ || decide();
   if (store_->check({"assignment"})) {
     auto text = store_->get("assignment");
@@ -231,7 +234,6 @@ void ManyNodes::exchange(const NodeStatus& status) try {
                ", without which the job cannot go on: ", error.what());
 }
 
-// Whether nobody but this node is left.
 bool ManyNodes::decide() {
   const auto now = steady_clock::now();
   if (!coordinator_) coordinator_ = std::make_unique<Coordinator>(options_, now);
@@ -240,7 +242,7 @@ bool ManyNodes::decide() {
   bool is_alone = true;
   for (int id = 0; id < count; ++id) {
     const auto key = "node/" + std::to_string(id);
-    if (!store_->check({key})) continue;  // has just come
+    if (!store_->check({key})) continue;  // this node has joined, but has not published its status yet
     auto text = store_->get(key);
     auto& heard = heard_[id];
     if (heard.text != text) heard = {std::move(text), now};

@@ -1,4 +1,4 @@
-// NodeRendezvous: where the launchers of a job's nodes meet, tell each other how they are, and learn what to do.
+// NodeRendezvous: where the launchers of a job's nodes meet, publish their status, and learn what to do.
 #pragma once
 
 #include <tandem/distributed/launch/job_assignment.h>
@@ -9,30 +9,32 @@
 
 namespace tandem::distributed {
 
-// Made by make_node_rendezvous. For one thread, and not to be outlived by the options.
+// make_node_rendezvous makes it. Only one thread may use it. The options must outlive it.
 class NodeRendezvous {
  public:
   virtual ~NodeRendezvous() = default;
 
-  // The store's port, for the ranks; where to reach it is LaunchOptions::master_addr.
+  // The port of the store, which the ranks reach at LaunchOptions::master_addr.
   virtual int port() const = 0;
-  // Readable when assignment() may have changed; -1: it changes by report() alone.
+  // A file descriptor that poll finds readable when assignment() may have changed; -1: only report() changes it.
   virtual int fd() const = 0;
-  // What all are to do. That the other nodes can't be reached (any more) is a assignment as well: the job has failed.
+  // What all nodes are to do. If the other nodes cannot be reached, or not any more, the assignment says that the job
+  // has failed.
   virtual JobAssignment assignment() = 0;
-  // How this node is now.
+  // Publishes the status of this node. With several nodes, the rendezvous fills in `id` and `serves_store`.
   virtual void report(const NodeStatus& status) = 0;
-  virtual int id() const = 0;  // of this node in assignments; -1 before the first one
-  // Whether nobody depends on this node any more: it has told the others that it has left and, where it serves the
-  // store, they have left as well or have not been heard of for too long.
+  virtual int id() const = 0;  // this node's id in assignments; -1 before the node has joined
+  // Whether this node may end: the other nodes know that it has left and, if it serves the store, all other nodes have
+  // left as well or have been silent for too long.
   virtual bool is_released() = 0;
-  // Clients that the store turned away because they did not know the token.
+  // How many clients the store turned away because they did not know the token.
   virtual int refused_clients() const = 0;
 };
 
-// With one node there is nobody to meet: the store listens on that host alone, and nothing waits. With several, the
-// node that owns the address serves the store; a thread looks at the others at LaunchOptions::monitor_interval.
-// `status` is this node's first one. Error when this node is to serve the store and cannot.
+// With one node there is nobody to meet: the store listens on that host only, and nothing waits. With several nodes,
+// one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and the
+// assignment through it, once in every LaunchOptions::monitor_interval. `status`: the first status of this node. Error
+// when this node is to serve the store and cannot.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);
 

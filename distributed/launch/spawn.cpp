@@ -33,16 +33,18 @@ namespace {
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-constexpr auto grace = std::chrono::seconds(5);
-// Time for the rank that really failed to be noticed, when its peers notice a lost connection first.
+constexpr auto grace = std::chrono::seconds(5);  // as in LaunchOptions
+// How long spawn() waits after the first failure that it sees. If a rank dies, its peers fail because they lost their
+// connections, and spawn() may see the end of a peer first. Chosen: long for such a race, and short for a user.
 constexpr auto settling = std::chrono::milliseconds(100);
 
-// What the ranks are told once all have been started.
+// What the caller tells the ranks once all of them have been started.
 struct Meeting {
   int port = 0;
-  char token[36] = "";
+  char token[36] = "";  // 32 digits and a zero byte
 };
 
+// What a rank that fails tells the caller.
 struct Report {
   std::int64_t time = 0;  // nanoseconds since 1970
   char message[4000] = "";
@@ -71,7 +73,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_RUN_ID", "spawn"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_ERROR_FILE", ""},  // a launcher's is about the job that it started
+      {"TORCHELASTIC_ERROR_FILE", ""},  // a launcher's file is for the process that the launcher started
   };
   for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
   const char* threads = std::getenv("OMP_NUM_THREADS");
@@ -101,23 +103,24 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
   }
   std::cout.flush();
   std::fflush(nullptr);
-  _exit(exit_code);  // static objects are the caller's, who destroys them
+  _exit(exit_code);  // without destroying static objects, which only the caller may do
 }
 
+// The caller of spawn() and its ranks.
 class Family {
  public:
   Family(int processes, const std::function<void(int)>& f);
   ~Family();
   void introduce(const Meeting& meeting) const;
-  // When all have ended well; Error when one has not.
+  // Returns when all ranks have ended without an error. Throws an Error when one has failed and all have ended.
   void join();
 
  private:
   struct Child {
     pid_t pid = -1;
     bool is_running = true;
-    FileDescriptor start;    // what it waits for
-    FileDescriptor reports;  // what it says when it fails
+    FileDescriptor start;    // the rank waits until the Meeting comes through this pipe
+    FileDescriptor reports;  // a rank that fails writes its Report to this pipe
   };
 
   void start(int rank, const std::function<void(int)>& f);
@@ -135,7 +138,7 @@ class Family {
 };
 
 Family::Family(int processes, const std::function<void(int)>& f) : processes_(processes) {
-  // What is in the buffers would be written by every copy.
+  // Every copy of this process would write the text that is still in the buffers.
   std::cout.flush();
   std::fflush(nullptr);
   children_.reserve(static_cast<std::size_t>(processes));
@@ -172,7 +175,7 @@ void Family::start(int rank, const std::function<void(int)>& f) {
 
 void Family::introduce(const Meeting& meeting) const {
   for (const auto& child : children_) {
-    // One that has died already is noticed by join().
+    // If the rank has died already, join() notices that.
     [[maybe_unused]] const auto written = ::write(child.start.get(), &meeting, sizeof meeting);
   }
 }
@@ -206,14 +209,15 @@ void Family::send(int signal) const {
   }
 }
 
-// Returns when one has ended, or at the deadline.
+// Returns when a rank may have ended, at the deadline, or after 50 ms.
 void Family::wait_until(Deadline deadline) {
   std::vector<pollfd> ends;
   for (const auto& child : children_) {
     if (child.is_running) ends.push_back({child.reports.get(), 0, 0});
   }
-  // A rank closes its pipe as it ends, but a process that it left behind may keep it open, and it may be closed a
-  // moment before the end.
+  // A rank that ends closes its pipe. But a process that the rank left behind may keep the pipe open, so reap() must
+  // look from time to time (chosen: every 50 ms). And the pipe may be closed a moment before waitpid() sees the end.
+  // The pause of 1 ms keeps the callers' loops from spinning until then.
   const auto most = std::min<Deadline>(deadline, steady_clock::now() + std::chrono::milliseconds(50));
   if (::poll(ends.data(), ends.size(), poll_timeout(most)) > 0) usleep(1000);
   reap();
@@ -258,7 +262,7 @@ void spawn(int processes, const std::function<void(int)>& f) {
                "spawn: this process ignores SIGCHLD, so it would not learn how its ranks end");
   Family family(processes, f);
   const auto token = random_text(4);
-  const TcpStoreServer server({"127.0.0.1", 0, token});  // its thread starts only now
+  const TcpStoreServer server({"127.0.0.1", 0, token});  // after the forks, because it has a thread
   Meeting meeting;
   meeting.port = server.port();
   token.copy(meeting.token, sizeof meeting.token - 1);

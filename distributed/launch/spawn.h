@@ -5,24 +5,25 @@
 
 namespace tandem::distributed {
 
-// Runs f(rank) in `processes` new processes of this host and returns when all have ended well:
+// Runs f(rank) in `processes` new processes of this host, and returns when all of them have ended without an error:
 //
 //   spawn(4, [&](int rank) {
 //     const auto group = init();
 //     ...
 //   });
 //
-// Each process is a copy of this one (fork) and has the environment of its rank, so that init() and read_environment()
-// work in it; the ranks meet in a store that the caller serves on the loopback, until spawn() returns. Unless
-// OMP_NUM_THREADS says otherwise they divide the cores among them. What f changes stays in its process.
+// Each new process is a copy of the caller (fork) with the environment variables of its rank, so that init() and
+// read_environment() work in it. The ranks meet in a store that the caller serves on the loopback address until spawn()
+// returns. The ranks divide the cores among them, unless OMP_NUM_THREADS is set. What f changes in memory stays in its
+// process.
 //
-// When a rank throws or a signal ends it, the others are ended (SIGTERM, five seconds later SIGKILL), and an Error
-// names the rank that failed first and its message or signal. No process is left behind, not even when this one is
-// killed.
+// When a rank throws or a signal ends it, spawn() ends the other ranks (SIGTERM, and SIGKILL five seconds later) and
+// throws an Error that names the rank that failed first and its message or signal. No process is left behind, not even
+// when the caller is killed.
 //
-// A copy has only the thread that copied itself, and none of the locks that others held: Error when this process has
-// more than one thread. So call it before anything computes: OpenMP keeps its threads, and loaders and stores have
-// some.
+// A copy of a process has only one thread, and locks that other threads held stay locked. So spawn() throws an Error if
+// the caller has more than one thread. Call it before anything computes, because OpenMP keeps its threads, and before
+// loaders and stores are made, which have threads.
 void spawn(int processes, const std::function<void(int rank)>& f);
 
 }  // namespace tandem::distributed

@@ -125,6 +125,7 @@ std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& 
 void sort_by_cause(std::vector<WorkerFailure>& failures) {
   // A rank that a signal ended could not note the time of its failure. Its peers notice their lost connections as soon
   // as the launcher notices the end of the process, so this failure counts as one second older than its time says.
+  // Chosen: 1 s is far above the time that the launcher needs to notice an end, even on a loaded host.
   // SIGABRT is different: it usually means that the rank itself threw an error which nobody caught.
   const auto time = [](const WorkerFailure& failure) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
@@ -155,7 +156,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
     text << "  " << names_of(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
             "(DistributedDataParallel::join covers uneven inputs)\n";
-  // Many ranks often fail for the same reason: those are told in one line.
+  // Many ranks often fail for the same reason. One line tells of all of them.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
     return describe_end(a) == describe_end(b) && a.message == b.message;
   };

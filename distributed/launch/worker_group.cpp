@@ -66,8 +66,8 @@ WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::st
 WorkerGroup::~WorkerGroup() { end_all(); }
 
 void WorkerGroup::end_all() {
-  // The groups' leaders have not been reaped yet, so their numbers cannot have passed to other processes.
-  kill_groups(SIGKILL, false);
+  // The workers have not been reaped yet, so no other process can have got their numbers.
+  send(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
     // A process that does not end after SIGKILL has already been waited for in vain: do not block on it again.
@@ -89,7 +89,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
     return nullptr;
   }
   const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
-  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // our own stream
+  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // the worker inherits the launcher's stream
   int ends[2];
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   FileDescriptor ours(ends[0]);
@@ -106,7 +106,7 @@ WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, 
   Worker worker;
   worker.local_rank = local_rank;
   worker.rank = share.first_rank + local_rank;
-  const auto folder = logs.of(share.attempt, local_rank).string();
+  const auto folder = logs.of(share.generation, local_rank).string();
   worker.error_file = folder + "/error.json";
   auto variables = share.variables;
   variables["RANK"] = std::to_string(worker.rank);
@@ -133,7 +133,8 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   std::vector<WorkerStream*> result;
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
-      // A rank that prints faster than the console takes its output has to wait.
+      // While a console is full, the launcher reads nothing that would go there. A rank that prints on has to wait as
+      // soon as its pipe is full, too.
       if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }
@@ -144,7 +145,8 @@ void WorkerGroup::notice_ends() {
   for (auto& worker : workers_) {
     if (!worker.is_running) continue;
     siginfo_t info{};
-    // WNOWAIT: the process stays a zombie until the group is over, because its pid is also its process group's number.
+    // WNOWAIT: the process stays a zombie until the worker group is destroyed. Its pid is also the number of its Unix
+    // process group, to which signals are still sent.
     if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
     worker.is_running = false;
@@ -153,7 +155,9 @@ void WorkerGroup::notice_ends() {
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
     has_failed_ = true;
-    // Ranks that fail together should all be able to report it before they are told to stop.
+    // Ranks that fail together should all report it before the launcher tells them to stop. Chosen: 200 ms is long for
+    // failures with one cause (an error that all ranks meet, a lost connection that all peers notice) and short for a
+    // user.
     stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
   }
 }
@@ -162,11 +166,12 @@ void WorkerGroup::stop(int signal) {
   is_stopping_ = true;
   stop_at_ = Time::max();
   kill_at_ = std::min(kill_at_, steady_clock::now() + options_.grace);
-  kill_groups(signal, true);
+  send(signal, true);
 }
 
 void WorkerGroup::kill_running() {
-  // A process that the system cannot end (it hangs in a file server, say) is not worth waiting for.
+  // The system cannot end a process that waits inside the kernel, for a file server for example. Chosen: after SIGKILL,
+  // 30 s should be enough to free a large memory and to close a GPU; a process that takes longer may never end.
   constexpr auto patience = std::chrono::seconds(30);
   for (const auto& worker : workers_) {
     TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
@@ -175,7 +180,7 @@ void WorkerGroup::kill_running() {
   is_stopping_ = true;
   has_killed_ = true;
   kill_at_ = steady_clock::now() + patience;
-  kill_groups(SIGKILL, true);
+  send(SIGKILL, true);
 }
 
 void WorkerGroup::act_on_time() {
@@ -184,15 +189,15 @@ void WorkerGroup::act_on_time() {
   if (now >= kill_at_) kill_running();
 }
 
-void WorkerGroup::kill_groups(int signal, bool only_running) {
+void WorkerGroup::send(int signal, bool only_running) {
   for (const auto& worker : workers_) {
     if (worker.is_running || !only_running) kill(-worker.pid, signal);
   }
 }
 
 void WorkerGroup::drain() {
-  // The pipes hold what the ranks printed. Only a process that left its process group could still hold a pipe open, so
-  // the wait for the end of the stream has a limit of one second.
+  // The pipes hold what the ranks printed last. A process that left its Unix process group could keep a pipe open for
+  // ever, so the wait for the streams' ends has a limit. Chosen: 1 s is far more than reading full pipes takes.
   const auto deadline = steady_clock::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
@@ -209,7 +214,7 @@ void WorkerGroup::drain() {
 }
 
 std::vector<WorkerFailure> WorkerGroup::failures() {
-  kill_groups(SIGKILL, false);
+  send(SIGKILL, false);
   drain();
   std::vector<WorkerFailure> failures;
   for (const auto& worker : workers_) {

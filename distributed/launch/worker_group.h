@@ -1,4 +1,4 @@
-// WorkerGroup: the ranks of one node in one attempt, from their start until all their output has been read.
+// WorkerGroup: the ranks of one node in one generation, from their start until all their output has been read.
 #pragma once
 
 #include <tandem/distributed/launch/launch_options.h>
@@ -22,11 +22,11 @@ class WorkerGroup {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // What the processes of an attempt are told, and which ranks they are.
+  // What the processes are told, and which ranks they are.
   struct Share {
-    int attempt = 0;
+    int generation = 0;
     int first_rank = 0;
-    // Environment variables for all ranks, by name. RANK and the others that differ between ranks are added to them.
+    // Environment variables for all ranks, by name. The group adds RANK and the others that differ between ranks.
     std::map<std::string, std::string> variables;
     int first_role_rank = 0;
   };
@@ -35,7 +35,7 @@ class WorkerGroup {
   // and `err`. Throws an Error when a process cannot be started.
   WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
               const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
-  // Kills the processes that still run, and their descendants in the same process groups.
+  // Kills the processes that still run, and their descendants in the same Unix process groups.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -70,26 +70,27 @@ class WorkerGroup {
     pid_t pid = -1;
     bool is_running = true;
     std::string error_file;
-    std::string stderr_log;  // the file that its stderr goes to instead of a pipe to us; empty: none
+    std::string stderr_log;  // the file that gets the worker's stderr instead of a pipe to the launcher; empty: none
     std::vector<std::unique_ptr<WorkerStream>> streams;
-    WorkerStream* error_stream = nullptr;
-    WorkerEnd end;
-    std::string hint;
+    WorkerStream* error_stream = nullptr;  // the one of `streams` that is stderr; null: there is none
+    WorkerEnd end;                         // valid once is_running is false
+    std::string hint;                      // as in WorkerFailure
   };
 
   Worker start(const std::vector<std::string>& program, const std::string& path, const Share& share,
                const LogFolder& logs, int local_rank);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   void end_all();
-  void kill_groups(int signal, bool only_running);
+  // Sends `signal` to the Unix process groups of all ranks, or of those that still run.
+  void send(int signal, bool only_running);
   void drain();
 
   const LaunchOptions& options_;
   OutputQueue& out_;
   OutputQueue& err_;
   const MemoryWatch memory_;
-  // Every WorkerGroup has a Guardian of its own: the guardian remembers process group numbers, and the system gives the
-  // same numbers to other processes later.
+  // Every WorkerGroup has a Guardian of its own: the guardian remembers the numbers of Unix process groups, and the
+  // system gives the same numbers to other processes later.
   std::unique_ptr<Guardian> guardian_;
   std::vector<Worker> workers_;
 

@@ -13,8 +13,8 @@
 namespace tandem::distributed {
 
 void OutputQueue::write_some() {
-  // A pipe that is ready takes this much without blocking, and in one piece: other processes write to it as
-  // well.
+  // A pipe that is ready for writing takes PIPE_BUF bytes without blocking and in one piece (POSIX), although rank 0
+  // writes to the same pipe.
   auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
   const auto line_end = waiting_.rfind('\n', size - 1);
   if (line_end != std::string::npos) size = line_end + 1;
@@ -22,7 +22,7 @@ void OutputQueue::write_some() {
   if (n > 0) {
     waiting_.erase(0, static_cast<std::size_t>(n));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-    waiting_.clear();  // nobody reads any more
+    waiting_.clear();  // the reader has closed its end
   }
 }
 
@@ -41,7 +41,7 @@ WorkerStream::WorkerStream(FileDescriptor pipe, OutputQueue* console, std::strin
 }
 
 void WorkerStream::read_some() {
-  char buffer[1 << 16];
+  char buffer[1 << 16];  // as much as a pipe holds (pipe(7))
   const auto n = ::read(pipe_.get(), buffer, sizeof buffer);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
@@ -61,15 +61,15 @@ void WorkerStream::read_some() {
     begin = end + 1;
   }
   unfinished_.erase(0, begin);
-  // Something that never ends its line must not fill the memory.
+  // A program that never ends its line must not fill the launcher's memory.
   if (unfinished_.size() > sizeof buffer) take_line(std::exchange(unfinished_, {}));
 }
 
 void WorkerStream::take_line(const std::string& line) {
-  // "[rank1]: ..." is how a program begins its error message: one mark is enough.
+  // Programs begin their error messages with "[rank1]: ...", so such a line needs no prefix.
   const bool is_marked = !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
   if (console_) console_->add((is_marked ? "" : prefix_) + line + "\n");
-  constexpr std::size_t most_kept = 1000;
+  constexpr std::size_t most_kept = 1000;  // bytes of a line; chosen: ten lines still fit on a screen
   last_lines_.push_back(line.substr(0, most_kept));
   if (last_lines_.size() > lines_kept) last_lines_.pop_front();
 }

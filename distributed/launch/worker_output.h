@@ -10,7 +10,7 @@
 namespace tandem::distributed {
 
 // The launcher's stdout or stderr. Text waits in the queue while the reader at the other end is slow, so that writing
-// never blocks the launcher.
+// never blocks the launcher. Only one thread may use a queue.
 class OutputQueue {
  public:
   explicit OutputQueue(int fd) : fd_(fd) {}
@@ -18,10 +18,12 @@ class OutputQueue {
   int fd() const { return fd_; }
   void add(const std::string& text) { waiting_ += text; }
   bool has_waiting() const { return !waiting_.empty(); }
+  // A full queue still takes text, but the launcher reads no more output of ranks for it. Chosen: 1 MiB is more than
+  // ranks print in one go (a traceback, a table), and little memory.
   bool is_full() const { return waiting_.size() > (std::size_t{1} << 20); }
-  // REQUIRES: poll has found fd() ready for writing.
+  // Writes some of the text. REQUIRES: poll has found fd() ready for writing.
   void write_some();
-  // Writes until all text is written or the deadline has come. Text that is left then is lost.
+  // Writes until no text is left or the deadline comes.
   void flush(Deadline deadline);
 
  private:
@@ -29,21 +31,22 @@ class OutputQueue {
   std::string waiting_;
 };
 
-// The reading end of one rank's stdout or stderr.
+// The launcher's end of the pipe for one rank's stdout or stderr. Passes whole lines on. Only one thread may use it.
 class WorkerStream {
  public:
-  // `console` null: the output is not shown. `log` closed: the output goes to no file.
+  // `console`: where the lines are shown, with `prefix` in front; null: nowhere. `log`: the file that gets the output;
+  // not open: none.
   WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log);
 
   int fd() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
   const OutputQueue* console() const { return console_; }
-  // Reads what is there, at most one buffer. At the end of the file the stream closes.
+  // Reads what is there, at most 64 KiB. At the end of the output it closes the pipe.
   void read_some();
-  // The last lines, for a report of failure.
+  // The last lines, for the report of a failure.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
-  static constexpr std::size_t lines_kept = 10;
+  static constexpr std::size_t lines_kept = 10;  // chosen: enough for an error message, and short on a terminal
 
  private:
   void take_line(const std::string& line);
@@ -52,7 +55,7 @@ class WorkerStream {
   OutputQueue* console_;
   std::string prefix_;
   FileDescriptor log_;
-  std::string unfinished_;
+  std::string unfinished_;  // the beginning of a line
   std::deque<std::string> last_lines_;
 };
 

@@ -19,8 +19,8 @@
 namespace tandem::distributed {
 namespace {
 
-// Blocks every signal for as long as it lives: between fork and exec the child still has the parent's
-// handlers.
+// Blocks every signal until it is destroyed. It is needed because a child has its parent's signal handlers between fork
+// and exec.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -47,29 +47,29 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-// Runs in the forked process, where only async-signal-safe calls are allowed: another thread may have held
-// any lock.
+// Runs in the forked process. Only async-signal-safe calls are allowed there: another thread may have held any lock at
+// the moment of the fork.
 [[noreturn]] void guard(int socket, const char* temporary_folder) {
   setsid();
   dup2(socket, 0);
-  // Whatever the launcher has open must not stay open because of the guardian.
+  // The guardian must not keep the launcher's files, pipes and sockets open.
   close_range(1, ~0U, 0);
-  constexpr int most = 4096;
-  pid_t groups[most];
+  constexpr int most = 4096;  // chosen: four times as many as a node may have ranks
+  pid_t leaders[most];        // the leader's pid is also the number of its Unix process group
   int count = 0;
   for (;;) {
-    pid_t group;
-    const auto n = ::read(0, &group, sizeof group);
-    // 0 and -1 mean more than a group to kill(2).
-    if (n == sizeof group && group > 1 && count < most) groups[count++] = group;
+    pid_t leader;
+    const auto n = ::read(0, &leader, sizeof leader);
+    // A number of 0 or 1 would make kill(2) end this process's own Unix process group, or every process.
+    if (n == sizeof leader && leader > 1 && count < most) leaders[count++] = leader;
     if (n == 0 || (n < 0 && errno != EINTR)) break;
   }
-  for (int i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  for (int i = 0; i < count; ++i) kill(-leaders[i], SIGKILL);
   if (*temporary_folder) execl("/bin/rm", "rm", "-rf", "--", temporary_folder, nullptr);
   _exit(0);
 }
 
-// As above. Reports the errno of what went wrong through `status`, which exec closes.
+// Runs in the forked process, too. If a call fails, it writes errno to `status`; a successful exec closes `status`.
 [[noreturn]] void become_worker(const WorkerCommand& command, char* const* arguments, char* const* environment,
                                 pid_t launcher, int guardian, int status, const sigset_t& signals) {
   const auto fail = [status]() {
@@ -78,9 +78,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     _exit(127);
   };
   setsid();
-  const pid_t group = getpid();
-  ::send(guardian, &group, sizeof group, MSG_NOSIGNAL);
-  // The launcher may have died before the request took effect; its death is no longer news then.
+  const pid_t leader = getpid();
+  ::send(guardian, &leader, sizeof leader, MSG_NOSIGNAL);
+  // The kernel sends no SIGKILL if the launcher died before this call, so getppid() must check that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
   if (getppid() != launcher) _exit(127);
   const FileDescriptor* streams[] = {&command.input, &command.output, &command.error};
@@ -92,7 +92,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction current {};
-    // What was ignored stays ignored (nohup); handlers go before any signal can reach them.
+    // A signal that was ignored stays ignored (nohup). The launcher's handlers are removed while all signals are still
+    // blocked.
     if (sigaction(number, nullptr, &current) == 0 && current.sa_handler != SIG_IGN) {
       sigaction(number, &standard, nullptr);
     }
@@ -121,7 +122,7 @@ Guardian::Guardian(const std::string& temporary_folder) {
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
   {
-    const SignalsBlocked blocked;  // for the guardian, for good
+    const SignalsBlocked blocked;  // the guardian keeps them blocked for ever
     pid_ = fork();
     if (pid_ == 0) guard(theirs.get(), temporary_folder.c_str());
   }
@@ -202,7 +203,7 @@ SignalPipe::SignalPipe() {
     }, previous{};
     action.sa_handler = note_signal;
     sigaction(number, nullptr, &previous);
-    // Who starts a job with nohup wants SIGHUP ignored.
+    // A user who starts a job with nohup wants SIGHUP to be ignored.
     if (number != SIGCHLD && previous.sa_handler == SIG_IGN) continue;
     sigaction(number, &action, nullptr);
     previous_.emplace_back(number, previous);

@@ -1,4 +1,4 @@
-// The launcher's processes: starting them so that none is left behind.
+// Starts processes so that none is left behind when the launcher ends.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -14,9 +14,9 @@
 
 namespace tandem::distributed {
 
-// A process that waits until the launcher ends, however it ends. The guardian then kills the process groups that it was
-// told of, so that the descendants of the ranks end too, and removes the launcher's temporary folder (empty: none). The
-// guardian has a session of its own, so signals that a terminal sends to the launcher do not reach it.
+// A process that waits until the launcher ends, however it ends. The guardian then kills the Unix process groups that
+// it was told of, so that the descendants of the ranks end too, and removes the launcher's temporary folder (empty:
+// none). The guardian has a session of its own, so signals that a terminal sends to the launcher do not reach it.
 class Guardian {
  public:
   explicit Guardian(const std::string& temporary_folder);
@@ -24,8 +24,8 @@ class Guardian {
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
-  // A process that is about to run its program sends its process group's number through this socket. So there is no
-  // moment in which the program runs unguarded.
+  // A process that is about to run its program sends the number of its Unix process group through this socket. So there
+  // is no moment in which the program runs unguarded.
   int socket() const { return socket_.get(); }
 
  private:
@@ -42,8 +42,8 @@ struct WorkerCommand {
   std::optional<cpu_set_t> cores;
 };
 
-// Starts a process in a session and process group of its own. The kernel kills the process when the calling thread
-// ends. Throws an Error that names the program when it does not start.
+// Starts a process in a session and a Unix process group of its own. The kernel kills the process when the calling
+// thread ends. Throws an Error that names the program when it does not start.
 pid_t start_worker(const WorkerCommand& command, const Guardian& guardian);
 
 // Returns the file that `name` stands for: `name` itself if it has a slash, else the file found in the folders of PATH.
@@ -61,7 +61,7 @@ class SignalPipe {
 
   int fd() const { return read_end_.get(); }  // readable when a signal has come
   std::vector<int> take();                    // the signals that have come since the last call
-  bool has_request();  // whether one other than SIGCHLD is among those that the next take() gives
+  bool has_request();                         // whether the next take() will return a signal other than SIGCHLD
 
  private:
   void read();

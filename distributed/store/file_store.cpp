@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char deleted_mark = '-';
-constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with a mark
+constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with deleted_mark
 
 std::string file_key(const std::string& key) {
   TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
@@ -28,7 +28,7 @@ std::string file_key(const std::string& key) {
   return protocol::user_prefix + key;
 }
 
-// PyTorch's own processes keep two counters of theirs beside the users' keys.
+// PyTorch's FileStore keeps two counters of its own, "refcount/" and "cleanup/", beside the users' keys.
 bool is_store_key(std::string_view key) {
   return key.starts_with(protocol::user_prefix) || key.starts_with(deleted_mark) || key == "refcount/" ||
          key == "cleanup/";
@@ -40,6 +40,8 @@ void append_text(std::string& record, const std::string& text) {
   record += text;
 }
 
+// The pause between two looks at the file. Chosen: 1 ms at first, because most waits are short; at most 20 ms, so that
+// a long wait costs little processor time and ends at most that much too late.
 class Pause {
  public:
   void sleep(Deadline deadline) {
@@ -58,7 +60,8 @@ FileStore::FileStore(const Options& options) : options_(options) {
   for (;;) {
     open();
     lock(LOCK_SH, deadline);
-    // Whoever removed the file meanwhile ended another job: a new file is ours.
+    // Between open() and lock(), a process of an earlier job may have removed the file as it ended. This job then needs
+    // a new file.
     struct stat mine {
     }, there{};
     const bool is_current = fstat(file_.get(), &mine) == 0 && stat(options_.path.c_str(), &there) == 0 &&
@@ -90,7 +93,8 @@ void FileStore::lock(int operation, Deadline deadline) const {
   }
 }
 
-// Takes in what has been written since the last time. An end that is cut short is left alone: its writer has died.
+// Reads the records that were written since the last call. An unfinished record at the end is left alone: the process
+// that wrote it has died.
 void FileStore::read_on() {
   struct stat status {};
   TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ", std::strerror(errno));
@@ -137,7 +141,7 @@ void FileStore::apply(const std::string& key, const std::string& value) {
   }
 }
 
-// REQUIRES: the exclusive lock, and the file read to its end.
+// REQUIRES: the file is locked with LOCK_EX and was read to its end.
 void FileStore::write(const std::string& key, const std::string& value) {
   TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1), "\" has ",
                value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
@@ -148,7 +152,7 @@ void FileStore::write(const std::string& key, const std::string& value) {
       write_all(file_.get(), record.data(), record.size(), position_) < record.size()) {
     const int reason = errno;
     [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
-    table_ = {};  // it may know more already than the file: read all again
+    table_ = {};  // table_ may hold a change that the file lacks: the next call reads the whole file again
     position_ = 0;
     detail::fail("store: cannot write to the file ", options_.path, ": ", std::strerror(reason));
   }

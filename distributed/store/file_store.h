@@ -13,20 +13,20 @@
 
 namespace tandem::distributed {
 
-// The file is a log of what was set and deleted, in the layout of PyTorch's FileStore (u32 length and bytes of the key,
-// then of the value; a deleted key has a "-" in front), so that Python processes may join. Every change is made under
-// flock(2); what a process was writing when it died is cut off by the next writer. Values are found by reading on from
-// time to time: a wait sees a new value within 20 ms. Keys of an earlier job stay until somebody removes the file:
-// connect_store puts a prefix before every key that no earlier job has used.
+// The file is a log of what was set and deleted. Its layout is that of PyTorch's FileStore, so that Python processes
+// may join: the key as a u32 length and the bytes, then the value likewise; a deleted key has a "-" in front. A process
+// changes the file only under flock(2). If a process dies while it writes, the next writer cuts its unfinished record
+// off. A wait reads the file again after a pause of at most 20 ms. Keys of an earlier job stay until somebody removes
+// the file; connect_store therefore puts a prefix before every key that no earlier job has used.
 class FileStore final : public Store {
  public:
   struct Options {
-    std::string path;  // made where it does not exist; its folder must
+    std::string path;  // the file is made if it does not exist; its folder must exist
     Timeout timeout = default_timeout;
-    bool removes_file = false;  // when this store is destroyed; those that have it open may go on
+    bool removes_file = false;  // when this store is destroyed; processes that have the file open may go on
   };
 
-  // Error when the file cannot be opened, or holds something else than a store.
+  // Error when the file cannot be opened or holds something else than a store.
   explicit FileStore(const Options& options);
   ~FileStore() override;
 
@@ -44,18 +44,21 @@ class FileStore final : public Store {
  private:
   void open();
   void lock(int operation, Deadline deadline) const;
+  // All three need mutex_ (but in the constructor) and a lock of the file; write() needs the exclusive lock.
   void read_on();
   void apply(const std::string& key, const std::string& value);
   void write(const std::string& key, const std::string& value);
-  // change() with the file locked and read to its end. Until the deadline for a lock.
+  // Locks mutex_ and the file (`operation` as in flock), reads the file to its end and returns change(). Error if the
+  // file is not locked by the deadline.
   template <class Change>
   auto locked(int operation, Deadline deadline, Change&& change);
 
   const Options options_;
   std::mutex mutex_;
+  // Guarded by mutex_.
   FileDescriptor file_;
-  std::int64_t position_ = 0;  // up to which table_ knows the file
-  StoreTable table_;           // keys as in the file, with "/" in front
+  std::int64_t position_ = 0;  // table_ holds the file's records up to this offset
+  StoreTable table_;           // with keys as they are in the file: with "/" in front
 };
 
 }  // namespace tandem::distributed

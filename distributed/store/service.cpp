@@ -10,15 +10,19 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 
+// Chosen: as much as a client may leave unread (session.cpp).
 constexpr std::size_t max_reply_bytes = std::size_t{64} << 20;
-// Of the keys that all clients wait for or leave in their wills; the former are kept twice, with some housekeeping.
+// The memory of all waits and wills together. Chosen: room for about 300,000 short keys; a rank waits for a few.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
+// What an awaited key costs besides its bytes. Chosen: about the size of its two strings and the nodes that hold them.
 constexpr std::size_t wait_overhead = 192;
-constexpr std::size_t max_will = 64;  // keys of one client
+// The number of keys in the will of one client. Chosen: a rank leaves one key for each of its process groups in host
+// memory, and jobs have fewer than 64 of those.
+constexpr std::size_t max_will = 64;
 
 }  // namespace
 
-// Every argument is read before anything is changed: Incomplete leaves no trace.
+// Each case reads all arguments before it changes anything, so that Incomplete leaves everything as it was.
 void StoreService::answer(ClientId client, protocol::Reader& reader) {
   const auto reply = [&](const Message& message) { reply_(client, message); };
   const auto reply_number = [&](std::size_t n) { reply(Message().i64(static_cast<std::int64_t>(n))); };
@@ -87,7 +91,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     }
     case Query::queue_pop: {
       const auto key = reader.key();
-      const auto length = table_.length(key);  // the item that goes is counted
+      const auto length = table_.length(key);  // counts the item that is taken off, so 0 means that there was none
       Message item;
       item.i64(static_cast<std::int64_t>(length));
       if (length > 0) item.text(table_.pop(key));
@@ -148,7 +152,7 @@ void StoreService::stop_waiting(ClientId client) {
   if (found == waits_.end()) return;
   const auto leave = [client](auto& places, const std::string& key) {
     const auto place = places.find(key);
-    if (place == places.end()) return;  // memory ran out as the wait began
+    if (place == places.end()) return;  // memory ran out while the wait began, before this entry was made
     place->second.erase(client);
     if (place->second.empty()) places.erase(place);
   };
@@ -158,7 +162,8 @@ void StoreService::stop_waiting(ClientId client) {
   waits_.erase(found);
 }
 
-// What is too much does not get in: the client has a use for its connection without that.
+// A key that goes beyond a limit is left out of the will without an error: an error would cost the client its
+// connection, which the client needs more than the will.
 void StoreService::add_to_will(ClientId client, const std::string& key) {
   auto& will = wills_[client];
   const auto bytes = key.size() + wait_overhead;
@@ -175,7 +180,7 @@ void StoreService::forget(ClientId client) noexcept {
     wait_bytes_ -= key.size() + wait_overhead;
     try {
       put(key, "");
-    } catch (const std::exception&) {  // there is no room for it
+    } catch (const std::exception&) {  // the table is full: nobody learns of this client's end
     }
   }
   wills_.erase(will);
@@ -198,7 +203,7 @@ void StoreService::key_arrived(const std::string& key) {
   }
 }
 
-// One item is for one client: the others wait on.
+// One item is for one client: the other clients go on waiting.
 void StoreService::item_arrived(const std::string& queue) {
   const auto place = waiting_.find(queue);
   if (place == waiting_.end()) return;

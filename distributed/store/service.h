@@ -1,4 +1,4 @@
-// What a store does with the queries of its clients: the table of keys, and who waits for which of them.
+// What a store's server does with queries: it holds the table of keys, and it knows which client waits for which key.
 #pragma once
 
 #include <tandem/distributed/store/table.h>
@@ -15,48 +15,52 @@
 
 namespace tandem::distributed {
 
-// The service knows clients by number and has no sockets: its owner brings the queries' bytes and takes the replies
-// away. Only one thread may use it.
+// The service has no sockets and knows clients by number. Its owner passes it the bytes of queries and sends its
+// replies. Only one thread may use a service.
 class StoreService {
  public:
   using ClientId = std::uint64_t;
   using Reply = std::function<void(ClientId, const protocol::Message&)>;
 
-  // `reply` must not throw: it is also called for clients other than the one whose query is answered.
+  // `reply` must not throw: the service also calls it for clients other than the one whose query it answers.
   explicit StoreService(Reply reply) : reply_(std::move(reply)) {}
 
-  // Answers the query at the reader's front. Incomplete when part of it is still missing, Error when it breaks the
-  // protocol or a limit; both leave everything as it was.
+  // Answers the query with which `reader` begins. Throws Incomplete if the query's end is missing, and an Error if the
+  // query breaks the protocol or a limit. After Incomplete nothing has changed.
   void answer(ClientId client, protocol::Reader& reader);
-  // The client no longer waits.
+  // Ends the client's wait without a reply.
   void stop_waiting(ClientId client);
-  // The client is gone: sets the keys that the client had asked to be set at its end (its wills).
+  // Call it when the client is gone. It sets the keys of the client's will: those that the client had asked the server
+  // to set at its end.
   void forget(ClientId client) noexcept;
 
  private:
-  // What a client waits for: keys, or the others at a barrier.
+  // What a client waits for: keys, or the other clients at a barrier.
   struct Wait {
-    std::set<std::string> keys;
-    std::string barrier;
+    std::set<std::string> keys;  // those that are still missing
+    std::string barrier;         // the key of the barrier
     bool is_at_barrier = false;
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  // this wait's part of wait_bytes_
   };
 
   void put(const std::string& key, std::string value);
+  // Ends the waits for which this key was the last one missing.
   void key_arrived(const std::string& key);
+  // The same for a new item of a queue, but for one client only.
   void item_arrived(const std::string& queue);
   void start_wait(ClientId client, std::vector<std::string> keys);
   void enter_barrier(ClientId client, const std::string& key, std::int64_t world_size);
+  // Tells the client that its wait is over.
   void released(ClientId client);
   void add_to_will(ClientId client, const std::string& key);
 
   Reply reply_;
   StoreTable table_;
   std::map<ClientId, Wait> waits_;
-  std::unordered_map<std::string, std::set<ClientId>> waiting_;   // clients, by the key that they wait for
-  std::unordered_map<std::string, std::set<ClientId>> barriers_;  // clients that have arrived, by barrier
+  std::unordered_map<std::string, std::set<ClientId>> waiting_;   // which clients wait for a key
+  std::unordered_map<std::string, std::set<ClientId>> barriers_;  // which clients have come to a barrier
   std::map<ClientId, std::vector<std::string>> wills_;
-  std::size_t wait_bytes_ = 0;  // memory of waits and wills
+  std::size_t wait_bytes_ = 0;  // an estimate of the memory that waits_, waiting_ and wills_ use
 };
 
 }  // namespace tandem::distributed

@@ -16,14 +16,17 @@ using protocol::Message;
 using protocol::Query;
 using protocol::Reader;
 
-// What one query may take in all, and what one client may leave unread: both far above what ranks need.
+// How long one query may be, and how much one client may leave unread. Chosen: room for several values of the longest
+// kind (8 MiB), which is far above what ranks send.
 constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
 constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
+// Room for the greeting: its compare_set holds the token twice, a short key and three lengths.
 constexpr std::size_t max_greeting_bytes = 4 * StoreSession::max_token_bytes;
-// A buffer that once was large goes back to the system as soon as it is empty.
+// A larger buffer is freed as soon as it is empty. Chosen: common queries and replies are much smaller, so that their
+// buffers stay.
 constexpr std::size_t kept_bytes = std::size_t{64} << 10;
 
-// Takes the same time wherever the two differ.
+// Takes the same time wherever the two texts differ, so that a client cannot guess the token byte by byte.
 bool equal_secrets(std::string_view a, std::string_view b) {
   unsigned difference = a.size() != b.size();
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
@@ -50,7 +53,8 @@ StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std:
       greeting_deadline_(greeting_deadline),
       is_trusted_(token.empty()) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // A peer whose host has gone without a word is noticed within two minutes.
+  // A host that vanishes (power, network) sends nothing. The system asks after 60 silent seconds and then every 10 s;
+  // six missing answers end the connection. Chosen: a rank whose host vanished is noticed within two minutes.
   set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, 60);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, 10);
@@ -109,7 +113,7 @@ void StoreSession::reply(const Message& message) noexcept try {
   if (sent_ > max_unread_bytes) replies_.erase(0, std::exchange(sent_, 0));
   replies_ += message.bytes();
   flush();
-} catch (const std::exception&) {  // memory may have run out, too
+} catch (const std::exception&) {  // too much is unread, or memory has run out
   is_over_ = true;
   ::shutdown(fd(), SHUT_RDWR);
 }
@@ -122,7 +126,7 @@ void StoreSession::flush() noexcept {
     } else if (errno == EAGAIN) {
       return count();
     } else if (errno != EINTR) {
-      break;  // its end is noticed when it is read from
+      break;  // the connection is lost: the next receive() notices it
     }
   }
   empty(replies_);

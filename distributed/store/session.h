@@ -1,4 +1,5 @@
-// One client of a store's server: its socket, the queries it has sent so far and the replies it has not taken yet.
+// One client of a store's server: its socket, the bytes of queries that are not complete yet, and the replies that the
+// client has not read yet.
 #pragma once
 
 #include <tandem/distributed/store/tcp_store_protocol.h>
@@ -12,13 +13,14 @@
 namespace tandem::distributed {
 
 // A client greets with the protocol's magic number, and then with the token if the server asks for one. Before the
-// greeting a client gets neither memory nor time; afterwards it gets as much as a query may need. Only one thread may
-// use a session.
+// greeting a client may send only 1 KiB and must hurry (greeting_deadline); afterwards it may send as much as a query
+// needs. Only the server's thread uses a session.
 class StoreSession {
  public:
-  static constexpr std::size_t max_token_bytes = 256;
+  static constexpr std::size_t max_token_bytes = 256;  // chosen: the launcher's random tokens have 32
 
-  // `token` and `memory` must outlive the session; the session keeps its own bytes counted in `memory`.
+  // `token` and `memory` must outlive the session. `memory` is the sum over all sessions: the session adds its own
+  // bytes to it and takes them off at its end. The owner closes the session if it has not greeted by the deadline.
   StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory, Deadline greeting_deadline);
   ~StoreSession();
   StoreSession(const StoreSession&) = delete;
@@ -26,34 +28,35 @@ class StoreSession {
 
   int fd() const { return socket_.get(); }
   bool has_greeted() const { return is_valid_ && is_trusted_; }
-  bool was_refused() const { return was_refused_; }  // it did not prove the token
+  bool was_refused() const { return was_refused_; }  // the client did not prove that it knows the token
   Deadline greeting_deadline() const { return greeting_deadline_; }
   bool has_replies() const { return !replies_.empty(); }
   std::size_t memory() const { return counted_; }
 
-  // Takes what has arrived, at most one chunk, and calls `answer` at the front of each complete query. Error when the
-  // client is gone, broke the protocol or a limit; then the session is over.
+  // Reads at most chunk.size() bytes from the socket, and calls `answer` at the front of each query. `answer` throws
+  // Incomplete if the query's end has not arrived yet. Error when the client is gone, or broke the protocol or a limit;
+  // the owner then drops the session. `chunk` is a buffer that all sessions share.
   void receive(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
-  // Never throws and never blocks; a client that leaves too much unread is over at its next turn.
+  // Never throws and never blocks. A client that leaves more than 64 MiB unread is cut off; the next receive() throws.
   void reply(const protocol::Message& message) noexcept;
-  // Sends on what the socket did not take at once.
+  // Sends replies until all are sent or the socket takes no more. Call it when the socket is ready for writing.
   void flush() noexcept;
 
  private:
   void greet(protocol::Reader& reader);
-  void count() noexcept;
+  void count() noexcept;  // brings `memory` up to date
 
   FileDescriptor socket_;
   const std::string& token_;
   std::size_t& all_memory_;
   std::size_t counted_ = 0;
   const Deadline greeting_deadline_;
-  bool is_valid_ = false;    // has sent the magic
-  bool is_trusted_ = false;  // has proved the token, or none is asked for
+  bool is_valid_ = false;    // the client has sent the magic number
+  bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
-  bool is_over_ = false;
+  bool is_over_ = false;  // the next receive() throws
   std::string received_;  // bytes of queries that are not complete yet
-  std::string replies_;   // the socket has not taken the bytes from `sent_` on
+  std::string replies_;   // the socket has not taken the bytes from sent_ on
   std::size_t sent_ = 0;
 };
 

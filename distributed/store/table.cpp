@@ -7,8 +7,10 @@
 namespace tandem::distributed {
 namespace {
 
+// Chosen: 1 GiB is far above what a job keeps in its store, and below what would harm a host.
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
-// What an entry costs besides its bytes: many small ones must not pass for little.
+// What an entry costs besides the bytes of its key and value. Without this, many tiny entries would use far more memory
+// than the limit. Chosen: two std::string, the hash table's node and the allocator's headers, rounded up.
 constexpr std::size_t overhead = 128;
 
 }  // namespace
@@ -78,7 +80,7 @@ std::string StoreTable::pop(const std::string& queue) {
   return item;
 }
 
-// `bytes` may be a wrapped negative number: a value that shrinks.
+// When a value shrinks, `bytes` is a negative number that wrapped around; the sum is right all the same.
 void StoreTable::charge(std::size_t bytes) {
   TANDEM_CHECK(bytes_ + bytes <= max_bytes, "the store is full: it holds at most ", max_bytes, " bytes");
   bytes_ += bytes;

@@ -11,18 +11,19 @@
 
 namespace tandem::distributed {
 
-// A call throws an Error, and changes nothing, when the memory is used up or when add meets a value that is no number.
-// Only one thread may use a table.
+// A call throws an Error and changes nothing if the table would hold more than 1 GiB, or if `add` meets a value that is
+// not a number. Only one thread may use a table at a time.
 class StoreTable {
  public:
   bool contains(const std::string& key) const { return values_.count(key) > 0 || queues_.count(key) > 0; }
-  std::size_t size() const { return values_.size(); }  // values, not queues
+  std::size_t size() const { return values_.size(); }  // the number of keys with a value; queues do not count
   std::vector<std::string> keys() const;
 
   std::string get(const std::string& key) const;  // empty when missing
   void set(const std::string& key, std::string value);
   std::int64_t add(const std::string& key, std::int64_t delta);
-  // What the reply says: `desired` if it was set (then `changed`), else the value there, or `expected` when missing.
+  // Sets `key` to `desired` and `changed` to true if `key` holds `expected`, or if `key` is missing and `expected` is
+  // empty. Returns what `key` holds afterwards; `expected` if the key is still missing.
   std::string compare_set(const std::string& key, std::string_view expected, std::string_view desired, bool& changed);
   bool erase(const std::string& key);
 
@@ -31,11 +32,12 @@ class StoreTable {
   std::string pop(const std::string& queue);  // REQUIRES: length(queue) > 0
 
  private:
+  // Adds to bytes_. Error if the table would be full.
   void charge(std::size_t bytes);
 
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, std::deque<std::string>> queues_;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0;  // of all keys, values and queue items, and what each entry costs besides
 };
 
 }  // namespace tandem::distributed

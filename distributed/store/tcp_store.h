@@ -1,5 +1,5 @@
-// TcpStore: a Store that one process serves and all reach over TCP, in the protocol of PyTorch's TCPStore
-// (2.2 and later) byte for byte: clients of either kind work with servers of either kind.
+// TcpStore: a Store that one process serves and all processes reach over TCP. Client and server speak the protocol of
+// PyTorch's TCPStore (2.2 and later) byte for byte, so that clients of either kind work with servers of either kind.
 #pragma once
 
 #include <tandem/distributed/store/store.h>
@@ -13,20 +13,22 @@
 
 namespace tandem::distributed {
 
-// Serves the table from a thread of its own until it is destroyed. A client that breaks the protocol or asks
-// for more than the protocol's limits loses its connection; nothing a client sends does more than that. Memory and open
-// files are bounded: clients that do not greet go first, then the one with the largest unfinished query or unread
-// replies.
+// Serves the table from a thread of its own until it is destroyed. A client that breaks the protocol or asks for more
+// than the protocol's limits loses its connection; nothing that a client sends can do more harm. Memory and open files
+// are bounded. When they run short, the server drops clients that have not greeted first, and then the client whose
+// unfinished query and unread replies are the largest.
 class TcpStoreServer {
  public:
   struct Options {
     // The address to listen on; empty: every interface, for a job of several hosts.
     std::string host = "127.0.0.1";
     int port = 0;  // 0: a free one
-    // When not empty, a client must prove that it knows it (TcpStore does) before any other query is
-    // answered.
+    // If not empty: a client must prove that it knows the token before the server answers any other query. TcpStore
+    // does so.
     std::string token;
-    std::chrono::milliseconds greeting_time = std::chrono::seconds(10);  // within which it must have done so
+    // The time within which a client must have greeted and proved the token. Chosen: ranks greet within milliseconds,
+    // and a client on an overloaded host still has time.
+    std::chrono::milliseconds greeting_time = std::chrono::seconds(10);
   };
 
   explicit TcpStoreServer(const Options& options);
@@ -35,7 +37,7 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const;
-  // Clients turned away so far because they did not prove the token. Any thread may ask.
+  // How many clients were turned away so far because they did not prove the token. Any thread may call it.
   int refused_clients() const;
 
  private:
@@ -43,7 +45,7 @@ class TcpStoreServer {
   std::unique_ptr<Loop> loop_;
 };
 
-// One connection to a server. Keys go over the wire as "/" + key, as PyTorch's do.
+// One connection to a server. Keys go over the wire as "/" + key, like PyTorch's.
 class TcpStore final : public Store {
  public:
   struct Options {
@@ -53,8 +55,8 @@ class TcpStore final : public Store {
     std::string token = "";
   };
 
-  // Connects, trying again while the server is not there yet. Error when the timeout is over, naming host and
-  // port.
+  // Connects, and tries again while the server is not there yet. After the timeout it throws an Error that names host
+  // and port.
   explicit TcpStore(const Options& options);
   ~TcpStore() override;
 
@@ -71,18 +73,19 @@ class TcpStore final : public Store {
   void set_when_gone(const std::string& key) override;
   std::string local_address() const override;
 
-  // Many keys in one exchange. multi_get gives an empty value for a key that is missing; it does not wait.
+  // Many keys in one exchange. multi_get does not wait; it returns an empty value for a missing key.
   std::vector<std::string> multi_get(const std::vector<std::string>& keys);
   void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
-  std::int64_t key_count();         // the protocol's own and other users' keys too
+  std::int64_t key_count();         // counts the protocol's own keys, too
   std::vector<std::string> keys();  // without the "/"; PyTorch from 2026 on serves this and the barrier
 
-  // Queues (PyTorch from 2.8 on), apart from the values: an item goes to one of those that pop or wait for the key.
+  // Queues (PyTorch from 2.8 on). A queue and a value may have the same key. An item goes to one client of those that
+  // pop it or wait for it.
   void queue_push(const std::string& queue, const std::string& item);
-  std::string queue_pop(const std::string& queue);  // waits for an item
+  std::string queue_pop(const std::string& queue);  // waits until there is an item
   std::int64_t queue_length(const std::string& queue);
 
-  // Returns when `world_size` clients have called it with this key; each barrier needs a key of its own.
+  // Returns when `world_size` clients have called it with this key. Each barrier needs a key of its own.
   void barrier(const std::string& key, int world_size);
 
  private:

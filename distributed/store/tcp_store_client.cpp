@@ -67,7 +67,7 @@ class TcpStore::Connection {
     return socket_.is_open() ? distributed::local_address(socket_) : "";
   }
 
-  // Sends a query and reads its reply: read(*this, deadline) runs while the connection is this call's alone.
+  // Sends a query and returns read(deadline), which reads the reply. mutex_ is locked meanwhile.
   template <class Read>
   auto exchange(const Message& message, const char* what, Read&& read) {
     const std::lock_guard lock(mutex_);
@@ -77,7 +77,7 @@ class TcpStore::Connection {
       send_all(socket_, message.bytes(), deadline);
       return read(deadline);
     } catch (const Error& error) {
-      // Half a reply may still be on its way: nothing that follows could be trusted.
+      // Half a reply may still be on its way, and a later call would take it for its own reply.
       socket_.close();
       detail::fail(name_, ": ", what, ": ", error.what(), " (the process that serves the store may have ended)");
     }
@@ -100,7 +100,8 @@ class TcpStore::Connection {
   }
 
   void wait(const std::vector<std::string>& keys, Timeout timeout);
-  // Sends a query that the server answers when somebody else does something. False when that was not in time.
+  // Sends a query that the server answers when another client does something. Returns false if that took longer than
+  // `timeout`.
   bool await(const Message& message, const char* what, Timeout timeout);
 
  private:
@@ -110,13 +111,14 @@ class TcpStore::Connection {
   const Options options_;
   const std::string name_;
   std::mutex mutex_;
-  FileDescriptor socket_;
+  FileDescriptor socket_;  // guarded by mutex_, but for the constructor
 };
 
 void TcpStore::Connection::join() {
   const auto deadline = steady_clock::now() + options_.timeout;
-  // A server that is just starting or ending may drop a connection, so that is worth another try; but one
-  // that keeps doing so speaks another protocol or wants a token, and waiting longer would only hide it.
+  // A server that is just starting or ending may drop a connection, so a second try makes sense. A server that drops
+  // every connection speaks another protocol or wants another token, and a longer wait would only hide that. Chosen:
+  // 3 s is long for a start or an end, and short for a user.
   constexpr auto patience = std::chrono::seconds(3);
   auto give_up = Deadline::max();
   for (;;) {
@@ -169,8 +171,9 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Timeo
       TANDEM_CHECK(reply == stop, "unexpected reply ", int{reply});
       return true;
     }
-    // The server must forget the wait, or its late reply would be taken for that of a later query. It may
-    // have sent it just now; then what was waited for is there after all.
+    // The server must forget the wait, or else a later call would take the server's late reply for its own. The server
+    // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
+    // answer within 10 s is not there.
     const auto deadline = steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
     const auto first = receive<std::uint8_t>(deadline);
@@ -187,7 +190,7 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
   const auto start = steady_clock::now();
   if (await(keys_query(Query::wait, keys), "wait", timeout)) return;
 
-  constexpr std::size_t most_named = 16;
+  constexpr std::size_t most_named = 16;  // chosen: a message that a person can still read
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < keys.size() && missing.size() < most_named; ++i) {
     const bool ready = exchange(keys_query(Query::check, {keys[i]}), "check", [&](Deadline deadline) {
@@ -302,7 +305,7 @@ std::string TcpStore::queue_pop(const std::string& queue) {
   for (;;) {
     const auto left = std::chrono::ceil<Timeout>(end - steady_clock::now());
     connection_->wait({queue}, std::max(left, Timeout(0)));
-    // Another client may have been quicker.
+    // Another client may have popped the item after the wait.
     const auto item = connection_->exchange(message, "queue_pop", [&](Deadline deadline) {
       const bool is_there = connection_->receive<std::int64_t>(deadline) > 0;
       return is_there ? std::optional(connection_->receive_text(deadline)) : std::nullopt;

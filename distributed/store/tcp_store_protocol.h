@@ -1,4 +1,4 @@
-// The words of the TCPStore protocol, for its client and its server.
+// The messages of the TCPStore protocol, for its client and its server.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -12,7 +12,7 @@
 
 namespace tandem::distributed::protocol {
 
-// A query is one byte of this, then its arguments; integers are in host byte order, text is a u64 length and
+// A query is one byte of this kind and then its arguments. Integers are in host byte order; a text is a u64 length and
 // the bytes. A reply has no header. These are the values of PyTorch 2.2 and later.
 enum class Query : std::uint8_t {
   validate = 0,       // u32 magic; must come first
@@ -38,23 +38,25 @@ enum class Query : std::uint8_t {
 enum class CheckReply : std::uint8_t { ready = 0, not_ready = 1 };
 enum class WaitReply : std::uint8_t { stop = 0, canceled = 1 };
 
+// The values of PyTorch's server. A client that goes beyond a limit loses its connection.
 constexpr std::uint32_t magic = 0x3C85F7CE;
 constexpr std::size_t max_key_bytes = std::size_t{8} << 10;
 constexpr std::size_t max_value_bytes = std::size_t{8} << 20;
 constexpr std::size_t max_keys = std::size_t{128} << 10;
 
-// Users' keys get this in front, so that they never meet the protocol's own.
+// Every key of a user gets this in front, so that it differs from the protocol's own keys.
 constexpr char user_prefix = '/';
-// Every client adds 1 to it when it joins.
+// Every client adds 1 to this key when it joins.
 constexpr const char* join_key = "init/";
-// A store of ours may want its job's token first: compare_set(token_key, token, token). The key is never
-// stored, so a store that knows nothing of tokens answers a compare_set of a missing key: with the token.
+// A server of this project may ask for the job's token. The client then sends compare_set(token_key, token, token)
+// right after `validate`. The key is never stored. A server that knows nothing of tokens sees a compare_set of a
+// missing key, and answers it with the token, too.
 constexpr const char* token_key = "tandem/token";
-// compare_set(will_key, KEY, "") -> KEY asks a store of ours to set KEY to nothing when this client's connection ends.
-// It is never stored either, so that other stores give the same answer, and no more.
+// compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
+// connection ends. This key is never stored either, so that other servers give the same answer and do nothing.
 constexpr const char* will_key = "tandem/will";
 
-// A query, or several, being put together.
+// The bytes of one or several queries, or of a reply, as they are put together.
 class Message {
  public:
   Message& query(Query query) { return raw(query); }
@@ -85,7 +87,8 @@ class Message {
 // Thrown by Reader: the rest of the query has not arrived yet.
 struct Incomplete {};
 
-// Takes queries apart from the front of what has arrived. Error for what is longer than the protocol allows.
+// Takes arguments from the front of the bytes that have arrived. Throws Incomplete if an argument's end is missing, and
+// an Error if a length is above the protocol's limit.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -115,7 +118,8 @@ class Reader {
   }
   std::vector<std::string> keys() {
     const auto n = count();
-    // A long query is looked at many times while it arrives: nothing is copied before all of it is there.
+    // While a long query arrives, this function runs for every part that has come. So it copies nothing before the
+    // whole query is there.
     Reader ahead(*this);
     for (std::uint64_t i = 0; i < n; ++i) ahead.text(max_key_bytes);
     std::vector<std::string> keys;

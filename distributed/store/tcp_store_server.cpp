@@ -24,12 +24,14 @@ namespace {
 using protocol::Message;
 using std::chrono::steady_clock;
 
-// Clients that have not greeted yet; ranks that start together need a place each, for some milliseconds.
+// A stranger is a client that has not greeted yet. Ranks that start together are strangers for some milliseconds.
+// Chosen: more than 512 ranks hardly connect within that time. A rank that is dropped tries again.
 constexpr std::size_t max_strangers = 512;
-// What all clients together may have in unfinished queries and unread replies.
+// How much all clients together may have in unfinished queries and unread replies. Chosen: eight times what one client
+// may have of either (session.cpp).
 constexpr std::size_t max_memory = std::size_t{512} << 20;
 
-// The process that serves has other uses for its file descriptors.
+// Chosen: clients may use three quarters of this process's file descriptors, because the process needs some itself.
 std::size_t most_clients() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -38,7 +40,7 @@ std::size_t most_clients() {
 
 }  // namespace
 
-// All state belongs to the thread that runs run(), but for the members marked otherwise.
+// Only the thread that runs run() uses the members, unless their comment says otherwise.
 class TcpStoreServer::Loop {
  public:
   explicit Loop(const Options& options)
@@ -70,11 +72,12 @@ class TcpStoreServer::Loop {
   void accept_clients();
   void serve(ClientId id, short events);
   void drop(ClientId id);
+  // Drops the stranger that came first, because ranks greet quickly. False when there is no stranger.
   bool drop_a_stranger();
   void drop_the_largest();
   void reply(ClientId id, const Message& message);
 
-  // Set before the thread starts, and never changed; any thread may read them.
+  // Any thread may use these: they do not change after the thread has started, or are atomic.
   const std::string token_;
   const std::chrono::milliseconds greeting_time_;
   FileDescriptor listener_;
@@ -83,12 +86,13 @@ class TcpStoreServer::Loop {
   std::atomic<int> refused_clients_{0};
 
   const std::size_t max_clients_ = most_clients();
+  // What one client may send in one turn. Chosen: large enough for most queries, so that one turn is enough for them.
   std::vector<char> chunk_ = std::vector<char>(std::size_t{256} << 10);
   std::size_t memory_ = 0;  // of all sessions
   std::map<ClientId, StoreSession> clients_;
-  std::set<ClientId> strangers_;  // those that have not greeted, the oldest first
+  std::set<ClientId> strangers_;  // clients that have not greeted, the oldest first
   ClientId next_id_ = 0;
-  Deadline accept_again_{};  // when no descriptor was left for a client, the next try
+  Deadline accept_again_{};  // before this time no client is accepted, because no file descriptor was left
   StoreService service_{[this](ClientId id, const Message& message) { reply(id, message); }};
   std::thread thread_;
 };
@@ -124,14 +128,15 @@ void TcpStoreServer::Loop::run() {
 }
 
 void TcpStoreServer::Loop::accept_clients() {
-  // A flood must not keep the clients that are there waiting: the listener holds the rest for the next turn.
+  // A flood of new clients must not hold up the others, so one turn accepts only some. The listener keeps the rest for
+  // the next turn. Chosen: 64 at a time serve a large job's start, and are a small part of the places for strangers.
   for (int i = 0; i < 64; ++i) {
     FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // Out of descriptors or memory: the listener stays readable, so ask again only after a pause, unless a stranger
-      // makes room.
+      // No file descriptor or memory is left. If no stranger can make room, try again after a pause: the listener stays
+      // readable, and poll would return at once again and again.
       if (!drop_a_stranger()) {
         accept_again_ = steady_clock::now() + std::chrono::milliseconds(100);
         return;
@@ -139,7 +144,7 @@ void TcpStoreServer::Loop::accept_clients() {
       continue;
     }
     if (strangers_.size() >= max_strangers) drop_a_stranger();
-    if (clients_.size() >= max_clients_ && !drop_a_stranger()) continue;  // closes it
+    if (clients_.size() >= max_clients_ && !drop_a_stranger()) continue;  // `socket` closes the connection
     const auto id = next_id_++;
     clients_.try_emplace(id, std::move(socket), token_, memory_, steady_clock::now() + greeting_time_);
     strangers_.insert(id);
@@ -148,7 +153,7 @@ void TcpStoreServer::Loop::accept_clients() {
 
 void TcpStoreServer::Loop::serve(ClientId id, short events) {
   const auto found = clients_.find(id);
-  if (found == clients_.end()) return;  // it has just been dropped
+  if (found == clients_.end()) return;  // this turn has dropped the client already
   auto& client = found->second;
   try {
     if (events & POLLOUT) client.flush();
@@ -156,7 +161,7 @@ void TcpStoreServer::Loop::serve(ClientId id, short events) {
       client.receive(chunk_, [&](protocol::Reader& reader) { service_.answer(id, reader); });
       if (client.has_greeted()) strangers_.erase(id);
     }
-  } catch (const std::exception&) {  // what it broke, or memory that ran out while it was served
+  } catch (const std::exception&) {  // the client broke the protocol or a limit, or memory ran out
     refused_clients_ += client.was_refused();
     drop(id);
   }
@@ -169,7 +174,6 @@ void TcpStoreServer::Loop::drop(ClientId id) {
   clients_.erase(id);
 }
 
-// The one that has taken longest to greet: ranks are quick. False when all have greeted.
 bool TcpStoreServer::Loop::drop_a_stranger() {
   if (strangers_.empty()) return false;
   drop(*strangers_.begin());

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number behind `name` in a file of lines such as "oom_kill 3".
+// Finds the number that follows `name` in a file of lines such as "oom_kill 3".
 std::optional<std::int64_t> named_number(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
@@ -24,7 +24,7 @@ std::optional<std::int64_t> named_number(const fs::path& path, const std::string
 
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::int64_t value = 0;
-  // Version 1 writes "no limit" as a number next to the largest one.
+  // For "no limit", version 1 writes the largest 64-bit number rounded down to a page. No machine has 2^60 bytes.
   constexpr auto unlimited = std::int64_t{1} << 60;
   if (std::ifstream(path) >> value && value >= 0 && value < unlimited) return value;
   return std::nullopt;
@@ -46,7 +46,7 @@ ControlGroups ControlGroups::of_this_process() {
 }
 
 std::string ControlGroups::path_of(const std::string& controller) const {
-  // "4:memory:/a/b", "3:cpu,cpuacct:/a"; "0::/a/b" is version 2's.
+  // Lines of version 1 look like "4:memory:/a/b" or "3:cpu,cpuacct:/a"; the line of version 2 looks like "0::/a/b".
   std::istringstream lines(membership_);
   for (std::string line; std::getline(lines, line);) {
     const auto first = line.find(':');
@@ -65,7 +65,8 @@ template <class Read>
 auto ControlGroups::least(const std::string& controller, Read&& read) const {
   const auto top = controller.empty() ? fs::path(root_) : fs::path(root_) / controller;
   decltype(read(top)) result = read(top);
-  // In a container the path is often the host's, which cannot be seen here; what can be, counts.
+  // In a container this path is often the path on the host, and its folders may not exist here. `read` finds nothing in
+  // a folder that does not exist.
   auto folder = top;
   for (const auto& part : fs::path(path_of(controller)).relative_path()) {
     folder /= part;
@@ -76,12 +77,12 @@ auto ControlGroups::least(const std::string& controller, Read&& read) const {
 
 std::optional<double> ControlGroups::cpu_limit() const {
   const auto v2 = [](const fs::path& folder) -> std::optional<double> {
-    double quota = 0, period = 0;  // microseconds; "max" is no number
+    double quota = 0, period = 0;  // in microseconds; "max" instead of the quota means no limit
     if (std::ifstream(folder / "cpu.max") >> quota >> period && quota > 0 && period > 0) return quota / period;
     return std::nullopt;
   };
   const auto v1 = [](const fs::path& folder) -> std::optional<double> {
-    double quota = 0, period = 0;  // -1: no limit
+    double quota = 0, period = 0;  // in microseconds; a quota of -1 means no limit
     if (std::ifstream(folder / "cpu.cfs_quota_us") >> quota && quota > 0 &&
         std::ifstream(folder / "cpu.cfs_period_us") >> period && period > 0)
       return quota / period;
@@ -96,7 +97,7 @@ std::optional<std::int64_t> ControlGroups::memory_limit() const {
 }
 
 std::optional<std::int64_t> ControlGroups::memory_kills() const {
-  // Of this process's own group: version 2's counts the groups below as well.
+  // Only the process's own group is read: in version 2 its count includes the groups below it.
   const auto read = [&](const std::string& controller, const char* file) {
     const auto top = controller.empty() ? fs::path(root_) : fs::path(root_) / controller;
     const auto own = top / fs::path(path_of(controller)).relative_path() / file;

@@ -7,27 +7,29 @@
 
 namespace tandem::distributed {
 
-// The groups this process is in and those above them: each of them may hold a limit, and the tightest counts. Files
-// that are missing or hold something else count as no limit. Source: Documentation/admin-guide/cgroup-v1 and
-// cgroup-v2.rst of Linux.
+// The control groups of this process and their ancestors. Each group may hold a limit, and the tightest limit counts.
+// A file that is missing or holds something else counts as no limit. A ControlGroups does not change after it was made,
+// so any thread may use it. Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux.
 class ControlGroups {
  public:
-  // `membership`: the text of /proc/self/cgroup; `root`: where the file systems are mounted.
+  // `membership`: the text of /proc/self/cgroup. `root`: the folder in which the control groups' file systems are
+  // mounted.
   ControlGroups(std::string membership, std::string root);
   static ControlGroups of_this_process();
 
-  // Processors' worth of time that may be used, such as 1.5.
+  // How many processors this process may keep busy. May be a fraction, such as 1.5.
   std::optional<double> cpu_limit() const;
-  // Bytes.
+  // In bytes.
   std::optional<std::int64_t> memory_limit() const;
-  // Processes that the kernel has killed there for lack of memory.
+  // How many processes of this process's control group the kernel has killed for lack of memory.
   std::optional<std::int64_t> memory_kills() const;
 
  private:
-  // The least number that `read` finds in this process's group for `controller` (empty: version 2) and those above.
+  // The least number that read(folder) finds in the folders of this process's group and its ancestors. `controller`:
+  // the name of a version 1 controller; empty: version 2.
   template <class Read>
   auto least(const std::string& controller, Read&& read) const;
-  // Where the group of `controller` is, with a slash in front; "/" where it is not told.
+  // The path of this process's group for `controller`, with a slash in front; "/" if `membership` does not name it.
   std::string path_of(const std::string& controller) const;
 
   std::string membership_;

@@ -21,7 +21,7 @@ namespace {
 struct Address {
   std::string interface;
   std::string text;
-  std::vector<unsigned char> bytes;  // 4 or 16
+  std::vector<unsigned char> bytes;  // 4 of IPv4 or 16 of IPv6, in network byte order
 };
 
 std::vector<unsigned char> bytes_of(const sockaddr* address) {
@@ -38,7 +38,7 @@ std::string text_of(const std::vector<unsigned char>& bytes) {
   return text;
 }
 
-// IPv4 before IPv6: it is the one that every rank of a job is likely to have.
+// IPv4 addresses come before IPv6 addresses, because every rank of a job is likely to have an IPv4 address.
 std::vector<Address> addresses_of_this_host() {
   ifaddrs* list = nullptr;
   TANDEM_CHECK(getifaddrs(&list) == 0, "can't list the network interfaces: ", std::strerror(errno));
@@ -54,7 +54,8 @@ std::vector<Address> addresses_of_this_host() {
   return result;
 }
 
-// The loopback, and IPv6 addresses that mean something on one link only.
+// Whether other hosts cannot use this address: the loopback address, or an IPv6 address that is valid on one link only
+// (fe80::/10).
 bool is_of_one_host(const std::vector<unsigned char>& address) {
   if (address.size() == 4) return address[0] == 127;
   const bool is_loopback = text_of(address) == "::1", is_of_link = address[0] == 0xfe && (address[1] & 0xc0) == 0x80;

@@ -5,7 +5,7 @@
 
 namespace tandem::distributed {
 
-// `words` times 32 bits of the system's randomness, as hexadecimal digits.
+// Eight random hexadecimal digits for each of `words`: 32 bits from the operating system. Any thread may call it.
 std::string random_text(int words);
 
 }  // namespace tandem::distributed

@@ -28,16 +28,17 @@ using std::chrono::steady_clock;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// RFC 6761, 6.3: these names are this machine, even where no /etc/hosts says so.
+// RFC 6761, section 6.3: these names mean this machine, even if /etc/hosts does not list them.
 bool is_localhost(std::string host) {
   std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
   if (host.ends_with('.')) host.pop_back();
   return host == "localhost" || host.ends_with(".localhost");
 }
 
-// The addresses of `host`, or null and the reason.
+// Returns the addresses of `host`. If there are none, returns null and sets `reason`.
 AddressList resolve(const std::string& host, int port, std::string& reason) {
-  // Not ::1 as well: some machines lack it, and a listener has one address only, which all must agree on.
+  // "localhost" is never ::1 here: some machines lack that address, and a listener has one address only, on which all
+  // processes must agree.
   const std::string name = is_localhost(host) ? "127.0.0.1" : host;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -55,11 +56,11 @@ void set_flag(const FileDescriptor& socket, int level, int name, int value) {
   setsockopt(socket.get(), level, name, &value, sizeof value);
 }
 
-// A listening socket, or a closed one with errno saying why.
+// Returns a listening socket. On failure the socket is closed and errno holds the reason.
 FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
   auto socket = open_socket(address->sa_family);
   if (!socket.is_open()) return socket;
-  // A port whose last connections are still in TIME_WAIT may be taken again at once.
+  // Without this option, a port stays taken for as long as its last connections are in TIME_WAIT.
   set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address->sa_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(socket.get(), address, size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
@@ -70,12 +71,12 @@ FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
   return socket;
 }
 
-// A connected socket, or a closed one with `reason` set.
+// Returns a connected socket. On failure the socket is closed and `reason` is set.
 FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::string& reason) {
   auto socket = open_socket(address.ai_family);
   if (!socket.is_open()) {
     reason = errno_text();
-    // Waiting does not help.
+    // Another try cannot help when this process has too many open files.
     TANDEM_CHECK(errno != EMFILE, "cannot make a socket: ", reason);
     return socket;
   }
@@ -91,7 +92,8 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
       if (failure == 0) getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
     }
   }
-  // A connection to a free local port can meet itself: the kernel picked the same port for both ends.
+  // The kernel may pick the very port that is to be connected to as the local port. Then the socket is connected to
+  // itself, although nobody listens.
   sockaddr_storage mine{}, theirs{};
   socklen_t mine_size = sizeof mine, their_size = sizeof theirs;
   if (failure == 0 && getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mine_size) == 0 &&
@@ -140,7 +142,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
     any6.sin6_port = htons(static_cast<std::uint16_t>(port));
     any6.sin6_addr = in6addr_any;
     auto socket = try_listen(reinterpret_cast<sockaddr*>(&any6), sizeof any6);
-    if (!socket.is_open() && errno != EADDRINUSE) {  // a machine without IPv6
+    if (!socket.is_open() && errno != EADDRINUSE) {  // this machine has no IPv6
       sockaddr_in any4{};
       any4.sin_family = AF_INET;
       any4.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -183,15 +185,17 @@ std::string local_address(const FileDescriptor& socket) {
 
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {
   const auto start = steady_clock::now();
-  // Ranks that start together should not knock together, so each pause is drawn between half and all of its
-  // length.
+  // Ranks that start together should not all try again at the same moment. So each pause is drawn at random, between
+  // half of its length and all of it. Chosen: the first pause, 10 ms, is short beside the start of a process; the
+  // longest, 1 s, costs a server that comes late little.
   std::minstd_rand random(static_cast<unsigned>(getpid()));
   auto pause = milliseconds(10);
   std::string reason = "no address";
   for (;;) {
     const auto addresses = resolve(host, port, reason);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
-      // A silent address must not use up the time of the next one.
+      // An address that never answers must not use up the time of the addresses after it. Chosen: within 10 s, TCP
+      // repeats a lost request to connect at least three times (after 1, 3 and 7 s; RFC 6298).
       auto socket = try_connect(*a, std::min(deadline, steady_clock::now() + std::chrono::seconds(10)), reason);
       if (socket.is_open()) return socket;
     }

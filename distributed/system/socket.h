@@ -11,7 +11,7 @@ namespace tandem::distributed {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Owns an open file, socket or pipe end.
+// Owns an open file, a socket or one end of a pipe, and closes it.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -28,28 +28,27 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// What errno says, and what to do when no more files can be opened.
+// The text of errno. If the process has too many open files, the text also says how to raise that limit.
 std::string errno_text();
 
-// "10.0.0.1:29500", "[::1]:29500"
+// "10.0.0.1:29500"; for IPv6 "[::1]:29500".
 std::string endpoint_name(const std::string& host, int port);
 
-// Listens at the address `host` stands for, on all interfaces (IPv6 and IPv4) when `host` is empty; port 0
-// takes a free one. The socket does not block. Error when the address is not of this machine or the port is
-// taken.
+// Listens at the address of `host`, or on all interfaces (IPv6 and IPv4) if `host` is empty. Port 0 takes a free port.
+// The socket does not block. Error when the address does not belong to this machine or the port is taken.
 FileDescriptor listen_on(const std::string& host, int port);
 int local_port(const FileDescriptor& socket);
 std::string local_address(const FileDescriptor& socket);  // in digits
 
-// Connects. While nobody answers, it tries again with growing pauses until the deadline, and then throws an Error that
-// says why.
+// Connects to a listener. While nobody answers, the function tries again, with pauses that grow from 10 ms to 1 s. At
+// the deadline it throws an Error that names the endpoint and the reason.
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline);
 
-// Milliseconds until the deadline as poll(2) wants them: rounded up, never negative.
+// The milliseconds until the deadline, as poll(2) takes them: rounded up, never negative.
 int poll_timeout(Deadline deadline);
-// Waits until there is something to read (an end of file counts). False when the deadline comes first.
+// Waits until there is something to read; the end of the stream counts, too. Returns false if the deadline comes first.
 bool wait_readable(const FileDescriptor& socket, Deadline deadline);
-// Both throw an Error when the deadline comes first, and when the peer has closed the connection.
+// Both functions throw an Error if the deadline comes first or the peer has closed the connection.
 void send_all(const FileDescriptor& socket, const std::string& bytes, Deadline deadline);
 void receive_all(const FileDescriptor& socket, void* data, std::size_t size, Deadline deadline);
 

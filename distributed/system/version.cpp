@@ -10,7 +10,7 @@
 namespace tandem::distributed {
 namespace {
 
-// "model name : AMD EPYC" in Linux's list of processors.
+// Reads the processor's model and vector extensions from lines such as "model name : AMD EPYC".
 std::string processor() {
   std::ifstream list("/proc/cpuinfo");
   std::string model = "unknown", flags;
@@ -29,7 +29,7 @@ std::string processor() {
   return extensions.empty() ? model : model + " (" + extensions + ")";
 }
 
-// This file is compiled for the same processor as the kernels are.
+// The compiler defines these macros. They hold for the kernels too: this file is compiled for the same processor.
 constexpr const char* built_for =
 #if defined(__AVX512BF16__)
     "avx512_bf16";

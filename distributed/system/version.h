@@ -5,11 +5,12 @@
 
 namespace tandem::distributed {
 
-// Name, version and commit in the first line; then the devices and transports that this build has, the processor with
-// its vector extensions, and the extension that this build's kernels use. Ends with a line break.
+// The first line has the program's name, the version and the commit. The next lines name the devices and the transports
+// of this build, the processor with its vector extensions, and the extension that the kernels of this build use. The
+// text ends with a line break.
 std::string version_text(const std::string& program);
 
-// For programs without options of their own: prints version_text when the only argument is --version.
+// For programs without options of their own. If the only argument is --version, prints version_text and returns true.
 bool show_version(int argc, char** argv, const std::string& program);
 
 }  // namespace tandem::distributed

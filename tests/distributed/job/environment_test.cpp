@@ -55,8 +55,8 @@ TEST(Environment, ReadsTorchrunsVariables) {
   EXPECT_EQ(environment.world_size, 8);
   EXPECT_EQ(environment.local_rank, 1);
   EXPECT_EQ(environment.local_world_size, 4);
-  EXPECT_EQ(environment.group_rank, 1);
-  EXPECT_EQ(environment.group_world_size, 2);
+  EXPECT_EQ(environment.node_rank, 1);
+  EXPECT_EQ(environment.node_count, 2);
   EXPECT_EQ(environment.master_addr, "node0");
   EXPECT_EQ(environment.master_port, 29500);
   EXPECT_EQ(environment.run_id, "run");
@@ -203,8 +203,8 @@ TEST(Environment, ReadsSlurmsVariables) {
   EXPECT_EQ(environment.world_size, 7);
   EXPECT_EQ(environment.local_rank, 1);
   EXPECT_EQ(environment.local_world_size, 3);
-  EXPECT_EQ(environment.group_rank, 1);
-  EXPECT_EQ(environment.group_world_size, 2);
+  EXPECT_EQ(environment.node_rank, 1);
+  EXPECT_EQ(environment.node_count, 2);
   EXPECT_TRUE(environment.knows_host);
   EXPECT_EQ(environment.master_addr, "gpu07");
   EXPECT_EQ(environment.master_port, port_for(4711, 2));

@@ -76,8 +76,8 @@ TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
                              EXPECT_TRUE(environment.knows_host);
                              EXPECT_EQ(environment.local_rank, environment.rank);
                              EXPECT_EQ(environment.local_world_size, 3);
-                             EXPECT_EQ(environment.group_rank, 0);
-                             EXPECT_EQ(environment.group_world_size, 1);
+                             EXPECT_EQ(environment.node_rank, 0);
+                             EXPECT_EQ(environment.node_count, 1);
                            });
   EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
 }
@@ -87,10 +87,10 @@ TEST(ConnectStore, WhatTheLauncherSaysStays) {
   auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
   one.uses_agent_store = other.uses_agent_store = true;
   one.knows_host = other.knows_host = true;
-  other.group_rank = 1;
+  other.node_rank = 1;
   const auto errors = meet({one, other}, 10s, [](const Environment& environment, Store&) {
     EXPECT_EQ(environment.local_world_size, 1);
-    EXPECT_EQ(environment.group_rank, environment.rank);
+    EXPECT_EQ(environment.node_rank, environment.rank);
   });
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
 }

@@ -90,7 +90,7 @@ TEST_F(CoordinatorTest, StaticNodesAreNumberedAsAsked) {
   EXPECT_EQ(assignment.world_size(), 5);
   EXPECT_EQ(assignment.node_of(1), 0);
   EXPECT_EQ(assignment.node_of(0), 1);
-  EXPECT_EQ(assignment.members[1].first_rank, 2);
+  EXPECT_EQ(assignment.nodes[1].first_rank, 2);
   EXPECT_EQ(assignment.node_of(7), -1);
 }
 
@@ -129,9 +129,9 @@ TEST_F(CoordinatorTest, TheServingNodeIsTheFirst) {
 TEST_F(CoordinatorTest, RolesAreCountedApart) {
   add(-1, 2).role = "actor";
   add(-1, 3).role = "learner";
-  EXPECT_EQ(decide().members[1].first_rank, 2);
-  EXPECT_EQ(decide().members[1].first_role_rank, 0);
-  EXPECT_EQ(decide().members[1].role_size, 3);
+  EXPECT_EQ(decide().nodes[1].first_rank, 2);
+  EXPECT_EQ(decide().nodes[1].first_role_rank, 0);
+  EXPECT_EQ(decide().nodes[1].role_size, 3);
 }
 
 TEST_F(CoordinatorTest, MoreThanTheMinimumAreWaitedForALastCall) {
@@ -143,7 +143,7 @@ TEST_F(CoordinatorTest, MoreThanTheMinimumAreWaitedForALastCall) {
   EXPECT_EQ(decide(9s).action, Action::gather);
   add();
   EXPECT_EQ(decide(1s).action, Action::run);
-  EXPECT_EQ(decide().members.size(), 3u);
+  EXPECT_EQ(decide().nodes.size(), 3u);
 }
 
 TEST_F(CoordinatorTest, TheMaximumIsNotWaitedWith) {
@@ -152,7 +152,7 @@ TEST_F(CoordinatorTest, TheMaximumIsNotWaitedWith) {
   add();
   add();
   EXPECT_EQ(decide().action, Action::run);
-  EXPECT_EQ(decide().members.size(), 2u);
+  EXPECT_EQ(decide().nodes.size(), 2u);
   EXPECT_EQ(decide().node_of(2), -1);
 }
 
@@ -235,7 +235,7 @@ TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {
   all(State::waiting);
   EXPECT_EQ(decide().action, Action::gather);  // it might come back
   EXPECT_EQ(decide(10s).action, Action::run);
-  EXPECT_EQ(decide().members.size(), 2u);
+  EXPECT_EQ(decide().nodes.size(), 2u);
 }
 
 TEST_F(CoordinatorTest, AllBackNeedNoLastCall) {
@@ -270,7 +270,7 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
   ASSERT_EQ(decide().action, Action::run);
   EXPECT_EQ(decide().generation, 1);
   EXPECT_EQ(decide().restarts, 0);
-  EXPECT_EQ(decide().members.size(), 2u);
+  EXPECT_EQ(decide().nodes.size(), 2u);
 }
 
 TEST_F(CoordinatorTest, AStoppedNodeEndsTheJobWithItsSignal) {
@@ -325,10 +325,10 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   JobAssignment assignment;
   assignment.action = Action::stop;
   assignment.generation = 2;
-  assignment.members = {{7, 0, 2, 0, 2}};
+  assignment.nodes = {{7, 0, 2, 0, 2}};
   const auto back = decode_assignment(encode(assignment));
   EXPECT_EQ(back.action, Action::stop);
-  EXPECT_EQ(back.members.at(0).id, 7);
+  EXPECT_EQ(back.nodes.at(0).id, 7);
   for (const char* nonsense : {"", "{}", "[1]", "{\"action\":\"x\"}"}) {
     EXPECT_THROW(decode_assignment(nonsense), Error) << nonsense;
     EXPECT_THROW(decode_status(nonsense), Error) << nonsense;
