@@ -1,5 +1,5 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/ops/norm.h. The speed of these kernels is bound by memory: it depends on how often an activation
+// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory: it depends on how often an activation
 // is read and written. Each phase is therefore one pass, and nothing is stored that can be computed again.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel: there are N * H * W rows, and the C channels of a row are
@@ -245,7 +245,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     using C = compute_t<T>;
     const Coefficients<C> k(affine);
     // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat), where scale = weight * invstd (the formula of
-    // core/ops/norm.h). The kernel computes it as dy * scale + x * slope + offset.
+    // core/formulas/batch_norm.h). The kernel computes it as dy * scale + x * slope + offset.
     std::vector<C> slope(channels), offset(channels);
     for (std::int64_t c = 0; count && c < channels; ++c) {
       slope[c] = -k.scale[c] * k.invstd[c] * (sum_dy_xhat.data<C>()[c] / *count->data<C>());

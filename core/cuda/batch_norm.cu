@@ -1,5 +1,5 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/ops/norm.h. The speed of these kernels is bound by memory and, for small batches, by the number of
+// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory and, for small batches, by the number of
 // kernels. Each phase is therefore one kernel, which goes over the activations once.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel, with its C channels adjacent in memory.
@@ -235,7 +235,7 @@ struct SumPointers {
 };
 
 // grad_x = scale * (dy - mean_dy - xhat * mean_dy_xhat), where scale = weight * invstd (the formula of
-// core/ops/norm.h). A thread computes it as dy * scale + x * slope + offset.
+// core/formulas/batch_norm.h). A thread computes it as dy * scale + x * slope + offset.
 template <class C, int lanes>
 struct GradCoefficients : Coefficients<C, lanes> {
   Numbers<C, lanes> slope, offset;

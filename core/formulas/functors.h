@@ -8,8 +8,7 @@
 //   keeps_integers: integers give integers. Without it, integers are converted to f32 first.
 //   selects:        where the derivative is 0, not even an infinite gradient passes.
 //
-// To add an operation: write the struct in the header of its kind, name it in the variant below, and give it a line in
-// autograd/functions/elementwise.h and a row in the table of tests.
+// To add an operation: CONTRIBUTING.md lists the files.
 #pragma once
 
 #include <tandem/core/formulas/functors/activations.h>

@@ -1,35 +1,5 @@
 // Normalisation: of a batch, in phases between which ranks can add up their statistics, and of each sample by itself.
-//
-// Batch normalisation of x (N, C, H, W), channel by channel. M is the number of values of a channel in the whole batch.
-// The batch is that of this rank or, where the ranks share their statistics (SyncBatchNorm), of all ranks. Sums run
-// over those M values except where noted, and all statistics are (C).
-//
-// Forward, in training:
-//   mean = sum(x) / M
-//   m2 = sum((x - mean)^2)                        batch_norm_stats: mean, m2 and M of this rank; the caller combines
-//                                                 those of several ranks
-//   invstd = 1 / sqrt(m2 / M + eps)               batch_norm_stats with an update, or batch_norm_update
-//   xhat = (x - mean) * invstd
-//   y = pool(relu(xhat * weight + bias + addend)) batch_norm_apply; ReLU, pooling and addend where asked for
-//
-// Running statistics, also by batch_norm_stats with an update, or by batch_norm_update (the variance is the unbiased
-// one):
-//   running_mean = (1 - momentum) * running_mean + momentum * mean
-//   running_var  = (1 - momentum) * running_var  + momentum * m2 / (M - 1)
-// In evaluation, batch_norm_apply takes mean = running_mean and invstd = 1 / sqrt(running_var + eps).
-//
-// Backward, where dy is the gradient at xhat * weight + bias, that is grad_y after pooling and ReLU were undone:
-//   grad_bias   = sum(dy) of this rank            batch_norm_grad_reduce: BatchNormSums::dy
-//   grad_weight = sum(dy * xhat) of this rank     batch_norm_grad_reduce: BatchNormSums::dy_xhat
-//   grad_x = weight * invstd * (dy - mean(dy) - xhat * mean(dy * xhat))
-//                                                 batch_norm_grad_input, where mean(dy) = sum(dy) / M and
-//                                                 mean(dy * xhat) = sum(dy * xhat) / M; the caller first adds up the
-//                                                 sums of the ranks that share statistics
-//   grad_addend = dy
-//   grad_x = weight * invstd * dy                 batch_norm_grad_input without a count: in evaluation, where mean and
-//                                                 invstd do not depend on x
-// The kernels are core/cpu/batch_norm.cpp and core/cuda/batch_norm.cu; core/formulas/batch_norm.h has the statistics'
-// update.
+// core/formulas/batch_norm.h says which phase computes what.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -10,7 +10,7 @@ namespace tandem::distributed {
 namespace {
 
 constexpr std::chrono::milliseconds period{500};
-constexpr std::chrono::milliseconds patience{500};  // with an operation, before the others are looked at
+constexpr std::chrono::milliseconds patience{500};  // how long an operation takes before the watchdog asks the others
 constexpr double silent_seconds = 2;                // without a sign of life: worth saying
 
 }  // namespace

@@ -51,15 +51,16 @@ void HostExecutor::close() {
   transport_.reset();
 }
 
-// A collective in the queue. Whoever takes it out of the queue has the first four members to itself until it is done.
+// A collective in the queue. `done` and `error` are guarded by the executor's mutex_. The other members belong to the
+// thread that starts the collective, then to the one that took it out of the queue.
 struct HostExecutor::Task {
   Operation given;
   Operation contiguous;
   Call call;
   Clock::time_point queued = Clock::now();
-  bool small = false;        // never changes
-  bool done = false;         // guarded by the executor's mutex_
-  std::exception_ptr error;  // guarded by the executor's mutex_
+  bool small = false;
+  bool done = false;
+  std::exception_ptr error;
 };
 
 class HostExecutor::QueuedWork : public Work {

@@ -12,7 +12,14 @@
 #include <cstring>
 #include <optional>
 
-// Every rank has a segment that all others map. A collective takes two steps. First each rank writes into its header
+// Every rank has a segment that all others map:
+//
+//   Control    progress, two headers, two slots for small arrays
+//   mailboxes  one for each rank, for messages to it (shared_messages.h)
+//   blocks     arrays of the group's memory, such as buckets of gradients; copies of arrays that lie elsewhere;
+//              messages that nobody has received yet
+//
+// A collective takes two steps. First each rank writes into its header
 // where its array lies in its segment, raises its progress, and waits for the others' progress. Then each rank reads
 // what it needs from the others' segments, raises its progress again, and waits until no other rank reads from its
 // segment. A small array is copied into one of two slots, which operations use in turn. No rank can start the operation
@@ -41,7 +48,8 @@ struct alignas(64) Control {
   alignas(64) char slots[2][slot_bytes];
 };
 
-// Twice what the ranks could use all together.
+// Address space, of which only what is used becomes memory. The segments of all ranks together are twice as large as
+// the machine's memory, so that no rank runs out of room before the machine runs out of memory.
 std::size_t segment_bytes(int size) {
   const auto memory =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -71,30 +79,30 @@ class SharedMemoryTransport : public HostTransport {
   const char* name() const override { return "shm"; }
 
   void run(const Operation& operation, const Call& call) override {
-    const auto step = static_cast<std::uint32_t>(2 * call.sequence);
+    const auto ready = static_cast<std::uint32_t>(2 * call.sequence);  // the progress of a rank whose header is there
     Control& mine = control(rank_);
     Header& header = mine.headers[call.sequence % 2];
     std::snprintf(header.signature, sizeof header.signature, "%s", call.signature.c_str());
 
     const std::size_t bytes = published_bytes(operation);
-    const bool small = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
-    header.offset = small ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
-    mine.progress.raise(step);
-    await_all(step, call);
+    const bool fits_slot = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
+    header.offset = fits_slot ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
+    mine.progress.raise(ready);
+    await_all(ready, call);
     for (int r = 0; r < size_; ++r) {
       const Header& theirs = control(r).headers[call.sequence % 2];
       if (std::strncmp(theirs.signature, header.signature, sizeof header.signature) != 0)
         throw PeerDiffers(r, theirs.signature);
     }
 
-    if (!small && operation.kind == Kind::all_reduce) {
+    if (!fits_slot && operation.kind == Kind::all_reduce) {
       all_reduce_in_place(operation, call);
     } else {
       read(operation, call);
     }
-    if (small) return;
-    mine.progress.raise(step + 1);
-    await_all(step + 1, call);
+    if (fits_slot) return;
+    mine.progress.raise(ready + 1);
+    await_all(ready + 1, call);
     if (operation.kind == Kind::all_reduce) copy_out(operation.outputs[0], header.offset);
   }
 
@@ -145,8 +153,13 @@ class SharedMemoryTransport : public HostTransport {
       case Kind::reduce: return operation.outputs[0].bytes();
       case Kind::all_gather:
       case Kind::gather: return operation.inputs[0].bytes();
-      default: return operation.outputs[0].bytes() * static_cast<std::size_t>(size_);
+      case Kind::reduce_scatter:
+      case Kind::scatter:
+      case Kind::all_to_all: return operation.outputs[0].bytes() * static_cast<std::size_t>(size_);
+      case Kind::send:
+      case Kind::receive: break;
     }
+    detail::fail("shm: ", operation.what(), " is not a collective");
   }
 
   // The arrays that the other ranks read; copy_in() puts them in a row.
@@ -214,9 +227,8 @@ class SharedMemoryTransport : public HostTransport {
         for (std::size_t r = 0; r < out.size(); ++r) copy(out[r], static_cast<int>(r), rank * out[r].bytes());
         return;
       case Kind::send:
-      case Kind::receive: break;
+      case Kind::receive: return;
     }
-    detail::fail("shm: ", operation.what(), " is not a collective");
   }
 
   // Reduces in rank order, on whatever rank it is done, so that the bits depend on nothing else.
