@@ -1,4 +1,4 @@
-// All of Tandem.
+// Includes every public header of Tandem.
 #pragma once
 
 #include <tandem/autograd/autocast.h>
