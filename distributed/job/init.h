@@ -18,8 +18,9 @@ struct InitOptions {
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or
   // "file://PATH" (a file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";
-  std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
-  std::string interface {};                                       // see GroupOptions
+  // The longest wait for a peer. 300 s is the default of PyTorch's TCPStore.
+  std::chrono::milliseconds timeout = std::chrono::seconds(300);
+  std::string interface {};  // see GroupOptions
   // Where this rank computes. With backend "nccl" and the CPU here, gpu_of() chooses the GPU.
   Device device{};
 };

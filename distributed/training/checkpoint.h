@@ -28,7 +28,7 @@ struct TrainingState {
   std::int64_t accumulate = 0;  // batches of an optimizer step; 0: unknown, in older checkpoints
   std::int64_t samples = 0;     // of each process in an epoch
   std::string generator;        // default_generator().state() when this epoch began
-  std::string generator_now;    // default_generator().state() after the last step, if that was within this epoch
+  std::string generator_now;    // default_generator().state() after the last batch, if that was within this epoch
   std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;

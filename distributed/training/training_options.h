@@ -90,7 +90,7 @@ class TrainingOptions {
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t accumulate = 1;  // batches of an optimizer step
-  double bucket_cap_mb = 25;
+  double bucket_cap_mb = 25;    // MiB; PyTorch's default
   Unused unused = Unused::error;
   std::string compress = "none";
   bool sync_bn = false;    // the program calls convert_sync_batch_norm
@@ -110,9 +110,9 @@ class TrainingOptions {
   const std::string& program() const { return program_; }
   // Where to compute. On a host with several GPUs, LOCAL_RANK chooses one. Valid in the body of run().
   Device device() const { return device_; }
-  // The device for a GraphedStep. It is device(), or the CPU, on which GraphedStep records nothing: with --no-graph;
-  // with
-  // --accumulate, because the steps differ; and with f16, because each step reads whether its gradients overflowed.
+  // The device for a GraphedStep. It is device(), except where nothing should be recorded; then it is the
+  // CPU: with --no-graph; with --accumulate, because the steps differ; with f16, because each step reads whether its
+  // gradients overflowed.
   Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;

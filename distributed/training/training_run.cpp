@@ -132,7 +132,7 @@ class TrainingRun::Implementation {
   bool next_epoch() {
     if (state_.epoch >= options_.epochs || state_.step >= options_.max_steps) return false;
     epoch_ = state_.epoch;
-    // A resumed epoch begins with the generator's state from its first begin, so that the loader draws the same order.
+    // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
     state_.generator = default_generator().state();
     loader_.skip(state_.position, state_.position > 0 ? state_.generator_now : "");
     total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());

@@ -65,8 +65,7 @@ class TrainingRun {
   bool completes_step() const;  // whether it is the last batch of that step
   // Must be called after each batch. Adds `loss` (one element) to the epoch's sum, which is an f32 on the loss's
   // device, and shows progress. After the last batch of an optimizer step it also writes step lines and checkpoints.
-  // False when
-  // --max-steps is reached.
+  // Returns false when --max-steps is reached.
   bool step(const Tensor& loss);
   // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures. Writes the metrics
   // line, the figures of events() and the checkpoint.
