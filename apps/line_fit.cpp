@@ -14,7 +14,7 @@ void write_points(const std::string& path) {
   TANDEM_CHECK(file.flush(), "could not write ", path);
 }
 
-// Every world-th point, from the rank-th on: x and y, each (N, 1).
+// The points of one rank: those whose number modulo `world` is `rank`. Returns x and y, each (N, 1).
 std::pair<Array, Array> read_points(const std::string& path, int rank, int world) {
   std::vector<float> xs, ys;
   std::ifstream file(path);
@@ -41,11 +41,11 @@ int main(int argc, char** argv) {
     const auto group = init(options.init_options());
     const int rank = group->rank(), world = group->size();
 
-    // Rank 0 first: the others find the file.
+    // Rank 0 goes first, so that the other ranks find the file.
     run_first(*group, [&] {
       if (!std::filesystem::exists(path)) write_points(path);
     });
-    // What may fail on one rank fails on all, with that rank's reason.
+    // If this fails on one rank, it fails on all ranks, with that rank's reason.
     const auto points = run_together(*group, [&] { return read_points(path, rank, world); });
 
     manual_seed(options.seed);
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
       optimizer.zero_grad();
     }
 
-    // Every second rank compares notes. All ranks ask for the group; those that are not in it get null.
+    // Every second rank joins a subgroup. All ranks call subgroup(); a rank that is not in the subgroup gets null.
     std::vector<int> even;
     for (int r = 0; r < world; r += 2) even.push_back(r);
     if (const auto some = group->subgroup(even)) {

@@ -4,12 +4,12 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// The fraction of `images` that the model recognises, over all ranks.
+// The fraction of images, over all ranks, that the model recognises. Each rank reads its own share, `images`.
 double accuracy(DistributedDataParallel& ddp, ProcessGroup& group, data::Loader& images, DType dtype) {
   const NoGrad no_grad;
   const Autocast autocast(dtype);
   ddp.eval();
-  Array right;  // on the device, read once
+  Array right;  // the sum stays on the device and is read once, after the last batch
   double all = 0;
   for (auto& [image, label] : images) {
     const Array found = ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(ddp(image), 1), label));
@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
     TrainingRun run(options, group, model, optimizer, loader, &scaler);
     run.note("data: " + std::to_string(images.size()) + " training and " + std::to_string(tests.size()) +
              " test images in " + folder.string());
-    // On a GPU all of it is recorded once, and then one call; f16 waits for the GPU in each step, which can't be
-    // recorded.
+    // On a GPU the whole step is recorded once, and replayed in one call after that. With f16 nothing is recorded,
+    // because the GradScaler reads a value from the GPU in each step.
     GraphedStep step(
         scaler.is_enabled() ? Device{} : options.graph_device(),
         [&](const std::vector<Array>& batch) {

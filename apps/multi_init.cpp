@@ -1,4 +1,4 @@
-// A job of several processes out of one program, without a launcher: multi_init [PROCESSES]
+// Starts the processes of a job itself, without a launcher: multi_init [PROCESSES]
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/version.h>
 #include <tandem/tandem.h>
@@ -10,7 +10,8 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// Eight points on a circle, in two classes by side: each rank has its own, turned by its rank.
+// Eight points on a circle. The class of a point is the half in which it lies: above or below the x axis. Each rank has
+// points of its own.
 data::Batch points_of(int rank) {
   std::vector<float> points;
   std::vector<std::int64_t> sides;
@@ -26,7 +27,7 @@ void train(int rank, int epochs, int world_size) {
   const auto group = init();
   std::cout << "Rank " << rank + 1 << "/" << world_size << " process initialized.\n" << std::flush;
 
-  // Only one rank downloads; the others wait for it.
+  // A real program would download here, on one rank, while the others wait at the barrier.
   if (rank == 0) std::cout << "Rank 1 would download the data now.\n" << std::flush;
   group->barrier("download")->wait();
   std::cout << "Rank " << rank + 1 << "/" << world_size << " training process passed data download barrier.\n"

@@ -1,4 +1,4 @@
-// All of Tandem.
+// The umbrella header: includes the headers that most programs need.
 #pragma once
 
 #include <tandem/autograd/autocast.h>

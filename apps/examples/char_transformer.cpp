@@ -69,7 +69,7 @@ struct Trainer {
   optim::AdamW optimizer;
   explicit Trainer(std::int64_t characters) : model(characters), optimizer(model.parameters(), {.lr = 3e-3}) {}
 
-  // Trains one step on tokens (N, L + 1). Each of the first L predicts the token after it.
+  // Trains one step on tokens (N, L + 1), and returns the loss. Each of the first L tokens predicts the next one.
   double step(const Array& tokens) {
     const std::int64_t length = tokens.dim(1) - 1;
     const Tensor logits = model(tokens.slice(1, 0, length));
@@ -81,7 +81,7 @@ struct Trainer {
   }
 };
 
-// The characters that occur, and the text as numbers of these characters.
+// The characters that occur in a text, and the text as the numbers of its characters.
 struct Text {
   std::string characters;
   std::vector<std::int64_t> tokens;

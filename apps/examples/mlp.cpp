@@ -6,7 +6,7 @@
 
 using namespace tandem;
 
-// Points (x, y) on two arms that wind around each other; the class is the arm.
+// Points (x, y) on two arms that wind around each other. The class of a point is the number of its arm.
 class Spirals : public data::SampleDataset {
  public:
   std::int64_t size() const override { return 400; }

@@ -37,7 +37,7 @@ std::vector<NamedArray> load_tensors(const std::string& file) {
 void check_output(const std::string& option, const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  // Both forms of the path are checked, because the folder may be a link to such a folder, or a link in one.
+  // Two forms of the path are checked, because `folder` may be a link to a data set's folder, or a link inside of one.
   for (const fs::path& path : {fs::weakly_canonical(folder, error), fs::absolute(folder).lexically_normal()})
     if (fs::exists((path / "").parent_path().parent_path() / "ImageSets", error))
       throw distributed::UsageError(option + " " + folder.string() + ": that folder is a data set's: name another one");

@@ -17,7 +17,7 @@ Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Dev
 Array classes_of(const Tensor& logits);
 Array classes_of(const Tensor& logits, const data::ImageFile& file);
 
-// Writes the file NAME.png with the classes (H, W), in VOC's palette as VOC's own masks.
+// Writes the file NAME.png with the classes (H, W), in the palette of VOC's own masks.
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
 
 // The tensors in a file of weights. Error when the file is one of voc_ddp's checkpoints, in which the tensors have

@@ -23,7 +23,8 @@ using nn::models::SegmentationModel;
 
 namespace {
 
-constexpr std::size_t shown_pictures = 4;  // of each evaluation, in the event file
+// The number of pictures in the event file for each evaluation. Chosen: enough to look at, in a file that stays small.
+constexpr std::size_t shown_pictures = 4;
 
 struct Settings {
   std::string data = ".", year = "2012", image_set = "train", val_set = "val";
@@ -65,7 +66,7 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
           s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
 }
 
-// Whose errors name the option that may help.
+// Prepared pictures. The Error for a damaged one names the option that helps.
 class Pictures : public data::PreparedSegmentation {
  public:
   Pictures(const data::SegmentationFiles& files, const data::SegmentationTransform& transform, const Settings& s,
@@ -83,7 +84,7 @@ class Pictures : public data::PreparedSegmentation {
   const bool skips_bad_;
 };
 
-// Every parameter once: the auxiliary classifier's learn at ten times the rate.
+// Divides the parameters into two groups. Those of the auxiliary classifier learn at ten times the rate.
 std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
   const optim::SgdOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
   optim::SgdGroup main{{}, options}, aux{{}, options};
@@ -98,7 +99,8 @@ Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
   return cross_entropy(found.out, masks, options) + 0.5 * cross_entropy(found.aux, masks, options);
 }
 
-// Over all ranks, each with its share of the pictures, one by one in their own shapes.
+// Measures the model on the pictures of `files`. Each rank takes its share of them, one by one, because their shapes
+// differ. The figures are over all ranks.
 std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& model, ProcessGroup& group,
                              const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
                              TrainingRun& run) {
@@ -131,7 +133,7 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
   return {{"miou", matrix.mean_iou()}, {"pixel_accuracy", matrix.pixel_accuracy()}, {"class_iou", matrix.class_iou()}};
 }
 
-// UsageError where --data is a step too deep: a download would begin there.
+// UsageError when --data names the VOCdevkit folder instead of its parent. Without this check, a download would begin.
 void check_data(const Settings& s) {
   std::error_code error;
   const std::filesystem::path root = s.data;
@@ -155,7 +157,7 @@ data::SegmentationTransform training_transform(const Settings& s) {
   }
 }
 
-// With its initial values, which the seed decides.
+// A model with initial values, which depend on the seed.
 SegmentationModel make_model(const Settings& s) {
   try {
     return nn::models::make_segmentation_model(s.model, {.dropout = s.dropout});
@@ -165,7 +167,7 @@ SegmentationModel make_model(const Settings& s) {
 }
 
 void train(TrainingOptions& options, const Settings& s) {
-  // What is wrong with the arguments is said before anybody meets, or downloads.
+  // Wrong arguments are reported before the ranks meet, and before anything is downloaded.
   if (s.weights != "none") voc::check_weights(s.weights);
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");

@@ -31,8 +31,8 @@ fs::path overlay_of(const std::string& image, const Settings& s) {
   return fs::path(s.output) / (fs::path(image).stem().string() + "_overlay.png");
 }
 
-// UsageError when the arguments can't be what the user means. The check comes before anything is written, so that above
-// all no picture is lost.
+// UsageError when the arguments can't be what the user means. The check comes before anything is written, so that no
+// picture is overwritten.
 void check(const Settings& s) {
   if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
   check_weights(s.weights);
@@ -92,7 +92,7 @@ void predict(const TrainingOptions& options, const Settings& s) {
   });
   model.to(options.device());
   const auto transform = data::SegmentationTransform::evaluation(s.base);
-  // A rank that ended early would end the others too. So all ranks wait until each is done.
+  // A rank that ended early would end the others, too. run_together lets each rank finish its pictures first.
   run_together(*group, [&] {
     std::size_t left_out = 0;
     for (auto i = static_cast<std::size_t>(group->rank()); i < s.images.size();

@@ -1,6 +1,6 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory: it depends on how often an activation
-// is read and written. Each phase is therefore one pass, and nothing is stored that can be computed again.
+// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory: it depends on how often an
+// activation is read and written. Each phase is therefore one pass, and nothing is stored that can be computed again.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel: there are N * H * W rows, and the C channels of a row are
 // adjacent in memory. Sums run over chunks of rows of a fixed size, and the chunks are combined in order, in double:

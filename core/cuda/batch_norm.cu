@@ -1,6 +1,6 @@
 // Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory and, for small batches, by the number of
-// kernels. Each phase is therefore one kernel, which goes over the activations once.
+// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory and, for small batches, by
+// the number of kernels. Each phase is therefore one kernel, which goes over the activations once.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel, with its C channels adjacent in memory.
 #include <tandem/core/cuda/cuda_backend.h>

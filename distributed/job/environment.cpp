@@ -20,7 +20,7 @@
 namespace tandem::distributed {
 namespace {
 
-// The variables as one launcher's processes see them. An empty variable counts as not set.
+// The environment variables, as text and as checked numbers. An empty variable counts as not set.
 class Variables {
  public:
   explicit Variables(const std::function<const char*(const char*)>& variable) : variable_(variable) {}
@@ -31,7 +31,7 @@ class Variables {
   }
   bool is_set(const char* name) const { return !text(name).empty(); }
 
-  // The number in [low, high] that `name` holds.
+  // The number in [low, high] that the variable `name` holds.
   int number(const char* name, int low, int high) const {
     const auto value = text(name);
     TANDEM_CHECK(!value.empty(), name,
@@ -105,15 +105,15 @@ constexpr MpiVariables mpi_launchers[] = {
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 };
 
-// srun sets the number of tasks of its step; the shells of salloc and sbatch have the job's variables, but are no step
-// of their own, or one of these two numbers.
+// In a job step, srun has set the step's number of tasks. The shells of salloc and sbatch have variables of the job,
+// but they run in no step, or in a step with one of the two special numbers below (slurm.h).
 bool is_in_slurm_step(const Variables& variables) {
   const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
   return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell;
 }
 
-// Where this process is among the hosts of its Slurm step.
+// Sets the local and the group numbers of `result`, and knows_host.
 void read_slurm_hosts(const Variables& variables, Environment& result) {
   if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
     result.knows_host = result.world_size == 1;
@@ -162,7 +162,7 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
   if (variables.is_set(names.local_rank) && variables.is_set(names.local_size)) {
     result.local_world_size = variables.number(names.local_size, 1, result.world_size);
     result.local_rank = variables.number(names.local_rank, 0, result.local_world_size - 1);
-    result.knows_host = result.local_world_size == result.world_size;  // else not which host this is
+    result.knows_host = result.local_world_size == result.world_size;  // of several hosts, MPI does not number them
   } else if (is_in_slurm_step(variables)) {                            // srun --mpi=pmi2
     read_slurm_hosts(variables, result);
   } else {
@@ -171,7 +171,7 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
   result.master_port = 29500;
   if (is_one_host(result)) {
     result.master_addr = "127.0.0.1";
-    // The same for all ranks of this mpirun and for few others.
+    // All ranks of one mpirun compute the same port, and two jobs seldom share one.
     const auto job = variables.first_of({"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"});
     const auto number = job.empty() ? static_cast<std::size_t>(getppid()) : std::hash<std::string>()(job);
     result.master_port = port_for(number, 0);
@@ -179,7 +179,7 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
   return result;
 }
 
-// A process on its own, started by hand perhaps in a shell that holds more.
+// The user may have started the process by hand in a Slurm shell that has more tasks than one.
 Environment read_no_launcher(const Variables& variables) {
   Environment result;
   const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
@@ -207,7 +207,7 @@ Environment read_launcher(const Variables& variables) {
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master) {
   const Variables variables(variable);
   auto result = read_launcher(variables);
-  // Scripts that srun or mpirun starts often export it, too.
+  // Scripts that srun or mpirun starts often export WORLD_SIZE, too.
   const int size = variables.number("WORLD_SIZE", 1, any, result.world_size);
   TANDEM_CHECK(size == result.world_size, "WORLD_SIZE is ", size, ", but ", result.launcher, " started ",
                result.world_size, " processes: start as many, or unset WORLD_SIZE");
@@ -242,8 +242,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
   const auto now = when.time_since_epoch();
-  // torchrun reads whole seconds; the nanoseconds let tandemrun tell failures apart that come within one
-  // second.
+  // torchrun reads whole seconds. tandemrun reads the nanoseconds, so that it can order failures within one second.
   const nlohmann::json report = {
       {"message",
        {{"message", message},
@@ -251,7 +250,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
          {{"py_callstack", message},  // what torchrun shows
           {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
           {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
-  // The launcher may read while this is written, and a half-written report is none.
+  // The report is written to a temporary file and then renamed, because the launcher may read it at any moment.
   const auto temporary = std::string(path) + "." + std::to_string(getpid());
   std::ofstream file(temporary);
   file << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;

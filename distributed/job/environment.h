@@ -1,4 +1,4 @@
-// Environment: this process's place in its job, as the launcher told it.
+// Environment: the place of this process in its job, as the launcher told it.
 #pragma once
 
 #include <chrono>
@@ -7,49 +7,51 @@
 
 namespace tandem::distributed {
 
-// A process that no launcher started is a job of one.
+// A process that no launcher started is the only one of its job: rank 0 of 1.
 struct Environment {
-  std::string launcher;  // "torchrun" (tandemrun too, and variables set by hand), "Open MPI", "MVAPICH2", "MPICH",
-                         // "Slurm"; or empty
-  int rank = 0;          // of world_size processes in the job
+  // "torchrun" (also for tandemrun, and for variables set by hand), "Open MPI", "MVAPICH2", "MPICH" or "Slurm". Empty
+  // when no launcher started this process.
+  std::string launcher;
+  int rank = 0;  // of world_size processes in the job
   int world_size = 1;
   int local_rank = 0;  // of local_world_size processes on this host
   int local_world_size = 1;
   int node_rank = 0;  // the number of this host among the node_count hosts ("nodes") of the job
   int node_count = 1;
-  bool knows_host =
-      true;  // else the launcher did not say who shares a host, and the last four are guesses: see find_neighbours
-  // Where the store is; empty and 0 in a job of one without a launcher.
+  // Whether the launcher said which processes share a host. If it did not, the four numbers above are guesses until
+  // connect_store() has found them out.
+  bool knows_host = true;
+  // The address of the store. Empty and 0 in a job of one process without a launcher.
   std::string master_addr;
   int master_port = 0;
-  std::string store_path;         // when not empty the store is this file or is in this folder, and not at master_addr
-  std::string run_id;             // of the job; empty where the launcher has no name for it
-  int restart_count = 0;          // of this process, not of the job: other hosts may have restarted more or less often
-  bool uses_agent_store = false;  // the launcher serves the store at master_addr; else rank 0 does
-  std::string store_token;        // what the store asks for; empty: nothing
+  std::string store_path;  // if not empty, the store is this file, or a file in this folder, and not at master_addr
+  std::string run_id;      // the launcher's name for the job; empty where it has none
+  int restart_count = 0;   // of this process; processes on other hosts may have restarted more or less often
+  bool uses_agent_store = false;  // true: the launcher serves the store at master_addr; false: rank 0 serves it
+  std::string store_token;        // the secret that the store asks for; empty: it asks for none
   std::string note;               // a sentence for the user when something looks unintended; else empty
 };
 
-// The first of these launchers whose variables are there decides:
+// Reads the variables of the first of these launchers that has set its own:
 //   torchrun, tandemrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, TORCHELASTIC_*
 //   Open MPI             OMPI_COMM_WORLD_RANK, ...
 //   MVAPICH2             MV2_COMM_WORLD_RANK, ...
 //   MPICH, Intel MPI     PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
 //   Slurm                SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...: in job steps (srun) only
-// MASTER_ADDR and MASTER_PORT always count; jobs of one host do without, and so do Slurm's.
-// `variable` is getenv, or for tests something like it (null: not set); `needs_master`: the ranks meet at MASTER_ADDR.
-// Error for values that are no numbers, are out of range or contradict each other, naming the variable.
+// MASTER_ADDR and MASTER_PORT are read under every launcher. Slurm's jobs and mpirun's jobs of one host need neither.
+// `variable` is getenv or, in tests, a function like it (null: not set). `needs_master` says that the ranks meet at
+// MASTER_ADDR. An Error names the variable whose value is no number, is out of range or contradicts another one.
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master = true);
 Environment read_environment();
 
-// Which of the `visible` GPUs is this process's: number local_rank; the only one, where the launcher shows each process
-// just its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES). Error when there are too few for the processes of this
-// host.
+// The number of the GPU that this process uses, out of `visible` GPUs: local_rank, or 0 where this process sees only
+// one GPU, because some launchers show each process its own GPU only (srun --gpus-per-task, CUDA_VISIBLE_DEVICES).
+// Error when the process sees no GPU, or several but too few for its local_rank.
 int gpu_of(const Environment& environment, int visible);
 
-// Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time
-// to TORCHELASTIC_ERROR_FILE; of several failures in a job the earliest is reported as the cause. Does
-// nothing when there is no launcher. Never throws: the failure itself must get through.
+// Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time `when` to
+// the file TORCHELASTIC_ERROR_FILE. The launcher names the earliest failure of a job as the cause. Does nothing without
+// such a launcher. Never throws, because a second error would hide the first.
 void report_failure(const std::string& message,
                     std::chrono::system_clock::time_point when = std::chrono::system_clock::now()) noexcept;
 

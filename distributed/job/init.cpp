@@ -69,7 +69,7 @@ Environment environment_for(const std::string& method) {
     return std::getenv(name);
   };
   auto environment = read_environment(variable);
-  // The launcher serves its own address only; at another one rank 0 does.
+  // The launcher serves a store at its own address only. At any other address, rank 0 serves it.
   const char* address = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
   if (!address || !port || endpoint.host != address || endpoint.port != port) environment.uses_agent_store = false;

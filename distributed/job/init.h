@@ -1,4 +1,4 @@
-// init: from what the launcher told this process to the group of all ranks.
+// init: connects this process to the group of all ranks, by what the launcher told it.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -11,27 +11,29 @@
 namespace tandem::distributed {
 
 struct InitOptions {
-  // "gloo", "shm" or "mpi" for arrays in host memory (those on a GPU go through it), "nccl" for arrays on GPUs as well.
-  // "auto": nccl when `device` is a GPU, else shm where all ranks share a host, else gloo.
+  // "gloo", "shm" and "mpi" communicate from host memory, and arrays on a GPU are copied through it. "nccl"
+  // communicates from GPUs, too. "auto" is nccl when `device` is a GPU, else shm where all ranks share a host, else
+  // gloo.
   std::string backend = "auto";
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or
   // "file://PATH" (a file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";
-  std::chrono::milliseconds timeout = std::chrono::seconds(300);  // the longest wait for a peer
-  std::string interface {};                                       // see GroupOptions
-  // Where this rank computes. With "nccl" and the CPU here it is the GPU that the launcher meant: see gpu_of().
+  // The longest wait for a peer. 300 s is the default of PyTorch's TCPStore.
+  std::chrono::milliseconds timeout = std::chrono::seconds(300);
+  std::string interface {};  // see GroupOptions
+  // Where this rank computes. With backend "nccl" and the CPU here, gpu_of() chooses the GPU.
   Device device{};
 };
 
-// The group of all ranks of this job, connected. Collective. A process that no launcher started is a job of one.
-// Error when the launcher's variables or the options make no sense, or when the others don't come in time.
+// Connects the ranks of this job and returns their group. Collective. A process that no launcher started gets a group
+// of one. Error when the launcher's variables or the options make no sense, or when other ranks do not come in time.
 std::shared_ptr<ProcessGroup> init(const InitOptions& options = {});
 
-// This process's place in its job when the ranks meet as `init_method` says: the launcher's variables, with another
-// address where that gives one.
+// What the launcher's variables say, except that `init_method` decides where the store is if it names an address or a
+// file.
 Environment environment_for(const std::string& init_method);
 
-// Error unless `method` is one that InitOptions names.
+// Error unless `method` has one of the forms of InitOptions::init_method.
 void check_init_method(const std::string& method);
 
 }  // namespace tandem::distributed

@@ -28,7 +28,8 @@ struct ServedStore {
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
 
-// Serves the store where the other ranks look for it.
+// Serves the store at the address where the other ranks look for it. In a job of one host only that address listens,
+// otherwise all addresses of this host do.
 std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
   const bool is_one_host = environment.knows_host && environment.local_world_size == environment.world_size;
   const auto& host = environment.master_addr;
@@ -45,8 +46,9 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   const TcpStore::Options client{environment.master_addr, environment.master_port, timeout, environment.store_token};
   if (environment.rank > 0) return std::make_shared<TcpStore>(client);
   if (!environment.uses_agent_store) return serve_store(environment, client);
-  // A program may have given its own processes another address, and left them the launcher's other variables. A
-  // launcher's store is there before its processes are: where none is, this rank has to serve.
+  // A program may have set another address for its own processes and kept the launcher's other variables. A launcher's
+  // store runs before the launcher starts a process. So if no store answers here, this rank has to serve one. The
+  // second was chosen: long for a store that runs, and short for a user who waits.
   auto hasty = client;
   hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(1));
   try {
@@ -54,7 +56,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   } catch (const Error&) {
     try {
       return serve_store(environment, client);
-    } catch (const Error&) {  // not this host's address, or a store that is only slow
+    } catch (const Error&) {  // the address is another host's, or is taken by a store that is only slow
     }
   }
   return std::make_shared<TcpStore>(client);
@@ -71,19 +73,19 @@ std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Ti
 }
 
 std::string list(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 16;
+  constexpr std::size_t most = 16;  // chosen: keeps the message short
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
   return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
 }
 
-// One attempt of a job to meet. Keys, below the run's name:
-//   generations                    how many attempts there have been
-//   guests/RANK                    words that RANK's processes, of all attempts, have written: "WORD:WORLD_SIZE "
-//   answer/WORD                    the attempt's number, or "!" and why not
-//   attempt/NUMBER/claims/RANK     how many say they are RANK
-//   attempt/NUMBER/host/RANK       the rank is here, on that host
-//   attempt/NUMBER/hosts           all are here: their hosts, one a line
+// One attempt of a job's ranks to meet. Its keys begin with the run's name:
+//   generations                    the number of attempts so far
+//   guests/RANK                    the guest book: a "WORD:WORLD_SIZE " from each process of that rank, in any attempt
+//   answer/WORD                    the attempt's number, or "!" and the reason why the process can't take part
+//   attempt/NUMBER/claims/RANK     the number of processes that say that they are this rank
+//   attempt/NUMBER/host/RANK       the loopback identity of the rank's host; set when the rank has come
+//   attempt/NUMBER/hosts           the same for all ranks, one a line; set when all have come
 class Meeting {
  public:
   Meeting(const Environment& environment, std::shared_ptr<Store> store, Store::Timeout timeout)
@@ -93,7 +95,7 @@ class Meeting {
         timeout_(timeout),
         deadline_(steady_clock::now() + timeout) {}
 
-  // The store of this attempt alone; `hosts` gets every rank's host.
+  // Returns a store of which only this attempt uses the keys. `hosts` gets every rank's loopback identity, by rank.
   std::shared_ptr<Store> meet(std::vector<std::string>& hosts) {
     const auto number = rank_ == 0 ? std::to_string(store_->add("generations", 1)) : ask_for_number();
     attempt_ = prefix_store("attempt/" + number, store_);
@@ -125,13 +127,14 @@ class Meeting {
     return number;
   }
 
-  // Rank 0: answers whoever writes into the guest book, until all are here.
+  // Rank 0 answers everybody who writes into a guest book, until all ranks have come. It looks again after a pause of 1
+  // to 20 ms (chosen: short for a person, and long for a store that many jobs use).
   void receive_guests(const std::string& number) {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);
     std::set<std::string> answered;
     for (auto pause = milliseconds(1); !missing.empty(); pause = std::min(pause * 2, milliseconds(20))) {
-      // Those that are here, too: another process may say the same rank.
+      // The books of ranks that have come are read as well, because another process may say that it is the same rank.
       for (int rank = 1; rank < size_; ++rank) {
         if (!store_->check({guests(rank)})) continue;
         std::istringstream book(store_->get(guests(rank)));
@@ -185,7 +188,8 @@ class Meeting {
   std::shared_ptr<Store> attempt_;
 };
 
-// Ranks of one host are neighbours in the order of their ranks, and hosts in the order of their first ranks.
+// Fills in which ranks share this process's host. Local ranks follow the order of ranks. Hosts follow the order of
+// their lowest ranks.
 void find_neighbours(Environment& environment, const std::vector<std::string>& hosts) {
   std::vector<std::string> nodes;
   const auto& mine = hosts.at(static_cast<std::size_t>(environment.rank));

@@ -1,4 +1,4 @@
-// How the ranks of a job meet: they open one store, see that all have come, and agree on keys that nobody used before.
+// How the ranks of a job meet: they open one store, wait until all have come, and agree on keys that are not yet used.
 #pragma once
 
 #include <tandem/distributed/job/environment.h>
@@ -8,17 +8,18 @@
 
 namespace tandem::distributed {
 
-// The job's store, as soon as all ranks have called this. It is the launcher's, or rank 0 serves it (or owns its file)
-// for as long as it holds the result. Where the launcher did not say who shares a host, `environment` has it
-// afterwards: processes that reach each other over the loopback.
+// Returns the job's store when all ranks have called this. The launcher serves the store, or rank 0 serves it (or owns
+// its file) for as long as rank 0 holds the result. Where the launcher did not say which processes share a host,
+// connect_store fills that into `environment`: processes share a host if they reach each other over the loopback.
 //
-// A launcher's store and a file outlive the processes, and hosts count restarts differently, so neither the run's name
-// nor the restart count keeps one attempt's keys from the next. Rank 0 draws a number that no attempt had; every other
-// rank writes a word that only it knows into its guest book and reads the number under that word. What earlier attempts
-// wrote is answered too, and nobody reads it.
+// A launcher's store and a file outlive the processes. They may still hold keys of an earlier attempt to run this job.
+// The run's name is the same in all attempts, and each host counts restarts by itself, so neither can tell attempts
+// apart. Instead, rank 0 draws a number that no attempt had. Every other rank writes a random word into the guest book
+// of its rank; rank 0 answers each word with the number. Rank 0 also answers words of earlier attempts, which nobody
+// reads.
 //
-// Error after the timeout, naming the ranks that have not come; at once when two processes say they are the same rank,
-// or ranks disagree about the job's size. REQUIRES: an address or a file, which every job of several processes has.
+// Error after the timeout; it names the ranks that have not come. Error at once when two processes say that they are
+// the same rank, or when ranks disagree about the job's size. `environment` must have an address or a file.
 std::shared_ptr<Store> connect_store(Environment& environment, Store::Timeout timeout = Store::default_timeout);
 
 }  // namespace tandem::distributed

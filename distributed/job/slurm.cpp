@@ -8,11 +8,12 @@
 namespace tandem::distributed {
 namespace {
 
-// More than Slurm has; a list of a few bytes may stand for all of them.
+// Chosen: more nodes than a job has. Without a limit, a list of a few bytes could stand for more than memory holds.
 constexpr std::size_t max_nodes = std::size_t{1} << 16;
-constexpr std::size_t max_name = 255;
+constexpr std::size_t max_name = 255;  // bytes of a host name (RFC 1035, section 2.3.4)
 
-// The number in [0, 2^30] at the front of `text`, which is taken off; with the count of its digits.
+// Takes a number in [0, 2^30] off the front of `text`. Returns the number and how many digits it had. `whole` is the
+// list, for the Error.
 std::pair<int, std::size_t> take_number(std::string_view& text, std::string_view whole) {
   int number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -34,7 +35,7 @@ std::string padded(int number, std::size_t digits) {
   return std::string(digits - std::min(digits, text.size()), '0') + text;
 }
 
-// What a bracket stands for, "01-03,07" up to its "]".
+// Takes the rest of a bracket, such as "01-03,07]", off the front of `text`. Returns the numbers it stands for.
 std::vector<std::string> take_bracket(std::string_view& text, std::string_view whole) {
   std::vector<std::string> numbers;
   do {
@@ -55,7 +56,7 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
   std::vector<std::string> hosts;
   auto rest = list;
   do {
-    std::vector<std::string> names = {""};  // of this element, as far as it has been read
+    std::vector<std::string> names = {""};  // what the part of the element that has been read stands for
     while (!rest.empty() && rest.front() != ',') {
       if (take(rest, '[')) {
         std::vector<std::string> longer;
@@ -100,6 +101,7 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
 }
 
 int port_for(std::uint64_t job, std::uint64_t step) {
+  // The factor is a prime (chosen), so that the steps of one job and the next jobs have different ports.
   constexpr std::uint64_t first = 61440, last = 65535;
   return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
 }

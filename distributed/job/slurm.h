@@ -1,4 +1,4 @@
-// What Slurm's variables say, in the forms that only Slurm uses (srun(1), "OUTPUT ENVIRONMENT VARIABLES").
+// Reads the forms of text that only Slurm's variables have (srun(1), "OUTPUT ENVIRONMENT VARIABLES").
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,17 @@
 
 namespace tandem::distributed {
 
-// The hosts of a node list such as "a[01-03,07],b5,r[1-2]n[1-4]-ib", in its order. Leading zeros are kept. Error for
-// what is no node list.
+// The hosts of a node list such as "a[01-03,07],b5,r[1-2]n[1-4]-ib", in the list's order. Leading zeros are kept. Error
+// when the text is no node list, or stands for more than 65,536 nodes.
 std::vector<std::string> expand_nodelist(std::string_view list);
 
-// The tasks of each node, from a list such as "4(x2),3" (two nodes with 4 each, one with 3).
+// The number of tasks of each node, from a list such as "4(x2),3" (two nodes with 4 tasks each, one with 3). Errors as
+// above.
 std::vector<int> expand_tasks_per_node(std::string_view list);
 
-// A port for the store that all tasks of a job step compute alike and that other steps hardly share: above those that
-// the kernel hands out by itself.
+// A port for the store of a job step. All tasks of the step compute the same port, and two steps seldom share one. It
+// is in 61440 .. 65535, above the ports that Linux gives to outgoing connections by default (32768 .. 60999,
+// ip_local_port_range in the kernel's ip-sysctl documentation).
 int port_for(std::uint64_t job, std::uint64_t step);
 
 }  // namespace tandem::distributed

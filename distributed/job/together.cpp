@@ -10,10 +10,13 @@ namespace tandem::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr char failed = '!';                    // what the outcome of a rank that failed begins with
-constexpr std::chrono::milliseconds look{250};  // between two looks at whether a rank still lives
+constexpr char failed = '!';  // the first character of a failed rank's text
+// The time between two checks whether a rank still lives. Chosen: half the pause of the watchdog's thread, which writes
+// the signs of life.
+constexpr std::chrono::milliseconds look{250};
 
-// Each rank's text, by rank. Through the store, where waiting can outlast the timeout of an operation.
+// One exchange of texts between all ranks. It goes through the store, because there a rank can wait for longer than the
+// timeout of a group's operation.
 class Exchange {
  public:
   Exchange(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
@@ -21,8 +24,8 @@ class Exchange {
     store_.set(key(group.rank()), mine);
   }
 
-  // Before this rank leaves in an orderly way: rank 0 may be serving the store, and must not take from the `others`
-  // what they are about to read.
+  // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until the
+  // `others` have read what they need, but for at most 2 s (chosen: the job fails anyway, and should not hang).
   void leave(int others) {
     const std::string seen = "together/" + round_ + "/seen";
     const auto until = Clock::now() + std::chrono::seconds(2);
@@ -33,9 +36,10 @@ class Exchange {
     }
   }
 
+  // Waits for the text of `rank`. PeerError when that rank has left or gives no sign of life, or the group has failed.
   std::string text_of(int rank) {
     auto last_sign = Clock::now();
-    std::string life;
+    std::string life;  // the progress that the rank's watchdog wrote last; a change is a sign of life
     for (;;) {
       try {
         store_.wait({key(rank)}, look);
@@ -68,6 +72,7 @@ class Exchange {
   std::string round_;
 };
 
+// Every rank's text, by rank.
 std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
   if (group.size() == 1) return {mine};
   Exchange texts(group, mine);
@@ -75,7 +80,7 @@ std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
   try {
     for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r));
   } catch (const PeerError&) {
-    texts.leave(group.size() - 2);  // one is gone
+    texts.leave(group.size() - 2);  // one of the other ranks is gone
     throw;
   }
   if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; }))
@@ -90,7 +95,7 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
   try {
     f();
   } catch (const PeerError&) {
-    throw;  // the others know
+    throw;  // the group has failed, and the other ranks know it
   } catch (const std::exception& error) {
     mine.emplace(error.what());
   } catch (...) {

@@ -13,11 +13,11 @@
 
 namespace tandem::distributed {
 
-// All functions here are collective. None of them bounds how long a rank may take: the others wait for as long
-// as it gives signs of life, and for the group's timeout after the last one.
+// All functions here are collective. None of them bounds how long f() may take on a rank. The other ranks wait as long
+// as that rank gives signs of life; when the last sign is older than the group's timeout, they throw a PeerError.
 
-// f() on every rank, for what may fail on some of them: when it throws on one it throws on all, with the reason of the
-// first, so that a rank that can't read its data ends the job at once.
+// Calls f() on every rank. If f() throws on some ranks, run_together throws on all, with the reason of the lowest of
+// them. So a rank that can't read its data, for example, ends the job at once.
 void run_together(ProcessGroup& group, const std::function<void()>& f);
 template <class F>
 requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGroup& group, F f) {
@@ -26,27 +26,27 @@ requires(!std::is_void_v<std::invoke_result_t<F>>) auto run_together(ProcessGrou
   return std::move(*result);
 }
 
-// f() on rank 0, and when that is done on all others: for what the first leaves ready for the rest, such as a file in
-// a folder that all see. Errors as run_together's.
+// Calls f() on rank 0 and then on all other ranks. Rank 0 may prepare something that the others find, such as a file in
+// a folder that all of them see. Errors as in run_together.
 void run_first(ProcessGroup& group, const std::function<void()>& f);
 
-// The text that f() gives on the first process of each host, on all processes of that host: for what one of them should
-// do for all, such as downloading. Errors as run_together's. `host` is the same text for the processes of
-// one host.
+// Calls f() on the lowest rank of each host, and returns its text on all ranks of that host. So one process can act for
+// its host: it downloads a file, for example. Errors as in run_together. `host` names the host of the calling rank.
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host);
-// Of those that reach each other over the loopback.
+// Here ranks share a host if they reach each other over the loopback.
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f);
 
-// What can be said of a thrown object that is no std::exception.
+// The message for a thrown object that is no std::exception.
 constexpr const char* unknown_exception = "something that is no std::exception was thrown";
 
-// What run_together throws on the rank that failed: it did so before the others heard of it.
+// run_together throws this on the lowest rank where f() threw. `when` is the time of that failure, which is earlier
+// than the failures of the other ranks.
 struct EarlierFailure : Error {
   using Error::Error;
   std::chrono::system_clock::time_point when = std::chrono::system_clock::now();
 };
 
-// What it throws on the others: the one that failed says so itself.
+// run_together throws this on the other ranks. They need not print it, because the rank that failed prints its reason.
 struct PeerFailure : PeerError {
   using PeerError::PeerError;
 };

@@ -41,7 +41,7 @@ void copy_mode(const nn::Module& from, nn::Module& to) {
     copy_mode(*from.children()[i].second, *to.children()[i].second);
 }
 
-// The pieces' rows one after the other, on the first one's device.
+// Concatenates the rows of the pieces, on the device of the first piece.
 Array put_together(const std::vector<Array>& pieces) {
   Shape shape = pieces[0].shape();
   for (std::size_t i = 1; i < pieces.size(); ++i) shape[0] += pieces[i].dim(0);
@@ -56,8 +56,8 @@ Array put_together(const std::vector<Array>& pieces) {
 
 }  // namespace
 
-// One thread a replica. They live as long as the replicas: OpenMP's teams and the back-end's primitives belong to
-// threads.
+// One thread for each replica. The threads live as long as the replicas, because OpenMP's teams and the cached
+// primitives of the back-end belong to threads.
 class DataParallel::Threads {
  public:
   Threads(int count, bool share_cores) : errors_(count) {
@@ -66,7 +66,7 @@ class DataParallel::Threads {
       threads_.emplace_back([this, i, count, openmp_threads, share_cores] {
         if (share_cores) {
           const auto cores = core_share(i, count);
-          sched_setaffinity(0, sizeof cores, &cores);  // a thread that may not be bound computes all the same
+          sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound
           omp_set_num_threads(openmp_threads);
         }
         manual_seed(static_cast<std::uint64_t>(i));
@@ -85,7 +85,7 @@ class DataParallel::Threads {
     for (auto& thread : threads_) thread.join();
   }
 
-  // task(i) on the threads i < count; returns when all are done.
+  // Runs task(i) on each thread i < count, and returns when all are done. Rethrows the exception of the lowest i.
   void run(int count, const std::function<void(int)>& task) {
     std::unique_lock lock(mutex_);
     task_ = &task;
@@ -122,12 +122,13 @@ class DataParallel::Threads {
     }
   }
 
-  std::mutex mutex_;  // guards everything below but the errors: each belongs to its thread while that runs a task
+  std::mutex mutex_;
   std::condition_variable start_, done_;
-  const std::function<void(int)>* task_ = nullptr;
-  std::uint64_t round_ = 0;
-  int active_ = 0;
-  int missing_ = 0;
+  const std::function<void(int)>* task_ = nullptr;  // guarded by mutex_; null: the threads end
+  std::uint64_t round_ = 0;                         // guarded by mutex_; the number of tasks so far
+  int active_ = 0;                                  // guarded by mutex_; the number of threads that run the task
+  int missing_ = 0;                                 // guarded by mutex_; the number of threads that have not finished
+  // errors_[i] belongs to thread i while missing_ > 0, and to run() afterwards.
   std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;
 };
@@ -176,11 +177,11 @@ Tensor DataParallel::operator()(const Tensor& input) {
   const auto cut = [count, piece](const Array& whole, int i) {
     return whole.slice(0, i * piece, std::min(count, (i + 1) * piece));
   };
-  // What Autocast makes of f32 on this thread: the type it computes in.
+  // The dtype that Autocast computes in on this thread: the one to which it converts an f32 tensor.
   const DType compute_dtype = autocast_low(Tensor(ops::zeros({1}))).dtype();
   const bool gradients = grad_enabled();
 
-  // All copies are made before replica 0, the model itself, may change its buffers.
+  // All copies are made before any forward begins, because the forward of the model (replica 0) changes its buffers.
   threads_->run(used, [&](int i) {
     if (i > 0) copy_model(*replicas_[i]);
   });
@@ -202,8 +203,8 @@ Tensor DataParallel::operator()(const Tensor& input) {
   const bool needed = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.requires_grad(); });
   if (!needed) return put_together(values);
 
-  // The closure holds the replicas' graphs. None of them leads to the graph that holds the closure: each begins at
-  // leaves.
+  // The closure holds the graphs of the replicas. That makes no cycle: those graphs begin at leaves, and so do not lead
+  // to the graph that holds the closure.
   return autograd::record(
       "data_parallel", {input, differentiable_}, put_together(values),
       [this, used, home = input.device(), inputs = std::move(inputs), outputs = std::move(outputs)](

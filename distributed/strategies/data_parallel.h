@@ -1,4 +1,4 @@
-// DataParallel: one process; a batch divided over threads, each with a copy of the model and cores of its own.
+// DataParallel: data parallelism in one process. It divides a batch over threads, each with its own copy of the model.
 #pragma once
 
 #include <tandem/nn/module.h>
@@ -9,37 +9,39 @@
 
 namespace tandem::distributed {
 
-// A function of a batch like the model itself, and differentiable like it:
+// DataParallel is called with a batch, as the model is, and autograd records it:
 //
 //   Net model;
 //   DataParallel parallel(model, [] { return std::make_unique<Net>(); }, 4);
 //   criterion(parallel(images), labels).backward();      // model has the gradients of the whole batch
 //
-// forward: parameters and buffers are copied from the model to the replicas, the batch (N, ...) is cut into pieces of
-// ceil(N / replicas), every replica computes the output of its piece, and the outputs are put together.
-// backward: the output's gradient is cut alike, every replica runs its own backward pass, and their gradients are added
-// to the model's, in the order of the replicas. The model itself is replica 0: what its piece does to its buffers (a
-// batch norm's running statistics) stays, what the other pieces do to theirs is dropped, as in PyTorch. A batch norm
-// sees its own piece only.
+// Forward: The parameters and buffers are copied from the model to the replicas. The batch (N, ...) is cut into pieces
+// of ceil(N / replicas) rows. Every replica computes the output of its piece, and the outputs are put together.
+// Backward: The gradient of the output is cut in the same way, and every replica runs a backward pass of its own. The
+// gradients of the replicas are added to the model's, in the order of the replicas.
+// The model itself is replica 0, so its buffers (running statistics of a batch norm) change with its own piece only.
+// The changes of the other replicas' buffers are dropped, as in PyTorch. A batch norm sees its own piece only.
 //
-// Each replica lives on one thread. On the CPU that is bound to its share of the cores this process may use, with its
-// share of the caller's OpenMP threads. With GPUs, replica i lives on the i-th of them, the model on the first: pieces,
-// parameters and gradients are copied from one to another; outputs are on the first.
+// Each replica lives on one thread. On the CPU, each thread is bound to its share of the cores that this process may
+// use, and has its share of the caller's OpenMP threads. With GPUs, replica i lives on the i-th GPU. The pieces, the
+// parameters and the gradients are copied between the GPUs, and the outputs are on the first.
 //
 //   model.to(Device::cuda(0));
 //   DataParallel parallel(model, [] { return std::make_unique<Net>(); }, {Device::cuda(0), Device::cuda(1)});
 //
-// Training mode, requires_grad, NoGrad and Autocast are the model's and the caller's. The random numbers of
-// forward (dropout) come from the replica's own generator. Hooks of the model's parameters run on replica 0's thread
-// before the other gradients are added: not to be combined with DistributedDataParallel. The model must outlive this,
-// and this all graphs that it made. Between a forward and its backward there must be no other forward with gradients
-// (the copied parameters are changed in place: an Error that says so). One thread uses it.
+// The replicas take over training mode and requires_grad from the model, and NoGrad and Autocast from the caller's
+// thread. The random numbers of a replica's forward (dropout) come from the generator of its own thread. Hooks of the
+// model's parameters run on the thread of replica 0, before the gradients of the other replicas are added. Therefore
+// DataParallel can't be combined with DistributedDataParallel. The model must outlive the DataParallel, which must
+// outlive all graphs that it made. Between a forward and its backward, another forward with gradients is an Error,
+// because it would change the copied parameters in place. For one thread.
 class DataParallel {
  public:
-  // Builds a model like the one given; its values don't count. Called for each replica but the first.
+  // Builds a model of the same structure as the one given. Its values do not matter, because they are overwritten.
+  // Called once for each replica except the first.
   using Factory = std::function<std::unique_ptr<nn::Module>()>;
 
-  // Error when a replica's names, shapes or dtypes are not the model's.
+  // Error when the names, shapes or dtypes of a replica differ from those of the model.
   DataParallel(nn::Module& model, const Factory& make_replica, int replicas);
   // One replica on each of `devices`. Error when the model is not on the first.
   DataParallel(nn::Module& model, const Factory& make_replica, std::vector<Device> devices);
@@ -47,7 +49,7 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  // What a replica throws reaches the caller, the first replica's first.
+  // Rethrows what a replica throws; if several throw, what the lowest of them threw.
   Tensor operator()(const Tensor& input);
 
  private:
@@ -60,7 +62,7 @@ class DataParallel {
   const std::vector<Device> devices_;                // by replica
   std::vector<std::unique_ptr<nn::Module>> copies_;  // replicas 1, 2, ...
   std::vector<nn::Module*> replicas_;                // the model, then the copies
-  Tensor differentiable_;  // makes autograd record an output even if its input needs no gradient
+  Tensor differentiable_;  // an extra input, so that autograd records the output even if the batch needs no gradient
   std::unique_ptr<Threads> threads_;
 };
 

@@ -1,4 +1,4 @@
-// FlatParameters: the values or gradients of several parameters, side by side in one array that travels as one message.
+// FlatParameters: the values or gradients of several parameters, in one array that is sent as one message.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -8,9 +8,9 @@
 
 namespace tandem::distributed {
 
-// Zeros at first, in memory of the group's (ProcessGroup::allocate), without gaps. parts[i] is the view of `memory`
-// that belongs to parameter i, of its shape, with a version count of its own. Holds gradients where the parts are given
-// to the parameters as their gradient buffers. Error unless all parameters have one dtype.
+// `memory` comes from ProcessGroup::allocate, has no gaps and starts as zeros. parts[i] is a view of `memory`, with the
+// shape of parameter i and its own version count. The owner may give the parts to the parameters as gradient buffers;
+// then `memory` holds the gradients. Error unless all parameters have one dtype.
 struct FlatParameters {
   FlatParameters(const std::vector<NamedTensor>& parameters, ProcessGroup& group);
 
@@ -18,14 +18,15 @@ struct FlatParameters {
   std::vector<Array> parts;
 };
 
-// The model's parameters that require a gradient. Error when there is none.
+// The parameters of the model that require a gradient. Error when there is none.
 std::vector<NamedTensor> trained_parameters(const nn::Module& model);
 
-// Error that names the parameters without a gradient: the other ranks wait for theirs.
+// Error when parameters have no gradient; it names them. Without this check the other ranks would wait for their
+// gradients until the timeout.
 void check_gradients(const std::vector<NamedTensor>& parameters, int rank);
 
-// Rank 0's parameters and buffers overwrite those of all others. Collective; an Error on all ranks where the models
-// differ in a shape.
+// Copies the parameters and buffers of rank 0 to all other ranks. Collective. Error on all ranks when the shapes of
+// their models differ.
 void broadcast_state(const nn::Module& model, ProcessGroup& group);
 
 }  // namespace tandem::distributed

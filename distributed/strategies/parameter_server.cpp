@@ -57,7 +57,7 @@ void ParameterServer::step() {
   for (int s = 0; s < servers; ++s) {
     if (s != rank) pushes.push_back(group_->send(shards_[s].gradients.memory, s, "gradients"));
   }
-  // Every receive is started before the first wait, so that no sender waits for its turn.
+  // Every receive is started before the first wait, so that no rank that sends has to wait for another one.
   for (int r = 0; r < group_->size() && rank < servers; ++r) {
     arrivals.push_back(r == rank ? nullptr : group_->receive(pushed_[r], r, "gradients"));
   }

@@ -1,4 +1,4 @@
-// ParameterServer: some ranks keep the parameters and update them; all send them gradients and fetch the result.
+// ParameterServer: some ranks keep and update the parameters. All ranks send gradients to them and fetch the results.
 #pragma once
 
 #include <tandem/distributed/strategies/flat_parameters.h>
@@ -10,8 +10,8 @@
 
 namespace tandem::distributed {
 
-// Which parameters each of `servers` servers keeps: indices into `parameters`, ascending. Whole parameters, the largest
-// first, each given to the server with the fewest bytes so far.
+// Which parameters each of `servers` servers keeps, as ascending indices into `parameters`. Parameters are not cut.
+// They are given away from the largest to the smallest, each to the server with the fewest bytes so far.
 std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters, int servers);
 
 // The synchronous parameter server:
@@ -23,39 +23,43 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 //   loss(model(images), labels).backward();
 //   server.step();                            // push gradients, update where the parameters live, pull parameters
 //
-// Ranks 0 to servers - 1 serve, and every rank works, servers too: a rank that only served would do nothing while the
-// others compute, and a program would have two roles. Each server has the optimizer of its share of the parameters, and
-// so its state, once in the whole job. It adds up the gradients in the order of the ranks, so the result does not
-// depend on timing and is that of DistributedDataParallel. The model must outlive it. One thread. (Dean et al., "Large
-// scale distributed deep networks", NIPS 2012; Li et al., "Scaling distributed machine learning with the parameter
-// server", OSDI 2014; both also let workers run ahead of each other, which this does not.)
+// Ranks 0 to servers - 1 are servers, and every rank trains, the servers too. A rank that only served would do nothing
+// while the others compute, and a program would have two roles. Each server has an optimizer for its share of the
+// parameters, so the state of the optimizer exists once in the whole job. A server adds up the gradients in the order
+// of the ranks. So the result does not depend on timing, and it is that of DistributedDataParallel. The model must
+// outlive the ParameterServer. For one thread. (Dean et al., "Large scale distributed deep networks", NIPS 2012; Li et
+// al., "Scaling distributed machine learning with the parameter server", OSDI 2014. In both papers workers may run
+// ahead of each other; here they may not.)
 class ParameterServer {
  public:
   using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(std::vector<NamedTensor>)>;
 
-  // Collective. `servers`: 1 to the number of ranks, and of parameters. `make_optimizer` is called on each server with
-  // the parameters that it keeps, under their names in the model.
+  // Collective. `servers` is at least 1, and at most the number of ranks and the number of parameters. `make_optimizer`
+  // is called on each server, with the parameters that the server keeps, under their names in the model.
   ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers,
                   const MakeOptimizer& make_optimizer);
 
-  // One update from the mean of all ranks' gradients. Collective. Error when a parameter has no gradient.
+  // Makes one update from the mean of all ranks' gradients. Collective. Error when a parameter has no gradient.
   void step();
 
  private:
-  // What one server keeps. The rank of the server is the position in shards_.
+  // The parameters that one server keeps, and the messages about them. Every rank has the shards of all servers. Server
+  // s keeps shards_[s].
   struct Shard {
     Shard(std::vector<NamedTensor> parameters, ProcessGroup& group);
     std::vector<NamedTensor> parameters;
-    FlatParameters gradients;  // the parameters' gradients are views of it
-    FlatParameters values;     // the message that brings new parameters
+    FlatParameters gradients;  // the gradients of `parameters` are views of it
+    FlatParameters values;     // the message with the updated parameters
   };
 
+  // On a server: waits for the gradients of all ranks, updates the parameters and sends them to all ranks. arrivals[r]
+  // is the message from rank r; null for this rank.
   void serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals);
 
   std::shared_ptr<ProcessGroup> group_;
   std::vector<Shard> shards_;
-  std::vector<Array> pushed_;                    // servers: each rank's gradients; its own are in the shard
-  std::unique_ptr<optim::Optimizer> optimizer_;  // servers
+  std::vector<Array> pushed_;  // on servers, by rank: the gradients; those of this rank are the memory of its shard
+  std::unique_ptr<optim::Optimizer> optimizer_;  // on servers
 };
 
 }  // namespace tandem::distributed

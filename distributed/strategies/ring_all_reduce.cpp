@@ -13,7 +13,8 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
   Array flat = array.contiguous().reshape({array.numel()});
   if (op == ReduceOp::mean) ops::scale_(flat, 1.0 / size);
 
-  // The array in `size` chunks, as even as its length allows; some are empty when there are fewer elements than ranks.
+  // The array is cut into `size` chunks of nearly equal length. With fewer elements than ranks, some chunks are empty.
+  // Chunks are numbered round the ring: -1 is the last chunk, and `size` is chunk 0.
   const auto chunk = [&](int index) {
     const std::int64_t i = (index + 2 * size) % size, n = flat.numel();
     return flat.slice(0, n * i / size, n * (i + 1) / size);
@@ -24,15 +25,15 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
     if (sent) sent->wait();
   };
 
-  // Reduce-scatter. Each chunk starts at the rank of its number and goes once round; every rank it comes to adds its
-  // own numbers. At the end rank r holds the complete sum of chunk r + 1.
+  // Reduce-scatter: chunk i starts at rank i and goes round the ring once. Every rank that it reaches adds its own
+  // numbers. At the end, rank r holds the complete sum of chunk r + 1.
   for (int step = 0; step < size - 1; ++step) {
     Array mine = chunk(rank - step - 1);
     const auto theirs = Array::empty(mine.shape(), mine.dtype(), mine.device());
     exchange(chunk(rank - step), theirs);
     ops::add_(mine, theirs);
   }
-  // All-gather. The complete chunks go round once more and are kept where they come by.
+  // All-gather: the complete chunks go round once more, and every rank keeps a copy of each.
   for (int step = 0; step < size - 1; ++step) exchange(chunk(rank - step + 1), chunk(rank - step));
 
   if (!array.is_contiguous()) Array(array).copy_from(flat.reshape(array.shape()));

@@ -8,21 +8,23 @@
 
 namespace tandem::distributed {
 
-// What group.all_reduce(array, op)->wait() does, for op sum or mean: each rank sends to the next one only and receives
-// from the one before it only. Any group size, any number of elements, any strides; the result is identical to the bit
-// on all ranks. Of n bytes a rank sends and receives 2 (W - 1) / W n: hardly more however many ranks there are, and no
-// rank more than another. Collective; blocks. (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters
-// of workstations", 2009.)
+// Does what group.all_reduce(array, op)->wait() does, for op sum or mean. Each rank sends only to the next rank, and
+// receives only from the rank before it. Any group size, any number of elements, any strides. The result is identical
+// to the bit on all ranks. For an array of n bytes on W ranks, each rank sends 2 (W - 1) / W n bytes and receives as
+// many: always less than 2 n. Collective; blocks. (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for
+// clusters of workstations", 2009.)
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op = ReduceOp::sum);
 
-// Data parallelism with it, and without overlap: all gradients go round the ring when backward has ended.
+// Data parallelism with ring_all_reduce. Communication does not overlap with computation: the gradients go round the
+// ring after backward has ended.
 //
 //   RingDataParallel ring(model, group);      // every rank now holds rank 0's parameters and buffers
 //   loss(model(images), labels).backward();
 //   ring.average_gradients();                 // every rank now holds the mean gradients
 //   optimizer.step();
 //
-// Owns the memory of the gradients of all parameters that require one. The model must outlive it. One thread.
+// Owns the memory of the gradients of all parameters that require one. The model must outlive the RingDataParallel. For
+// one thread.
 class RingDataParallel {
  public:
   RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group);

@@ -23,7 +23,7 @@ std::string file_name(const TrainingState& state) {
   return name;
 }
 
-// (epoch, step) of a checkpoint's name; nullopt for other files.
+// The (epoch, step) in the name of a checkpoint; nullopt for other names.
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::string& name) {
   long long epoch = 0, step = 0;
   int length = 0;
@@ -32,7 +32,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::strin
   return std::pair<std::int64_t, std::int64_t>(epoch, step);
 }
 
-// The newest first.
+// The paths of the checkpoints in `folder`, the newest first.
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
   std::error_code error;
@@ -50,7 +50,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
 
 std::map<std::string, std::string> metadata_of(const TrainingState& state) {
   std::ostringstream losses;
-  losses << std::hexfloat;  // every bit, and short
+  losses << std::hexfloat;  // keeps every bit in a short text
   for (const float loss : state.losses) losses << loss << ' ';
   return {{"format", format_version},
           {"program", state.program},
@@ -95,7 +95,7 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
   state.samples = number_in<std::int64_t>(metadata, "samples");
   state.generator = text_in(metadata, "generator");
-  // Older checkpoints have neither.
+  // Older checkpoints have neither of these two.
   if (metadata.contains("accumulate")) state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
   if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
   std::istringstream losses(text_in(metadata, "losses"));
@@ -123,7 +123,7 @@ bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).em
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
   write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state));
   const auto all = checkpoints_in(folder);
-  std::error_code error;  // an old one that stays does no harm
+  std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
   for (std::size_t i = static_cast<std::size_t>(keep_last); i < all.size(); ++i) fs::remove(all[i], error);
 }
 

@@ -1,7 +1,8 @@
-// Checkpoints: a training job on disk, from which it can go on as if nothing had happened.
+// Checkpoints: files with the state of a training job, from which the job can go on as if it had never stopped.
 //
-// One safetensors file each: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Tensors: model/NAME and
-// what the optimizer keeps (optimizer/NAME/momentum); metadata: the rest of TrainingState, as text.
+// A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
+// the model's (model/NAME) and those that the optimizer keeps (optimizer/NAME/momentum). Its metadata are the other
+// members of TrainingState, as text.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -15,41 +16,41 @@
 
 namespace tandem::distributed {
 
-// All that a job needs to go on.
+// Everything that a job needs to go on.
 struct TrainingState {
-  std::string program;        // that wrote it: another one's is refused
-  std::int64_t epoch = 0;     // the one that is running, or to be begun; from 0
-  std::int64_t step = 0;      // optimizer steps so far
-  std::int64_t position = 0;  // of these, in this epoch; 0: at its start
+  std::string program;        // the program that wrote the checkpoint; other programs refuse it
+  std::int64_t epoch = 0;     // the epoch that is running or comes next, counted from 0
+  std::int64_t step = 0;      // optimizer steps of the whole job so far
+  std::int64_t position = 0;  // batches of this epoch that are done
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 1;
-  std::int64_t accumulate = 0;  // batches a step; 0: an older checkpoint, which doesn't tell
+  std::int64_t batch_size = 1;  // of each process
+  std::int64_t accumulate = 0;  // batches of an optimizer step; 0: unknown, in older checkpoints
   std::int64_t samples = 0;     // of each process in an epoch
   std::string generator;        // default_generator().state() when this epoch began
-  std::string generator_now;    // and after the last step, where that was within the epoch
-  std::vector<float> losses;    // the sum of this epoch's losses so far, by rank
+  std::string generator_now;    // default_generator().state() after the last batch, if that was within this epoch
+  std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
 };
 
-// Whether these are the arrays of a checkpoint's file.
+// Whether `arrays` come from a checkpoint.
 bool is_checkpoint(const std::vector<NamedArray>& arrays);
 
-// Whether any file in `folder` has a checkpoint's name, damaged or not.
+// Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`, and then removes the oldest checkpoints beyond `keep_last`. A crash or a full disk at
-// any moment leaves the older ones as they were, and no partial file.
+// Writes `state` into `folder`. Then removes the oldest checkpoints, so that `keep_last` are left. A crash or a full
+// disk while it writes leaves the older checkpoints as they were, and no partial file.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
 
-// The newest checkpoint of `folder` that can be read; nullopt when there is none at all (an empty or missing folder).
-// Damaged ones are left out, and `warn` is told. Error when all are damaged, or the newest valid one is of another
-// program.
+// The newest checkpoint of `folder` that can be read; nullopt when the folder has no checkpoint or is missing. Damaged
+// checkpoints are left out, and `warn` is called for each. Error when all are damaged, or when the newest one that can
+// be read was written by another program.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& warn);
 
-// Error, with the reason, for a file that is no checkpoint or a damaged one.
+// Error, with the reason, when the file is no checkpoint or a damaged one.
 TrainingState read_checkpoint(const std::filesystem::path& path);
 
 }  // namespace tandem::distributed

@@ -9,9 +9,9 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr double progress_interval = 0.2;  // seconds
+constexpr double progress_interval = 0.2;  // seconds; chosen: no faster than a person can read
 
-// Columns of the terminal; a line that is longer would wrap and stay.
+// The columns of the terminal. A progress line must be shorter: a line that wraps can't be cleared as one line.
 std::size_t terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -40,8 +40,8 @@ void Console::note(const std::string& text) {
 bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }
 
 void Console::progress(const std::string& text) {
-  std::cout << '\r' << text.substr(0, terminal_width() - 1) << "\x1b[K"
-            << std::flush;  // to the end of the line: what stood there before
+  // "\x1b[K" clears what the line before left behind the new text.
+  std::cout << '\r' << text.substr(0, terminal_width() - 1) << "\x1b[K" << std::flush;
   progress_shown_ = true;
   next_progress_ = now() + progress_interval;
 }

@@ -1,12 +1,12 @@
-// Console: what a training program says to people.
+// Console: the lines that a training program prints for people.
 #pragma once
 
 #include <string>
 
 namespace tandem::distributed {
 
-// Only the rank that speaks prints anything. A progress line stands at the bottom of a terminal and gives way to whole
-// lines; where stdout is no terminal there is none.
+// With `speaks` false, nothing is printed; a program lets one rank speak. On a terminal, a progress line stands at the
+// bottom, and other lines appear in its place. Where stdout is no terminal, there is no progress line. For one thread.
 class Console {
  public:
   explicit Console(bool speaks);
@@ -14,12 +14,12 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // A result, on stdout.
+  // Prints a result, on stdout.
   void line(const std::string& text);
-  // Anything else that matters, on stderr: what was chosen, warnings.
+  // Prints what is no result, on stderr: settings that the program chose, warnings.
   void note(const std::string& text);
 
-  // Whether a new progress line is due: on a terminal, a few times a second.
+  // Whether a new progress line is due. On a terminal one is due five times a second, elsewhere never.
   bool wants_progress() const;
   void progress(const std::string& text);
 

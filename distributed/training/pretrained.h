@@ -1,4 +1,4 @@
-// Weights for a model of nn/models, from wherever a user says they are.
+// Weights for a model of nn/models, from a file, by name or from a URL.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -9,15 +9,15 @@
 
 namespace tandem::distributed {
 
-// Error, with the names there are, unless `weights` is something that find_weights() can look for: an existing file, a
-// name, or a URL with a checksum. Asks nobody.
+// Error unless find_weights() could find `weights`: an existing file, one of nn::models::weights_names(), or a URL with
+// a checksum in its file name. The Error lists the names. Does not use the network or other ranks.
 void check_weights(const std::string& weights);
 
-// A file for `weights`, on this host: an existing file as it is; a URL, or the URL behind one of
-// nn::models::weights_names(), downloaded into the user's cache folder by one process of each host and kept there. The
-// name of what is downloaded must end in
-// "-XXXXXXXX.pth" (or .safetensors), the beginning of its SHA-256, which is checked. Collective. Error, with the names
-// there are, for anything else.
+// Returns the path of a file with `weights` on this host. An existing file is taken as it is. For a URL, or for one of
+// nn::models::weights_names(), one process of each host downloads the file into the user's cache folder, where it
+// stays. The name of a downloaded file must end in "-XXXXXXXX.pth" (or .pt, .safetensors), where the X are the first 8
+// or more digits of its SHA-256; the download is checked against them. `report` gets lines about the download.
+// Collective. Errors as in check_weights, and when the download fails.
 std::string find_weights(ProcessGroup& group, const std::string& weights,
                          const std::function<void(const std::string&)>& report);
 

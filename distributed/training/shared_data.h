@@ -1,4 +1,4 @@
-// What the processes of a group need to share a data set: each one's part of it, and the folder of its files.
+// What the processes of a group need to share a data set: the part of each process, and the folder of the files.
 #pragma once
 
 #include <tandem/data/sampler.h>
@@ -9,12 +9,13 @@
 
 namespace tandem::distributed {
 
-// This process's part of a data set: data::LoaderOptions::shard.
+// The part of a data set that this process reads, for data::LoaderOptions::shard.
 data::Shard shard_of(const ProcessGroup& group);
 
-// The folder of the MNIST files on this host, found by one process of each host for all of them: `data` if it is not
-// empty, else as data::find_mnist() says. The progress of a download goes to stderr unless `quiet`; that training would
-// run on the bundled sample only is always said there. Collective; an error on one process is an error on all.
+// The folder of the MNIST files on this host: `data` if it is not empty, else the folder that data::find_mnist() finds.
+// One process of each host looks for it, for all of them. It writes the progress of a download to stderr, unless
+// `quiet`. If there is only the bundled sample to train on, it always says so on stderr. Collective; an Error on one
+// process is an Error on all.
 std::filesystem::path mnist_folder(ProcessGroup& group, const std::string& data = {}, bool quiet = false);
 
 }  // namespace tandem::distributed

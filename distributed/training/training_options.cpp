@@ -44,7 +44,7 @@ std::string allowed(OptionRange range) {
   return text.str();
 }
 
-// The whole of `text` as a finite T in `range`.
+// Converts the whole of `text` to a number. UsageError unless it is a finite T in `range`.
 template <class T>
 T parse_number(const std::string& name, const std::string& text, OptionRange range) {
   T value{};
@@ -72,7 +72,7 @@ std::string shown(T value) {
   return text.str();
 }
 
-// "--batch_size=5" as "--batch-size=5".
+// Turns "--batch_size=5" into "--batch-size=5".
 std::string with_dashes(std::string argument) {
   if (argument.compare(0, 2, "--") != 0) return argument;
   const auto name_end = std::min(argument.find('='), argument.size());
@@ -82,7 +82,7 @@ std::string with_dashes(std::string argument) {
 
 }  // namespace
 
-// CLI11, with every value converted and checked here, so that all errors read alike.
+// Parses with CLI11, but converts and checks every value here, so that all errors read alike.
 class TrainingOptions::Parser {
  public:
   Parser(const std::string& program, const std::string& description) : app_(description, program) {
@@ -138,7 +138,7 @@ class TrainingOptions::Parser {
         ->disable_flag_override();
   }
 
-  // What --help or --version asked for; empty: nothing was.
+  // Returns the text that --help or --version asks for; empty when neither is given.
   std::string parse(int argc, const char* const* argv) {
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
@@ -286,7 +286,7 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
 }
 
-// What no single option can tell.
+// Checks options that depend on each other.
 void TrainingOptions::check_together() const {
   for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
     if (parser_->given(name) && checkpoint.empty()) {
@@ -311,11 +311,12 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 
 namespace {
 
-// The GPU of this process. Error, with the reason, when there is none for it; on all processes of a host alike.
+// The GPU of this process. Error, with the reason, when there is none for it. All processes of a host throw alike.
 Device find_gpu(const Environment& environment, bool is_auto) {
   const int count = device_count(Device::Kind::cuda);
-  if (count == 0) backend(Device::cuda(0));  // says why
-  // One GPU may be each process's own, if the launcher shows it no other; who asks for it finds out (nccl_group.h).
+  if (count == 0) backend(Device::cuda(0));  // throws an Error with the reason
+  // A process that sees one GPU may have it for itself, because the launcher hides the other GPUs. --device auto
+  // believes that only where CUDA_VISIBLE_DEVICES is set. If processes do share the GPU, nccl_group() finds it out.
   const bool may_be_own = count == 1 && (!is_auto || std::getenv("CUDA_VISIBLE_DEVICES"));
   TANDEM_CHECK(count == 0 || may_be_own || environment.local_world_size <= count, "this host has ",
                environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs",
@@ -336,7 +337,7 @@ void TrainingOptions::choose_device(Environment environment) {
     return;
   } catch (const Error& error) {
     if (!is_auto) throw UsageError(std::string("--device cuda: ") + error.what());
-    // A build without CUDA has nothing to fall back from.
+    // In a build without CUDA the CPU is no surprise, so nothing is said.
     if (build_has_cuda && environment.rank == 0 && !quiet)
       std::cerr << program_ << ": note: computing on the cpu: " << error.what() << std::endl;
   }
@@ -344,10 +345,10 @@ void TrainingOptions::choose_device(Environment environment) {
 
 namespace {
 
-// Who this process is as far as the variables tell, even if they make no sense together.
+// How this process names itself in errors. Known even if the launcher's variables contradict each other.
 struct Speaker {
-  std::string rank{};             // empty: it is alone
-  bool is_first_of_host = false;  // or nobody knows who shares a host
+  std::string rank{};             // empty: it is the only process
+  bool is_first_of_host = false;  // also true where nobody knows which processes share a host
 };
 
 Speaker find_speaker() {
@@ -355,7 +356,7 @@ Speaker find_speaker() {
   try {
     const auto environment = environment_for("file://anywhere");
     return {environment.world_size > 1 ? std::to_string(environment.rank) : "", environment.local_rank == 0};
-  } catch (const Error&) {  // said once it can be
+  } catch (const Error&) {  // run() meets the same Error later, and prints it then
     return {rank ? rank : "", true};
   }
 }
@@ -364,8 +365,8 @@ Speaker find_speaker() {
 
 namespace {
 
-// The trace of this process, from here on: `path` (empty: none), with the rank before the extension where there are
-// several. A program that fails leaves one, too.
+// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). With
+// several processes, the rank goes before the extension. A program that fails leaves a trace, too.
 class ProfileOfRun {
  public:
   ProfileOfRun(std::filesystem::path path, const Environment& environment) {
@@ -379,7 +380,7 @@ class ProfileOfRun {
     try {
       Profile::stop();
     } catch (const Error&) {
-      // Only where the body threw, whose error counts.
+      // run() stops the profile itself when the body returns. So here the body has thrown, and its error counts.
     }
   }
 };
@@ -387,9 +388,10 @@ class ProfileOfRun {
 }  // namespace
 
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
-  // A file above the limit of sizes (ulimit -f) is then an error like any other that can't be written.
+  // Without the signal, a file that grows above the limit of sizes (ulimit -f) is an error of write(), like a full
+  // disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Who speaks must be known before anything can fail.
+  // The errors below begin with the rank, so it must be known before anything can fail.
   const auto [rank, is_first_of_host] = find_speaker();
   const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";
   const bool is_rank_0 = rank.empty() || rank == "0";
@@ -416,7 +418,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
     return 0;
   } catch (const UsageError& error) {
-    // The processes of a host were given the same: one says so.
+    // The processes of a host were given the same arguments, so one of them prints the error.
     if (is_rank_0 || is_first_of_host)
       std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
     report_failure(error.what());
@@ -425,7 +427,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     // Under a launcher one message is enough: that of the rank that failed.
     const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
     if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
-    // The others notice that a rank leaves before it has told the launcher why. Of all failures the earliest counts.
+    // Other ranks may notice that a rank leaves before that rank has told the launcher why. The launcher names the
+    // earliest failure as the cause, so a PeerError is dated one second later (chosen: longer than the report takes).
     report_failure(error.what(), std::chrono::system_clock::now() + std::chrono::seconds(1));
     return 1;
   } catch (const std::exception& error) {

@@ -1,4 +1,5 @@
-// TrainingOptions: the command line that all training programs share, and what their main() does besides training.
+// TrainingOptions: the command line that all training programs share. Its run() does the work that every main() needs:
+// it reads the arguments, reports errors and gives the exit code.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -19,8 +20,8 @@
 
 namespace tandem::distributed {
 
-// A wrong argument: run() says so and gives the exit code 2. The body may throw it, too, on all ranks alike and before
-// it meets the others.
+// A wrong argument. run() prints the message and returns the exit code 2. The body may throw a UsageError, too: on all
+// ranks alike, and before it communicates with other ranks.
 struct UsageError : Error {
   using Error::Error;
 };
@@ -30,7 +31,7 @@ struct OptionRange {
   double max = std::numeric_limits<double>::max();
 };
 
-// A program sets its own defaults, adds its own options, and trains in the body it gives to run():
+// A program sets its own defaults, adds its own options, and trains in the body that it gives to run():
 //
 //   TrainingOptions options("mnist_ddp", "Trains a small network on MNIST.");
 //   options.epochs = 5;
@@ -38,41 +39,42 @@ struct OptionRange {
 //   options.add("--lr", lr, "learning rate", {.min = 0});
 //   return options.run(argc, argv, [&] { ... });
 //
-// In option names dashes and underscores are the same.
+// In the names of options, dashes and underscores are the same.
 class TrainingOptions {
  public:
-  // Which of the shared options the program has: all, or, where nothing is trained, those of what it computes with and
-  // whom it meets. The others keep their defaults.
+  // Which of the shared options the program has: all, or, for a program that does not train, only those about its
+  // devices and processes. The other options keep their defaults.
   enum class Shared { all, processes };
   TrainingOptions(std::string program, std::string description, Shared shared = Shared::all);
   ~TrainingOptions();
   TrainingOptions(const TrainingOptions&) = delete;
   TrainingOptions& operator=(const TrainingOptions&) = delete;
 
-  // An option of the program's own. `value` holds the default, and what was given once run() calls the body. `help` is
-  // one line. Numbers outside of `range`, and all that are not finite, are usage errors.
+  // Adds an option of the program's own. `value` holds the default; when run() calls the body, it holds what the user
+  // gave. It must outlive run(). `help` is one line. A number that is outside of `range` or not finite is a UsageError.
   void add(const std::string& name, std::string& value, const std::string& help);
-  // One of `choices`.
+  // The user may give one of `choices`.
   void add(const std::string& name, std::string& value, const std::vector<std::string>& choices,
            const std::string& help);
   void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
   void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
-  // Empty unless it is given.
+  // `value` stays empty unless the user gives the option.
   void add(const std::string& name, std::optional<double>& value, const std::string& help, OptionRange range = {});
 
-  // A switch: given, it turns `value` around.
+  // A switch: when the user gives it, `value` changes from true to false, or from false to true.
   void add(const std::string& name, bool& value, const std::string& help);
 
-  // What is given without an option before it: one or more. `name` stands for it in the help.
+  // Arguments without an option before them. The user must give one or more. `name` stands for them in the help.
   void add_arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
-  // Understands the command line, then calls `body`. Returns the program's exit code: 0 when the body returns or help
-  // was asked for, 1 when the body throws (the message goes to stderr, behind the rank where there are several, and to
-  // the launcher), 2 for a usage error (the flag, what was given and what is allowed; said by one process of each
-  // host).
+  // Reads the command line, then calls `body`. Returns the exit code of the program:
+  //   0  the body has returned, or the user asked for --help or --version
+  //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
+  //   2  a UsageError. Its message names the option, what was given and what is allowed. One process of each host
+  //      prints it.
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
-  // What was given, or the default.
+  // The values of the shared options: what the user gave, or the default.
   std::string device_name = "auto";
   std::string backend = "auto";
   std::string init_method = "env://";
@@ -82,16 +84,16 @@ class TrainingOptions {
   std::uint64_t seed = 0;
   bool deterministic = false;
   DType dtype = DType::f32;  // for Autocast
-  std::int64_t threads = 0;  // of OpenMP, in this process; run() sets them and fills in the number
+  std::int64_t threads = 0;  // of OpenMP, in this process; 0: run() chooses the number and puts it here
   std::int64_t workers = 0;
-  std::int64_t epochs = 1;  // in all, also when resuming; 0: evaluate only
+  std::int64_t epochs = 1;  // of the whole job, with those before it was resumed; 0: evaluate only
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
-  std::int64_t accumulate = 1;  // batches an optimizer step
-  double bucket_cap_mb = 25;
+  std::int64_t accumulate = 1;  // batches of an optimizer step
+  double bucket_cap_mb = 25;    // MiB; PyTorch's default
   Unused unused = Unused::error;
   std::string compress = "none";
-  bool sync_bn = false;    // for convert_sync_batch_norm
+  bool sync_bn = false;    // the program calls convert_sync_batch_norm
   std::string checkpoint;  // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
@@ -100,16 +102,17 @@ class TrainingOptions {
   std::string save;            // a file, .safetensors or .pth; empty: none
   std::string metrics;         // a file; empty: none
   std::string log_dir;         // a folder for event files; empty: none
-  std::int64_t log_every = 0;  // steps; 0: figures of epochs only
+  std::int64_t log_every = 0;  // steps; 0: only the figures of epochs are written
   bool graph = true;           // --no-graph
-  std::string profile;         // a file; empty: none. Of several ranks, rank N writes trace.rankN.json for trace.json
+  std::string profile;  // a file; empty: none. With several ranks, "trace.json" means trace.rankN.json for rank N
   bool quiet = false;
 
   const std::string& program() const { return program_; }
-  // Where to compute: --device, and on a host with several GPUs the one that LOCAL_RANK says. Known in run()'s body.
+  // Where to compute. On a host with several GPUs, LOCAL_RANK chooses one. Valid in the body of run().
   Device device() const { return device_; }
-  // For GraphedStep: device(), or the CPU, which records nothing: with --no-graph, with --accumulate, where steps
-  // differ, and with f16, where each step reads whether its gradients overflowed.
+  // The device for a GraphedStep. It is device(), except where nothing should be recorded; then it is the
+  // CPU: with --no-graph; with --accumulate, because the steps differ; with f16, because each step reads whether its
+  // gradients overflowed.
   Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;

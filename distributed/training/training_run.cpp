@@ -62,9 +62,10 @@ std::string shown(Device device) {
   return text.str();
 }
 
-// In a checkpoint the GradScaler's state lies with the optimizer's.
+// In a checkpoint, the arrays of the GradScaler are among those of the optimizer, under names with this prefix.
 const std::string scaling_prefix = "grad_scaler/";
 
+// Moves the arrays of the GradScaler out of `optimizer`.
 std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
   std::vector<NamedArray> scaling;
   std::erase_if(optimizer, [&](const NamedArray& entry) {
@@ -80,14 +81,14 @@ void add_figures(Json& line, const std::vector<Metric>& metrics) {
     std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
 }
 
-// A file of JSON lines, each of them flushed. Until it is opened: nothing.
+// A file of JSON lines. Each line is flushed. Before open() with a path, write() does nothing.
 class MetricsFile {
  public:
   void open(const std::string& path) {
     if (path.empty()) return;
     path_ = path;
-    // A pipe that nobody reads yet would be waited for. The handle stays until the file is open, so that a reader sees
-    // no end.
+    // If the path is a pipe without a reader, opening the stream would block. So the probe is opened first, with
+    // O_NONBLOCK, and fails then. It is closed after the stream is open, so that a reader of the pipe sees no end.
     const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
     TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
                  errno == ENXIO ? "it is a pipe that nobody reads; start its reader first" : explain_file_error(errno));
@@ -131,7 +132,7 @@ class TrainingRun::Implementation {
   bool next_epoch() {
     if (state_.epoch >= options_.epochs || state_.step >= options_.max_steps) return false;
     epoch_ = state_.epoch;
-    // A resumed epoch begins with the generator it began with before: the loader then draws the same order.
+    // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
     state_.generator = default_generator().state();
     loader_.skip(state_.position, state_.position > 0 ? state_.generator_now : "");
     total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
@@ -153,7 +154,7 @@ class TrainingRun::Implementation {
     if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
     ops::add_(total_loss_, value);
     if (options_.log_every > 0) {
-      // Of this step so far; a single batch's is taken as it is.
+      // step_loss_ is the sum over the batches of this optimizer step.
       if (begins_step()) step_loss_ = value.clone();
       else ops::add_(step_loss_, value);
     }
@@ -161,7 +162,7 @@ class TrainingRun::Implementation {
     const int in_step = parts();
     ++state_.position;
     generator_ = default_generator();
-    // A GPU works behind the host, which waits for it only here.
+    // A GPU runs behind the host. The host waits for it here, at the end, so that epoch_seconds_ counts its work.
     const bool is_last = epoch_is_complete() || (complete && state_.step + 1 >= options_.max_steps);
     if (is_last) synchronize(loss.device());
     epoch_seconds_ = seconds_since(epoch_start_);
@@ -194,7 +195,8 @@ class TrainingRun::Implementation {
                  {"batch_size", options_.batch_size}};
     add_figures(line, metrics);
 
-    // A program may leave an epoch early; only --max-steps leaves one that a later run takes up again.
+    // When the program itself has left the epoch early, the epoch is over. When --max-steps has ended it, a later run
+    // goes on in its middle.
     const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
     if (complete) {
       ++state_.epoch;
@@ -239,13 +241,13 @@ class TrainingRun::Implementation {
  private:
   bool epoch_is_complete() const { return state_.position == loader_.size(); }
 
-  // By all ranks, from batch `begin` of this epoch up to where it is now; the last batch may be a short one.
+  // The images that all ranks have trained on since batch `begin` of this epoch. The last batch may be a short one.
   double images_since(std::int64_t begin) const {
     const auto done = std::min(state_.position * options_.batch_size, loader_.samples());
     return static_cast<double>((done - begin * options_.batch_size) * group_->size());
   }
 
-  // Now, not after hours of training: can what is to be written be written there?
+  // Finds out before the training, not after hours of it, whether all output files can be written.
   void open_outputs() {
     if (group_->rank() != 0) return;
     metrics_.open(options_.metrics);
@@ -306,7 +308,8 @@ class TrainingRun::Implementation {
     state_ = std::move(saved);
   }
 
-  // In the middle of an epoch, what is left of it depends on all of these.
+  // In the middle of an epoch, an Error when a setting differs from that of the checkpoint, because the batches that
+  // are left depend on it. At the end of an epoch only a note.
   template <class T>
   void check_same(const char* what, std::int64_t position, T saved, T given) {
     if (saved == given) return;
@@ -343,7 +346,7 @@ class TrainingRun::Implementation {
     Array mean = step_loss_.clone();
     if (batches > 1) ops::scale_(mean, 1.0 / batches);
     group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
-    const double value = mean.item();  // what a GPU has not done by now is done before the time is taken
+    const double value = mean.item();  // waits for the GPU, so the time below counts all its work
     const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
     metrics_.write({{"kind", "step"},
                     {"epoch", epoch_},
@@ -356,7 +359,7 @@ class TrainingRun::Implementation {
     line_begin_ = state_.position;
   }
 
-  // Into the event file, at this optimizer step.
+  // Writes figures to the event file, at the current optimizer step.
   void log(const std::string& prefix, const std::vector<Metric>& figures) {
     if (!events_) return;
     for (const auto& [name, value] : figures) {
@@ -389,17 +392,17 @@ class TrainingRun::Implementation {
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;  // null: none
 
-  TrainingState state_;                // without arrays
-  Generator generator_;                // default_generator() as the last step left it
-  std::int64_t epoch_ = 0;             // the one that runs
-  double total_before_ = 0;            // this rank's losses of this epoch, from before it was resumed
-  Array total_loss_ = ops::scalar(0);  // this rank's losses of this epoch
-  Array step_loss_;                    // and of this optimizer step
-  std::int64_t epoch_begin_ = 0;       // the batch at which this process entered the epoch
-  Clock::time_point epoch_start_;
-  double epoch_seconds_ = 0;     // from then to the last step
-  std::int64_t line_begin_ = 0;  // the same since the last step line
-  Clock::time_point line_start_;
+  TrainingState state_;                // its arrays are empty
+  Generator generator_;                // default_generator() as the last batch left it
+  std::int64_t epoch_ = 0;             // the epoch that runs
+  double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
+  Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
+  Array step_loss_;                    // the sum of this rank's losses in this optimizer step
+  std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
+  Clock::time_point epoch_start_;      // the time of epoch_begin_
+  double epoch_seconds_ = 0;           // the time from epoch_start_ to the last batch
+  std::int64_t line_begin_ = 0;        // the first batch after the last step line
+  Clock::time_point line_start_;       // the time of line_begin_
 };
 
 TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,

@@ -1,4 +1,4 @@
-// TrainingRun: what goes on around the loop of a training program: progress, metrics, checkpoints, the final model.
+// TrainingRun: the work around the loop of a training program: progress, metrics, checkpoints, the final model.
 #pragma once
 
 #include <tandem/core/io/event_file.h>
@@ -17,14 +17,14 @@
 
 namespace tandem::distributed {
 
-// A figure of the program's own at the end of an epoch: a fraction, shown in percent, or several that are only written
-// to the metrics (nan as null).
+// A figure that the program computes at the end of an epoch. One number is a fraction, and is shown in percent. Several
+// numbers are not shown, only written to the metrics and the event files. In the metrics, nan becomes null.
 struct Metric {
   std::string name;  // "test_accuracy"
   std::variant<double, std::vector<double>> value;
 };
 
-// The loop stays in the program:
+// The program writes the loop itself:
 //
 //   TrainingRun run(options, group, model, optimizer, loader);
 //   while (run.next_epoch()) {
@@ -39,13 +39,14 @@ struct Metric {
 //   }
 //   run.finish();
 //
-// Leaving the inner loop ends the epoch; when it was --max-steps that ended it, a resumed run goes on in the middle.
-// Rank 0 speaks: on a terminal a line of progress, and a few lines at the end of each epoch. All methods are
-// collective: every rank calls them alike. Everything given must outlive it.
+// A program may leave the inner loop early, and that ends the epoch. If --max-steps was the reason, a resumed run goes
+// on in the middle of the epoch. Rank 0 prints: on a terminal a line of progress, and a few lines at the end of each
+// epoch. All methods are collective: every rank calls them alike. What the constructor gets must outlive the run. For
+// one thread.
 class TrainingRun {
  public:
-  // Opens what is to be written, and with --resume puts model, optimizer, scaler, loader and default_generator() back
-  // to where the newest checkpoint left them. Errors: a file or folder that can't be written, a checkpoint that doesn't
+  // Opens the files that the run writes. With --resume, sets model, optimizer, scaler, loader and default_generator()
+  // to their state in the newest checkpoint. Error when a file or folder can't be written, or the checkpoint doesn't
   // fit.
   TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
               optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler = nullptr);
@@ -53,30 +54,32 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // Begins the next epoch; false when all are done, or as many steps as --max-steps allows.
+  // Begins the next epoch. False when all epochs are done, or --max-steps is reached.
   bool next_epoch();
-  std::int64_t epoch() const;  // the one that runs, from 0
-  std::int64_t steps() const;  // of the optimizer, in all: also before a resumed run
-  // With --accumulate K an optimizer step takes the gradients of K batches, the last one of an epoch those that are
-  // left.
-  int parts() const;            // batches of the step that the current batch belongs to
-  bool begins_step() const;     // is it the first of them?
-  bool completes_step() const;  // is it the last of them?
-  // After each batch: adds up the loss (one element; in f32, on its device) and shows progress; where a step is
-  // complete writes step lines and checkpoints. False when --max-steps is reached.
+  std::int64_t epoch() const;  // the epoch that runs, counted from 0
+  std::int64_t steps() const;  // optimizer steps of the whole job, with those before it was resumed
+  // With --accumulate K, an optimizer step takes the gradients of K batches. The last step of an epoch takes the
+  // batches that are left. These functions are about the batch that step() will be called for next:
+  int parts() const;            // the number of batches in its optimizer step
+  bool begins_step() const;     // whether it is the first batch of that step
+  bool completes_step() const;  // whether it is the last batch of that step
+  // Must be called after each batch. Adds `loss` (one element) to the epoch's sum, which is an f32 on the loss's
+  // device, and shows progress. After the last batch of an optimizer step it also writes step lines and checkpoints.
+  // Returns false when --max-steps is reached.
   bool step(const Tensor& loss);
-  // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures; writes the metrics
+  // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures. Writes the metrics
   // line, the figures of events() and the checkpoint.
   void end_epoch(const std::vector<Metric>& metrics);
-  // Shows figures outside of an epoch, those of a model that is only evaluated; writes them as a metrics line of the
-  // kind "evaluation", with the epochs and steps behind it, and, as "evaluation/...", to events().
+  // Shows figures outside of an epoch, such as those of a model that is only evaluated. Writes them as a metrics line
+  // of the kind "evaluation", with the epochs and steps done so far, and to events() as "evaluation/...".
   void show(const std::vector<Metric>& metrics);
-  // A line for people, not for programs that read the output.
+  // Prints a line for people, on stderr.
   void note(const std::string& line);
-  // With --log-dir, on rank 0: "train/loss", "train/lr" and "train/images_per_second" of each logged step, and
-  // "epoch/..." at the end of each epoch, over the optimizer steps; programs add their own. Null elsewhere.
+  // The event file of --log-dir, on rank 0; null without --log-dir and on other ranks. Its x axis is the optimizer
+  // step. The run writes "train/loss", "train/lr" and "train/images_per_second" of each logged step, and "epoch/..." at
+  // the end of each epoch. The program may add its own figures.
   EventFile* events();
-  // Writes the final model (--save), on rank 0, and waits for that on all ranks.
+  // Writes the final model (--save) on rank 0; all ranks wait for it.
   void finish();
 
  private:
