@@ -2,7 +2,8 @@
 // names.
 //
 // Reads lines "NAME ELEMENTS SECONDS". Calls the operation again and again for SECONDS, and answers with the time of
-// the shortest call, in seconds. NAME_train means forward and backward.
+// the shortest call, in seconds. NAME_train means forward and backward. A convolution that bench/convolutions asks for
+// is described in its NAME, and ELEMENTS is the number of images.
 #include <tandem/tandem.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 using namespace tandem;
 
@@ -236,6 +238,35 @@ const std::map<std::string, Prepare>& table() {
   return all;
 }
 
+// A convolution by its description, such as "conv2d:16-32:3:2:1:56:f32": the function (conv1d, conv2d,
+// conv_transpose2d), channels in and out, the kernel's size, stride, groups, the image's size, the dtype; with
+// ":train" behind it forward and both gradients. `n` images; padding keeps the size where the stride is 1.
+Run convolution(const std::string& description, std::int64_t n) {
+  std::vector<std::string> parts;
+  std::string part;
+  for (std::istringstream text(description); std::getline(text, part, ':');) parts.push_back(part);
+  TANDEM_CHECK(parts.size() == 7 || (parts.size() == 8 && parts[7] == "train"), "no convolution: ", description);
+  const std::string& function = parts[0];
+  const auto number = [](const std::string& text) { return static_cast<std::int64_t>(std::stoll(text)); };
+  const std::int64_t in = number(parts[1]), out = number(parts[1].substr(parts[1].find('-') + 1));
+  const std::int64_t kernel = number(parts[2]), stride = number(parts[3]), groups = number(parts[4]);
+  const std::int64_t size = number(parts[5]);
+  const DType dtype = parts[6] == "bf16" ? DType::bf16 : DType::f32;
+  const auto make = [=](std::int64_t) -> Arrays {
+    if (function == "conv1d") return {random({n, in, size}, dtype), random({out, in / groups, kernel}, dtype)};
+    const Array x = random({n, in, size, size}, dtype).channels_last();
+    if (function == "conv_transpose2d") return {x, random({in, out / groups, kernel, kernel}, dtype)};
+    return {x, random({out, in / groups, kernel, kernel}, dtype)};
+  };
+  const auto f = [=](const In& t) {
+    const ConvOptions options{.stride = stride, .padding = kernel / 2, .groups = groups};
+    if (function == "conv1d") return conv1d(t[0], t[1], {}, options);
+    if (function == "conv2d") return conv2d(t[0], t[1], {}, options);
+    return conv_transpose2d(t[0], t[1], {}, {.stride = stride, .padding = kernel / 2, .groups = groups});
+  };
+  return parts.size() == 8 ? train(make, f)(n) : forward(make, f)(n);
+}
+
 double shortest(const Run& run, double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto time = [&](int calls) {
@@ -263,6 +294,10 @@ int main() try {
   double seconds = 0;
   std::cout.precision(9);
   while (std::cin >> name >> elements >> seconds) {
+    if (name.starts_with("conv") && name.find(':') != std::string::npos) {
+      std::cout << shortest(convolution(name, elements), seconds) << std::endl;
+      continue;
+    }
     const auto found = table().find(name);
     TANDEM_CHECK(found != table().end(), "there is no measurement of '", name, "'");
     std::cout << shortest(found->second(elements), seconds) << std::endl;

@@ -185,14 +185,36 @@ PREPARED = {
 }
 
 
+def convolution(description, n):
+    """One step for each of PyTorch's layouts. The description is explained in ops.cpp."""
+    function, channels, kernel, stride, groups, size, dtype, *train = description.split(":")
+    cin, cout = map(int, channels.split("-"))
+    kernel, stride, groups, size = int(kernel), int(stride), int(groups), int(size)
+    dtype = torch.bfloat16 if dtype == "bf16" else torch.float32
+    options = {"stride": stride, "padding": kernel // 2, "groups": groups}
+    f = getattr(F, function)
+    flat = function == "conv1d"
+    x = torch.rand([n, cin] + [size] * (1 if flat else 2)).to(dtype)
+    sides = (cin, cout) if function == "conv_transpose2d" else (cout, cin)
+    weight = torch.rand([sides[0], sides[1] // groups] + [kernel] * (1 if flat else 2)).to(dtype)
+    formats = [torch.contiguous_format] if flat else [torch.contiguous_format, torch.channels_last]
+    return [step_of(lambda x, w: f(x, w, **options), [a.to(memory_format=layout) for a in (x, weight)], bool(train))
+            for layout in formats]
+
+
 def prepare(name, elements):
     if name in PREPARED:
         return PREPARED[name](elements)
     make, f = TABLE[name.removesuffix("_train")]
     inputs = make(elements)
-    if not name.endswith("_train"):
+    return step_of(f, inputs, name.endswith("_train"))
+
+
+def step_of(f, inputs, trains):
+    """A call of f, and with `trains` its backward pass too."""
+    if not trains:
         return lambda: f(*inputs)
-    inputs = [x.requires_grad_(x.is_floating_point()) for x in inputs]
+    inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
     gradient = torch.ones_like(f(*inputs))
 
     def step():
@@ -222,7 +244,8 @@ def main():
     torch.manual_seed(0)
     for line in sys.stdin:
         name, elements, seconds = line.split()
-        print(shortest(prepare(name, int(elements)), float(seconds)), flush=True)
+        steps = convolution(name, int(elements)) if ":" in name else [prepare(name, int(elements))]
+        print(min(shortest(step, float(seconds)) for step in steps), flush=True)
 
 
 if __name__ == "__main__":
