@@ -13,7 +13,7 @@ class BatchNormExchange {
   virtual ~BatchNormExchange() = default;
   // The statistics, or the sums, of the whole batch from those of this rank's part. Both have the same dtype.
   virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
-  virtual ops::BatchNormSums add(const ops::BatchNormSums& mine) = 0;
+  virtual ops::BatchNormSums sum_over_ranks(const ops::BatchNormSums& mine) = 0;
 };
 
 }  // namespace tandem

@@ -95,7 +95,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                       ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
                   Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
                   if (needs[0]) {
-                    const auto all = exchange ? exchange->add(sums) : sums;
+                    const auto all = exchange ? exchange->sum_over_ranks(sums) : sums;
                     const bool in_place = needs.is_last_run() && in.is_unshared();
                     gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
                   }

@@ -17,7 +17,7 @@ struct GradBucket {
   bool is_last;
   Array buffer;                         // (elements), all gradients of the bucket, zeros between
   std::vector<Array> gradients;         // each a part of buffer
-  std::vector<NamedTensor> parameters;  // whose gradients they are
+  std::vector<NamedTensor> parameters;  // by the same index: whose gradients these are
 };
 
 // A hook starts the communication of a bucket whose gradients are all final, and returns while the communication goes

@@ -15,8 +15,8 @@ struct CommunicationReport {
   struct Bucket {
     std::vector<std::string> parameters;
     std::size_t bytes = 0;
-    double communication = 0;  // from when it was started and the bucket before had ended, to its end
-    double exposed = 0;        // how long backward waited for it after the last gradient
+    double communication = 0;  // from its start, or from the end of the bucket before if that came later, to its end
+    double exposed = 0;        // how long the end of backward waited for it
   };
   std::vector<Bucket> buckets;
   std::int64_t steps = 0;    // synchronised backward passes, without those before the buckets were rebuilt

@@ -58,12 +58,12 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
   reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, sizes, unused);
 }
 
-// PyTorch copies rank 0's buffers to all ranks before every training forward. What a batch norm computes in
-// training does not depend on its running statistics, and rank 0's are fed by rank 0's batches alone in
-// either case: copying them when training has ended and somebody is about to read them gives the same numbers
-// everywhere, without a message per step. Any other buffer might be read in training, and is copied before
-// every training forward as PyTorch does, except inside no_sync, where nothing is sent. While ranks join, the
-// rank that feeds the buffers may change with every step, and so they are copied every time.
+// PyTorch copies rank 0's buffers to all ranks before every forward pass of training. A batch norm needs that less
+// often: what it computes in training does not depend on its running statistics. So these are copied when training has
+// ended and somebody is about to read them. The numbers are the same, and no step has a message for them. Any other
+// buffer might be read in training, and is copied before every forward pass of training, except inside no_sync, where
+// nothing is sent. Inside join() the rank whose buffers count may change with every step, so they are copied every
+// time.
 void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
@@ -122,8 +122,8 @@ void DistributedDataParallel::share_buffers(int root) {
   }
   group_->broadcast(message, root, "buffers")->wait();
   if (group_->rank() == root) return;
-  // New memory for each, the message's: a graph of an earlier forward that has saved the buffer keeps what it saw. On a
-  // GPU the old memory: a recorded step writes there.
+  // On the CPU each buffer becomes a view of the message. The graph of an earlier forward pass may have saved the old
+  // array, which stays as it was. On a GPU the numbers are copied into the old memory, where a recorded step writes.
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Tensor buffer = buffers[i].tensor;
     if (buffer.device().is_cpu()) buffer.set_value(views[i]);

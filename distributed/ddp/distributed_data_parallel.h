@@ -13,7 +13,7 @@
 
 namespace tandem::distributed {
 
-// While one lives, backward passes only add to this rank's gradients.
+// While a NoSync lives, backward passes only add to this rank's gradients.
 class NoSync {
  public:
   NoSync(Reducer& reducer, bool on) : reducer_(reducer), before_(reducer.is_synchronising()) {
@@ -28,34 +28,36 @@ class NoSync {
   const bool before_;
 };
 
-// It observes a model and does not wrap it: the model's names and its state dict stay as they are.
+// DistributedDataParallel observes a model and does not wrap it: the model's names and its state dict stay as they are.
 //
 //   Net model;
 //   DistributedDataParallel ddp(model, group);      // every rank now holds rank 0's parameters and buffers
 //   loss(ddp(images), labels).backward();           // every rank now holds the mean gradients
 //
-// The model must outlive this object. With a group of one rank this object changes nothing.
-// Construction is collective: it compares the models of all ranks (Error on every rank: the first difference
-// and whose it is), then copies rank 0's values to all. Buffers (a batch norm's running statistics) are rank
-// 0's on every rank wherever their values count; see sync_buffers().
-// Every backward pass that comes to a parameter is a step that all ranks take together, however many forward
-// passes went before it and however often they used a parameter.
+// The model must outlive this object. With a group of one rank this object changes nothing. One thread may use it.
+//
+// Construction is collective. It compares the models of all ranks: if they differ, an Error on every rank shows the
+// first difference and which ranks differ. Then it copies rank 0's values to all ranks. Buffers, such as a batch norm's
+// running statistics, are rank 0's on every rank whenever somebody reads them; see sync_buffers().
+//
+// Every backward pass that comes to a parameter is a step that all ranks take together. It does not matter how many
+// forward passes went before it, nor how often they used a parameter.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group, BucketSizes sizes = {},
                           Unused unused = Unused::error);
 
-  // The model's forward. After training, the first one in evaluation mode shares the buffers (sync_buffers).
+  // Calls the model. The first call in evaluation mode after training copies rank 0's buffers to all ranks.
   Tensor operator()(const Tensor& input);
-  // The same of a model that takes or returns something else: ddp.forward([&] { return model.segment(images); }).
+  // The same for a model that takes or returns something else: ddp.forward([&] { return model.segment(images); }).
   template <class F>
   auto forward(const F& call) {
     begin_forward();
     return call();
   }
 
-  // A recorded step (core/array/graphed_step.h) changes buffers without coming through operator(): they count as
-  // changed from here.
+  // Training mode. The buffers count as changed from here, because a recorded step (core/array/graphed_step.h) changes
+  // them without a call of operator().
   void train() {
     model_.train();
     buffers_changed_ = true;
@@ -65,8 +67,8 @@ class DistributedDataParallel {
   // Copies rank 0's buffers to all ranks. Collective. Needed only by those who call the model directly.
   void sync_buffers();
 
-  // To accumulate gradients over several backward passes: all but the last run inside, and are not collective; the last
-  // one averages the sums. What counts is where backward runs.
+  // Accumulates gradients over several backward passes. A pass that runs while the returned object lives adds its
+  // gradients up on this rank alone. The first pass after that averages the sums over the ranks.
   //
   //   for (int i = 0; i < parts; ++i) {
   //     const auto local = ddp.no_sync(i + 1 < parts);
@@ -74,10 +76,10 @@ class DistributedDataParallel {
   //   }
   [[nodiscard]] NoSync no_sync(bool on = true) { return NoSync(*reducer_, on); }
 
-  // Runs `body`, a training loop that may have fewer steps on some ranks than on others: a rank that has done its own
-  // goes on to take part in the steps of the others, with gradients of zero, until all have ended; then all get the
-  // model of the last one. Inside, no other collective may run (`group` belongs to this), except backward passes and
-  // buffers. Gradients that a rank has accumulated under no_sync when its data ends are lost. Collective.
+  // Runs `body`, a training loop that may have fewer steps on some ranks than on others. A rank whose loop has ended
+  // takes part in the steps of the others, with gradients of zero, until all loops have ended. Then all ranks get the
+  // model of the rank that trained last. Inside, the group may be used for backward passes and buffers only. Gradients
+  // that a rank has accumulated under no_sync when its data ends are lost. Collective.
   void join(const std::function<void()>& body, const JoinOptions& options = {});
 
   // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().

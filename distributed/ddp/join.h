@@ -1,4 +1,4 @@
-// Joining: training on while some ranks have run out of data.
+// JoinRounds: how training goes on while some ranks have run out of data.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>

@@ -25,7 +25,7 @@ struct Matrix {
   bool keeps_error;
 };
 
-// Several arrays in one message; `part` gives the views in turn.
+// Several arrays in one message. Each call of part() gives a view of the next elements.
 class Message {
  public:
   Message(std::int64_t elements, DType dtype, Device device) : whole_(Array::empty({elements}, dtype, device)) {}
@@ -42,9 +42,9 @@ class Message {
   std::int64_t used_ = 0;
 };
 
-// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column goes through it
-// twice: what is left of one that depends on those before is mostly rounding errors, and not yet orthogonal to them.
-// A matrix on a GPU comes to the host for it: it is small, and its columns wait for each other in any case.
+// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column is projected
+// twice: of a column that nearly depends on those before it, the first projection leaves mostly rounding errors, which
+// are not orthogonal to the others yet. A matrix on a GPU is copied to the host for this, because it is small.
 void orthonormalise(Array m) {
   const std::int64_t rows = m.dim(0), columns = m.dim(1);
   const Array here = m.to(Device{});
@@ -84,7 +84,7 @@ class Round : public Work {
     return (!plain_work_ || plain_work_->is_done()) && (!p_work_ || (q_work_ && q_work_->is_done()));
   }
 
-  // First half: what is not compressed, and P.
+  // The first half: starts the messages with the gradients that are not compressed, and with P.
   void start(std::vector<Matrix> matrices, std::vector<Array> plain, std::int64_t rank_limit) {
     matrices_ = std::move(matrices);
     plain_ = std::move(plain);
@@ -116,7 +116,7 @@ class Round : public Work {
     p_work_ = p_message.average(group_, name_ + ", P of PowerSGD");
   }
 
-  // Second half: P is there, now Q.
+  // The second half: waits for P and starts the message with Q.
   void go_on() {
     if (!p_work_ || q_work_) return;
     p_work_->wait();
@@ -140,7 +140,7 @@ class Round : public Work {
     }
     finished_ = true;
   }
-  // For each of the messages.
+  // `timeout` is for each of the messages.
   void wait(std::chrono::milliseconds timeout) override {
     if (p_work_) p_work_->wait(timeout);
     go_on();

@@ -8,18 +8,19 @@
 namespace tandem::distributed {
 
 struct PowerSgdOptions {
-  std::int64_t rank = 1;            // columns of the thin matrices: more is closer, and more to send
-  std::int64_t start_step = 1000;   // plain all-reduce before, while gradients change fast
-  double min_compression_rate = 2;  // send a gradient as it is unless that makes it so many times smaller
-  bool error_feedback = true;       // what was left out of one step's gradient is added to the next one's
-  bool warm_start = true;           // begin with the last step's Q instead of random numbers
-  std::uint64_t seed = 0;           // of those; the same on all ranks
+  std::int64_t rank = 1;            // columns of the thin matrices: with more of them, P Q^T is closer to M
+  std::int64_t start_step = 1000;   // earlier steps send gradients as they are, because they change fast then
+  double min_compression_rate = 2;  // a gradient that would not become so many times smaller is sent as it is
+  bool error_feedback = true;       // what one step's product left out of a gradient is added to the next step's
+  bool warm_start = true;           // Q begins as the last step's Q instead of random numbers
+  std::uint64_t seed = 0;           // of the random numbers; the same on all ranks
 };
 
-// A gradient, as a matrix M of (first dimension, all others), becomes P Q^T of the given rank by one step of the power
-// method: P = M Q, averaged over ranks and made orthonormal; Q = M^T P, averaged. Biases and what does not shrink
-// travel as they are. The mean is not exact: error feedback makes up for it over the steps, at the price of a copy of
-// each compressed gradient. f32 only; other dtypes travel as they are. One hook serves one DistributedDataParallel.
+// A gradient of two or more dimensions is a matrix M (first dimension, product of the others). The ranks send thin
+// matrices P (rows, rank) and Q (columns, rank) instead, with P Q^T close to M, by one step of the power method:
+// P = M Q is averaged over the ranks and made orthonormal; then Q = M^T P is averaged. Biases, gradients that would not
+// shrink and dtypes other than f32 are sent as they are. The mean is not exact. Error feedback makes up for that over
+// the steps, and keeps a copy of each compressed gradient. One hook serves one DistributedDataParallel.
 // (Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
 CommunicationHook powersgd_hook(const PowerSgdOptions& options = {});
 

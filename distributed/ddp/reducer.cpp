@@ -2,8 +2,6 @@
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/reducer.h>
 
-#include <map>
-
 namespace tandem::distributed {
 
 Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
@@ -34,7 +32,7 @@ Reducer::~Reducer() {
 // --- Buckets ---
 
 void Reducer::make_buckets(BucketLayout layout) {
-  // Old memory goes back bucket by bucket, as the gradients in it move.
+  // The memory of an old bucket is given back when the last of its gradients has moved to a new bucket.
   buckets_.clear();
   layout_ = std::move(layout);
   std::vector<CommunicationReport::Bucket> reported;
@@ -74,11 +72,12 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   return bucket;
 }
 
-// All ranks take the order of one, so all come to the same layout.
+// Makes the buckets anew in the order in which the gradients of one rank became ready. All ranks take that rank's
+// order, so all come to the same layout.
 void Reducer::rebuild_buckets() {
   rebuilt_ = true;
   if (group_->size() == 1) return;
-  // What this rank did not reach it can only put last.
+  // Parameters that this rank did not reach come last.
   for (const auto& bucket : layout_) {
     for (const std::size_t i : bucket) {
       if (state_[i] != State::reached) order_.push_back(i);
@@ -115,11 +114,12 @@ void Reducer::begin_backward() {
   }
   begin_pass();
   if (join_) join_->announce(JoinRounds::Step::backward);
-  // A backward pass that fails drops its callbacks and this token with them; the next one then starts afresh.
+  // The callback owns the token. When a backward pass fails, its callbacks are dropped, the token expires, and the next
+  // gradient begins a new pass.
   auto token = std::make_shared<char>();
   backward_ = token;
   after_backward([this, token = std::move(token)] { end_backward(); });
-  // Known from the start, so that their buckets need not wait for the end.
+  // The engine knows already which parameters this pass will not come to. Their buckets need not wait for the end.
   if (unused_ != Unused::error) {
     for (const std::size_t i : reduced_) {
       if (!backward_reaches(parameters_[i].tensor)) contribute_nothing(i);
@@ -135,7 +135,7 @@ void Reducer::gradient_ready(std::size_t parameter) {
   }
   if (backward_.expired()) begin_backward();
   Tensor tensor = parameters_[parameter].tensor;
-  // Used, but nothing came back through it: its gradient is zero, and the other ranks expect one.
+  // The parameter was used, but no operation gave it a gradient. Then its gradient is zero: the other ranks expect one.
   if (!tensor.grad().defined()) tensor.set_grad(ops::zeros(tensor.shape(), tensor.dtype(), tensor.device()));
   used_[parameter] = 1;
   order_.push_back(parameter);
@@ -145,7 +145,7 @@ void Reducer::gradient_ready(std::size_t parameter) {
   clock_.look([this](std::size_t bucket) { return buckets_[bucket].work.get(); }, started_);
 }
 
-// What was there before this pass still counts: gradients add up until zero_grad().
+// The parameter's gradient counts as it was before this pass, because gradients add up until zero_grad().
 void Reducer::contribute_nothing(std::size_t parameter) {
   Tensor tensor = parameters_[parameter].tensor;
   const Array before = tensor.grad();
@@ -162,7 +162,7 @@ void Reducer::call_communication_hook(const Bucket& bucket, F call) const {
   try {
     call();
   } catch (const PeerError&) {
-    throw;  // not the hook's fault
+    throw;  // another rank failed, not the hook
   } catch (const std::exception& error) {
     const auto& parameters = bucket.content.parameters;
     detail::fail("rank ", group_->rank(), ": the communication hook failed on ", bucket.name, " (",
@@ -191,7 +191,7 @@ void Reducer::end_backward() {
     contribute_nothing(i);
     is_complete = false;
   }
-  // In time: with something missing, the last bucket has not been started.
+  // The flag travels with the last bucket. If a gradient was missing, the last bucket has not been started yet.
   if (!is_complete) flag_.fill(1);
   start_full_buckets();
   finish_pass();
@@ -206,7 +206,8 @@ void Reducer::finish_pass() {
     used = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
     agreement = group_->all_reduce(used, ReduceOp::max, "used parameters");
   } else if (unused_ == Unused::error && (communication_hook_ || !buckets_.back().message.device().is_cpu())) {
-    // Who knows what a hook makes of the flag, and reading it from a GPU would wait for the whole pass: it goes alone.
+    // The flag is a message of its own here: a hook does not send it, and to read it from a GPU would mean to wait for
+    // the whole pass.
     agreement = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
   }
   wait_for_buckets();
@@ -219,7 +220,12 @@ void Reducer::finish_pass() {
     }
   }
   used_.assign(used_.size(), 0);
-  if (unused_ == Unused::error && flag_.item() != 0) fail_for_unused();
+  if (unused_ == Unused::error && flag_.item() != 0) {
+    std::vector<std::string> absent;
+    for (const std::size_t i : reduced_)
+      if (state_[i] == State::absent) absent.push_back(parameters_[i].name);
+    fail_for_unused(*group_, absent, reduced_.size());
+  }
   for (const auto& [parameter, gradient] : untouched_) {
     if (used.data<std::uint8_t>()[parameter]) continue;
     Tensor tensor = parameters_[parameter].tensor;
@@ -240,33 +246,6 @@ void Reducer::wait_for_buckets() {
     clock_.waited(b);
   }
   clock_.end_backward();
-}
-
-// Every rank comes here, has its say and reads what the others say, so all throw the same and stay in step.
-void Reducer::fail_for_unused() {
-  constexpr std::size_t most = 20;  // names
-  std::string mine;
-  std::size_t count = 0;
-  for (const std::size_t i : reduced_) {
-    if (state_[i] != State::absent) continue;
-    if (++count <= most) mine += (count > 1 ? ", " : "") + parameters_[i].name;
-  }
-  if (count > most) mine += " and " + std::to_string(count - most) + " more";
-  if (count > 0) {
-    mine = std::to_string(count) + " of " + std::to_string(reduced_.size()) +
-           " parameters got no gradient in this backward pass: " + mine;
-  }
-  const auto all = group_->all_gather_strings(mine, "unused parameters");
-  std::map<std::string, std::string> ranks;  // by what they say
-  for (int r = 0; r < group_->size(); ++r) {
-    if (!all[r].empty()) ranks[all[r]] += (ranks[all[r]].empty() ? "" : ", ") + std::to_string(r);
-  }
-  std::string text;
-  for (const auto& [what, who] : ranks) text += (text.empty() ? "rank " : "; rank ") + who + ": " + what;
-  detail::fail(text,
-               ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
-               "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
-               "set_requires_grad(false) on them before DistributedDataParallel is made");
 }
 
 void Reducer::shadow_backward() {

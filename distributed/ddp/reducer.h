@@ -5,6 +5,7 @@
 #include <tandem/distributed/ddp/communication_hooks.h>
 #include <tandem/distributed/ddp/communication_report.h>
 #include <tandem/distributed/ddp/join.h>
+#include <tandem/distributed/ddp/unused_parameters.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <cstddef>
@@ -15,25 +16,19 @@
 
 namespace tandem::distributed {
 
-// What happens to a parameter that a backward pass does not reach on this rank.
-enum class Unused {
-  error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
-  zero,   // its gradient counts as zero
-  skip,   // as zero if any other rank reached it; if no rank did, its .grad stays as it was
-};
-
 // The reducer owns the memory of the gradients. Each gradient is a view of its bucket, so communication needs no copy.
-// When the last gradient of a bucket is final, the mean over the ranks starts on the group's own thread, while backward
-// goes on. Buckets start strictly in order: all ranks must start them in the same order, but gradients may become ready
-// in a different order on each rank. At the end of backward, the reducer waits until all means have arrived.
+// When the last gradient of a bucket is final, the reducer starts the all_reduce of the bucket, and backward goes on
+// while the group's own thread runs the all_reduce. Buckets start strictly in order: all ranks must start them in the
+// same order, but gradients may become ready in a different order on each rank. At the end of backward, the reducer
+// waits until all means have arrived.
 //
 // In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass the reducer
 // makes the buckets anew, in the order in which rank 0's gradients became ready. The gradients keep their values, but
 // their addresses change.
 //
-// An exception that leaves a backward pass before its end (except the one about unused parameters, which all
-// ranks throw alike) leaves the group out of step with the other ranks.
-// Only the thread that runs backward may use the reducer. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
+// After an exception in the middle of a backward pass this rank is out of step with the others, and the group can't be
+// used any more. The error about unused parameters is different: all ranks throw it, at the end of the pass. Only the
+// thread that runs backward may use the reducer. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
 class Reducer {
  public:
   Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
@@ -47,7 +42,7 @@ class Reducer {
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
-  // The reducer announces each pass to `join`; null: to nobody. See DistributedDataParallel::join.
+  // From now on each pass is announced to `join`, if it is not null. See DistributedDataParallel::join.
   void set_join(JoinRounds* join) { join_ = join; }
   // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
   void shadow_backward();
@@ -74,7 +69,6 @@ class Reducer {
   void end_backward();
   void finish_pass();
   void wait_for_buckets();
-  [[noreturn]] void fail_for_unused();
   void rebuild_buckets();
   template <class F>
   void call_communication_hook(const Bucket& bucket, F call) const;
@@ -83,8 +77,8 @@ class Reducer {
   const std::shared_ptr<ProcessGroup> group_;
   const BucketSizes sizes_;
   const Unused unused_;
-  std::vector<std::size_t> reduced_,
-      frozen_;  // parameters that required a gradient at construction, or did not
+  std::vector<std::size_t> reduced_;  // the parameters that required a gradient at construction
+  std::vector<std::size_t> frozen_;   // the others
   std::vector<HookHandle> hook_handles_;
 
   BucketLayout layout_;
@@ -103,13 +97,17 @@ class Reducer {
 
   std::vector<char> used_;  // by parameter: reached since the last synchronised pass
   // The pass that runs:
-  enum class State : char { owed, reached, absent };
+  enum class State : char {
+    owed,     // no gradient yet
+    reached,  // its gradient is final
+    absent    // this pass does not come to it
+  };
   std::vector<State> state_;        // by parameter
-  std::vector<std::size_t> order_;  // parameters as they were reached
-  std::size_t started_ = 0;         // buckets
-  std::vector<std::pair<std::size_t, Array>>
-      untouched_;                 // parameters not reached here, each with its gradient before the pass (or none)
-  std::weak_ptr<void> backward_;  // lives as long as the backward pass whose gradients are counted
+  std::vector<std::size_t> order_;  // parameters in the order in which they were reached
+  std::size_t started_ = 0;         // the number of buckets that have been started
+  // With Unused::skip: the absent parameters, each with its gradient before the pass, which may be undefined.
+  std::vector<std::pair<std::size_t, Array>> untouched_;
+  std::weak_ptr<void> backward_;  // expires when the backward pass whose gradients are counted has ended
 };
 
 }  // namespace tandem::distributed

@@ -45,7 +45,7 @@ class GroupExchange : public BatchNormExchange {
   }
 
   // Backward: sums each channel's dy and dy * xhat over the ranks, in one message (2, C).
-  ops::BatchNormSums add(const ops::BatchNormSums& mine) override {
+  ops::BatchNormSums sum_over_ranks(const ops::BatchNormSums& mine) override {
     const Array message = Array::empty({2, mine.dy.numel()}, mine.dy.dtype(), mine.dy.device());
     const ops::BatchNormSums sums{message.select(0, 0), message.select(0, 1)};
     Array(sums.dy).copy_from(mine.dy);

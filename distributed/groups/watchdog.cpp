@@ -9,9 +9,10 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr std::chrono::milliseconds period{500};
+// All chosen: a rank's question is answered within two periods, and each period costs the store two small queries.
+constexpr std::chrono::milliseconds period{500};    // between two looks at the store
 constexpr std::chrono::milliseconds patience{500};  // how long an operation takes before the watchdog asks the others
-constexpr double silent_seconds = 2;                // without a sign of life: worth saying
+constexpr double silent_seconds = 2;                // four periods without a sign of life are mentioned in errors
 
 }  // namespace
 

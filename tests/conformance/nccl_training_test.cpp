@@ -119,7 +119,8 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
       const int rank = group->rank();
       const auto stats = exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
                                             ops::scalar(3 + rank, DType::f32, device)});
-      const auto sums = exchange->add({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
+      const auto sums =
+          exchange->sum_over_ranks({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
       std::vector<std::vector<double>> values;
       for (const Array& a : {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat}) {
         EXPECT_EQ(a.device(), device);

@@ -1,0 +1,29 @@
+#include <tandem/distributed/ddp/unused_parameters.h>
+
+#include <map>
+
+namespace tandem::distributed {
+
+void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent, std::size_t count) {
+  constexpr std::size_t most = 20;  // names
+  std::string mine;
+  if (!absent.empty()) {
+    mine = std::to_string(absent.size()) + " of " + std::to_string(count) +
+           " parameters got no gradient in this backward pass: ";
+    for (std::size_t i = 0; i < absent.size() && i < most; ++i) mine += (i > 0 ? ", " : "") + absent[i];
+    if (absent.size() > most) mine += " and " + std::to_string(absent.size() - most) + " more";
+  }
+  const auto all = group.all_gather_strings(mine, "unused parameters");
+  std::map<std::string, std::string> ranks;  // by what they say
+  for (int r = 0; r < group.size(); ++r) {
+    if (!all[r].empty()) ranks[all[r]] += (ranks[all[r]].empty() ? "" : ", ") + std::to_string(r);
+  }
+  std::string text;
+  for (const auto& [what, who] : ranks) text += (text.empty() ? "rank " : "; rank ") + who + ": " + what;
+  detail::fail(text,
+               ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
+               "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
+               "set_requires_grad(false) on them before DistributedDataParallel is made");
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,23 @@
+// Parameters that a backward pass does not reach.
+#pragma once
+
+#include <tandem/distributed/groups/process_group.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// What happens to a parameter that a backward pass does not reach on this rank.
+enum class Unused {
+  error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
+  zero,   // its gradient counts as zero
+  skip,   // as zero if any other rank reached it; if no rank did, its .grad stays as it was
+};
+
+// Throws the Error of Unused::error, the same on all ranks. Collective. `absent`: the names of the parameters that got
+// no gradient on this rank, of `count` parameters.
+[[noreturn]] void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent, std::size_t count);
+
+}  // namespace tandem::distributed
