@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/functions/attention.h>
+#include <tandem/autograd/functions/convolution.h>
 #include <tandem/autograd/functions/distance.h>
 #include <tandem/autograd/functions/dropout.h>
 #include <tandem/autograd/functions/einsum.h>
@@ -11,7 +12,9 @@
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/loss.h>
 #include <tandem/autograd/functions/norm.h>
+#include <tandem/autograd/functions/pooling.h>
 #include <tandem/autograd/functions/reduce.h>
+#include <tandem/autograd/functions/resize.h>
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/functions/sort.h>
-#include <tandem/autograd/functions/spatial.h>
+#include <tandem/autograd/functions/views.h>

@@ -74,6 +74,13 @@ inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs
   return record(operation, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
 }
 
+// The same for an operation of one input: back(g) makes the gradient of x from the gradient g of the result.
+template <class F>
+Tensor record_unary(const char* operation, const Tensor& x, Array value, F back) {
+  return record(operation, {x}, std::move(value),
+                [back = std::move(back)](const Array& grad, Needs) -> Gradients { return {back(grad)}; });
+}
+
 // An operation that writes over its first input:
 //
 //   void scale_(Tensor& x, double factor) {

@@ -1,4 +1,4 @@
-// Pooling layers: the operations of autograd/functions/spatial.h as modules.
+// Pooling layers: the operations of autograd/functions/pooling.h as modules.
 #pragma once
 
 #include <tandem/autograd/functions.h>

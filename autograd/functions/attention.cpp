@@ -2,7 +2,7 @@
 #include <tandem/autograd/functions/attention.h>
 #include <tandem/autograd/functions/dropout.h>
 #include <tandem/autograd/functions/linear.h>
-#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/attention.h>

@@ -3,7 +3,7 @@
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/reduce.h>
-#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/functions/views.h>
 #include <tandem/core/profile/profile.h>
 
 namespace tandem {

@@ -1,7 +1,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/linear.h>
-#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>

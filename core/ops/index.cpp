@@ -11,54 +11,6 @@ namespace tandem::ops {
 
 namespace {
 
-void check_gather(const Array& rows, const Array& index) {
-  TANDEM_CHECK(rows.ndim() >= 1, "gather_rows: needs rows (R, ...), got a scalar");
-  TANDEM_CHECK(index.ndim() == 1 && index.dtype() == DType::i64, "gather_rows: index must be (N) i64, got ",
-               index.shape(), ' ', index.dtype());
-  TANDEM_CHECK(rows.device() == index.device(), "gather_rows: rows are on ", rows.device(), ", index is on ",
-               index.device());
-}
-
-bool has_dense_images(const Array& rows) { return rows.is_channels_last() && !rows.is_contiguous(); }
-
-Array empty_rows(const Array& like, std::int64_t count, DType dtype) {
-  Shape shape = like.shape();
-  shape[0] = count;
-  return has_dense_images(like) ? Array::empty_channels_last(shape, dtype, like.device())
-                                : Array::empty(shape, dtype, like.device());
-}
-
-// Gathers rows. f(dense rows, dense index, out) calls the back-end.
-template <class F>
-Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
-  check_gather(rows, index);
-  Array out = empty_rows(rows, index.dim(0), dtype);
-  if (out.numel() == 0) return out;
-  const auto bad = f(has_dense_images(rows) ? rows : rows.contiguous(), index.contiguous(), out);
-  if (bad >= 0)
-    fail(IndexFault{IndexFault::Of::gather_rows, bad, static_cast<std::int64_t>(index.select(0, bad).item()),
-                    rows.dim(0)});
-  return out;
-}
-
-}  // namespace
-
-Array gather_rows(const Array& rows, const Array& index) {
-  return gather_with(rows, index, rows.dtype(), [](const Array& dense, const Array& wanted, const Array& out) {
-    return backend(dense.device()).gather_rows(dense, wanted, out);
-  });
-}
-
-Array gather_normalized(const Array& rows, const Array& index, float mean, float std) {
-  TANDEM_CHECK(rows.dtype() == DType::u8, "gather_normalized: needs rows of u8, got ", rows.dtype());
-  TANDEM_CHECK(std > 0, "gather_normalized: std must be above 0, got ", std);
-  return gather_with(rows, index, DType::f32, [&](const Array& dense, const Array& wanted, const Array& out) {
-    return backend(dense.device()).gather_normalized(dense, wanted, mean, std, out);
-  });
-}
-
-namespace {
-
 using Of = IndexFault::Of;
 
 // Checks `index` and brings it into the dtype and onto the memory that the back-end needs.

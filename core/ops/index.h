@@ -8,13 +8,6 @@
 
 namespace tandem::ops {
 
-// Takes the rows of `rows` (R, ...) that `index` (N) i64 names and gives (N, ...), in the layout of `rows`. `rows` is
-// copied first when its rows are not dense. On the CPU only one thread copies, because data loaders, which call this,
-// have threads of their own.
-Array gather_rows(const Array& rows, const Array& index);
-// As gather_rows, from u8 to f32: (byte / 255 - mean) / std.
-Array gather_normalized(const Array& rows, const Array& index, float mean = 0, float std = 1);
-
 // The slices of x along `dim` that `index` (N) names, in the order of `index`: dimension `dim` of the result has size
 // N. `of` names the caller in the Error.
 Array index_select(const Array& x, std::int64_t dim, const Array& index,

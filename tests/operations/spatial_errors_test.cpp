@@ -1,4 +1,6 @@
-#include <tandem/autograd/functions/spatial.h>
+#include <tandem/autograd/functions/convolution.h>
+#include <tandem/autograd/functions/pooling.h>
+#include <tandem/autograd/functions/resize.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

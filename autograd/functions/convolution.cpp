@@ -1,0 +1,138 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/functions/convolution.h>
+#include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/images_and_signals.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+
+namespace tandem {
+
+using namespace autograd;
+
+namespace {
+
+void check_convolution(const Tensor& x, const Tensor& weight, Kind kind, const char* operation) {
+  check_ndim(x, kind, operation, "input", batch_shape(kind));
+  check_ndim(weight, kind, operation, "weight",
+             kind == Kind::signal ? "of 3 dimensions, with the kernel's size last"
+                                  : "of 4 dimensions, with the kernel's height and width last");
+}
+
+Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dilation, std::int64_t groups, Kind kind,
+                 const char* operation) {
+  const Extent kernel{kind == Kind::signal ? 1 : weight.dim(2), weight.dim(-1)};
+  return {kernel, extent_of(stride, kind, 1, operation), extent_of(padding, kind, 0, operation),
+          extent_of(dilation, kind, 1, operation), groups};
+}
+
+std::optional<Array> value_of(const Tensor& bias) {
+  return bias.defined() ? std::optional(bias.value()) : std::nullopt;
+}
+
+Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options, Kind kind,
+                const char* operation) {
+  const ProfileRange range(operation);
+  check_convolution(input, weight, kind, operation);
+  const Tensor x = autocast_low(input);
+  const Window window =
+      window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
+  const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
+  const Array y = ops::conv2d(image, kernel, value_of(bias), window);
+  return record(operation, {x, weight, bias}, as_given(y, kind),
+                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind](const Array& given,
+                                                                                           Needs needs) -> Gradients {
+                  const Array grad = as_image(given, kind);
+                  Gradients gradients(3);
+                  if (needs[0])
+                    gradients[0] = as_given(ops::conv2d_grad_input(grad, w, window, in.get().shape()), kind);
+                  if (needs[1] || needs[2]) {
+                    auto sums = ops::conv2d_grad_weight(in, grad, window, w.get().dim(0), needs[2], w.get().dtype());
+                    gradients[1] = as_given(sums.weight, kind);
+                    gradients[2] = std::move(sums.bias);
+                  }
+                  return gradients;
+                });
+}
+
+// Whether the output padding is below the stride, as the operation needs it. An output padding that is only below the
+// dilation is allowed too, but it reaches places that no step of the window reaches.
+bool ends_within_stride(Extent output_padding, const Window& window) {
+  const auto within = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
+    // Where `more` is below neither, the operation itself throws the Error.
+    return more < stride || more >= dilation;
+  };
+  return within(output_padding.h, window.stride.h, window.dilation.h) &&
+         within(output_padding.w, window.stride.w, window.dilation.w);
+}
+
+Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                           const ConvTransposeOptions& options, Kind kind, const char* operation);
+
+// Computes the result without any padding. Then it cuts off the padding and appends zeros for the output padding.
+Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options,
+                     Kind kind, const char* operation) {
+  ConvTransposeOptions unpadded = options;
+  unpadded.padding = unpadded.output_padding = 0;
+  const Tensor whole = convolve_transposed(x, weight, {}, unpadded, kind, operation);
+  const auto& [p, more] = std::pair(options.padding, options.output_padding);
+  ops::Padding padding{-p.w, more.w - p.w};
+  if (kind == Kind::image) padding.insert(padding.end(), {-p.h, more.h - p.h});
+  const Tensor y = pad(whole, padding);
+  if (!bias.defined()) return y;
+  TANDEM_CHECK(bias.shape() == Shape{y.dim(1)}, operation, ": bias must have shape (", y.dim(1), "), got ",
+               bias.shape());
+  return y + cast(reshape(bias, kind == Kind::image ? Shape{-1, 1, 1} : Shape{-1, 1}), y.dtype());
+}
+
+Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                           const ConvTransposeOptions& options, Kind kind, const char* operation) {
+  const ProfileRange range(operation);
+  check_convolution(input, weight, kind, operation);
+  const Tensor x = autocast_low(input);
+  const Window window =
+      window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
+  const Extent more = extent_of(options.output_padding, kind, 0, operation);
+  if (!ends_within_stride(more, window)) return padded_at_end(input, weight, bias, options, kind, operation);
+  const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
+  const Array y = ops::conv_transpose2d(image, kernel, value_of(bias), window, more);
+  const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
+  return record(operation, {x, weight, bias}, as_given(y, kind),
+                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind, bias_dtype](
+                    const Array& given, Needs needs) -> Gradients {
+                  const Array grad = as_image(given, kind).channels_last();
+                  Gradients gradients(3);
+                  if (needs[0]) gradients[0] = as_given(ops::conv2d(grad, w, std::nullopt, window), kind);
+                  if (needs[1])
+                    gradients[1] = as_given(
+                        ops::conv2d_grad_weight(grad, in, window, w.get().dim(0), false, w.get().dtype()).weight, kind);
+                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad, {0, 2, 3}).to(bias_dtype);
+                  return gradients;
+                });
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  return of_batch(x, Kind::image,
+                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::image, "conv2d"); });
+}
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  return of_batch(x, Kind::signal,
+                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::signal, "conv1d"); });
+}
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions& options) {
+  return of_batch(x, Kind::image, [&](const Tensor& batch) {
+    return convolve_transposed(batch, weight, bias, options, Kind::image, "conv_transpose2d");
+  });
+}
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions& options) {
+  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
+    return convolve_transposed(batch, weight, bias, options, Kind::signal, "conv_transpose1d");
+  });
+}
+
+}  // namespace tandem

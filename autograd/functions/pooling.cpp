@@ -1,0 +1,144 @@
+#include <tandem/autograd/functions/pooling.h>
+#include <tandem/autograd/images_and_signals.h>
+#include <tandem/autograd/operation.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+
+namespace tandem {
+
+using namespace autograd;
+
+namespace {
+
+// Max pooling. Writes the place of each maximum within its window to `places` when that is not null.
+Tensor pool_maximum(const Tensor& x, const Pooling& pooling, Kind kind, const char* operation,
+                    Array* places = nullptr) {
+  const auto pooled = ops::max_pool2d(as_image(x.value(), kind), pooling);
+  if (places != nullptr) *places = pooled.index;
+  return record(operation, {x}, as_given(pooled.y, kind),
+                [index = pooled.index, pooling, kind](const Array& grad, Needs) -> Gradients {
+                  return {as_given(ops::max_pool2d_grad(as_image(grad, kind), index, pooling), kind)};
+                });
+}
+
+// Turns places within windows into positions in the image, row by row.
+Array in_plane(const Array& places, const Pooling& pooling) {
+  using functors::Add, functors::Affine;
+  const auto [h, w] = std::pair(pooling.h, pooling.w);
+  const auto begins = [&](const PoolAxis& axis, const Shape& shape) {
+    std::vector<std::int64_t> values;
+    for (std::int64_t o = 0; o < axis.outputs; ++o) values.push_back(axis.taps(o).begin);
+    return Array::from(values, shape).to(places.device());
+  };
+  const Array of_window = places.to(DType::i64),
+              width = ops::scalar(static_cast<double>(w.kernel), DType::i64, places.device());
+  const auto along = [&](const BinaryOp& op, const PoolAxis& axis, const Shape& shape) {
+    const Array steps = ops::map(Affine{static_cast<double>(axis.dilation)}, ops::zip(op, of_window, width));
+    return ops::zip(Add{}, steps, begins(axis, shape));
+  };
+  const Array row = along(functors::FloorDivide{}, h, {h.outputs, 1}),
+              column = along(functors::Remainder{}, w, {w.outputs});
+  return ops::zip(Add{}, ops::map(Affine{static_cast<double>(w.size)}, row), column);
+}
+
+Tensor pool_average(const Tensor& x, const Pooling& pooling, Kind kind, const char* operation) {
+  return record(operation, {x}, as_given(ops::avg_pool2d(as_image(x.value(), kind), pooling), kind),
+                [pooling, kind](const Array& grad, Needs) -> Gradients {
+                  return {as_given(ops::avg_pool2d_grad(as_image(grad, kind), pooling), kind)};
+                });
+}
+
+void check_pooled(const Tensor& x, Kind kind, const char* operation) {
+  check_ndim(x, kind, operation, "input", batch_shape(kind));
+}
+
+Pooling max_pooling(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char* operation) {
+  check_pooled(x, kind, operation);
+  const Window window{extent_of(o.kernel_size, kind, 1, operation),
+                      extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
+                      extent_of(o.padding, kind, 0, operation), extent_of(o.dilation, kind, 1, operation)};
+  return ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
+}
+
+Tensor max_pool(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char* operation) {
+  const ProfileRange range(operation);
+  return pool_maximum(x, max_pooling(x, o, kind, operation), kind, operation);
+}
+
+Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, Kind kind, const char* operation) {
+  const ProfileRange range(operation);
+  check_pooled(x, kind, operation);
+  TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
+  const Window window{extent_of(o.kernel_size, kind, 1, operation),
+                      extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
+                      extent_of(o.padding, kind, 0, operation), 1};
+  Pooling pooling = ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
+  pooling.count_include_pad = o.count_include_pad;
+  pooling.divisor = o.divisor_override.value_or(0);
+  return pool_average(x, pooling, kind, operation);
+}
+
+Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
+  check_pooled(x, kind, operation);
+  return ops::adaptive_pooling_of(as_image(x.value(), kind), extent_of(output_size, kind, 1, operation), operation);
+}
+
+Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
+  const ProfileRange range(operation);
+  const Pooling pooling = adaptive(x, output_size, kind, operation);
+  // A single window over the whole image is a mean. It takes any order of memory; its gradient is one number repeated.
+  if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
+    return mean(x, kind == Kind::signal ? Dims{2} : Dims{2, 3}, true);
+  return pool_average(x, pooling, kind, operation);
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& x, const MaxPoolOptions& options) {
+  return of_batch(x, Kind::image,
+                  [&](const Tensor& batch) { return max_pool(batch, options, Kind::image, "max_pool2d"); });
+}
+Tensor max_pool1d(const Tensor& x, const MaxPoolOptions& options) {
+  return of_batch(x, Kind::signal,
+                  [&](const Tensor& batch) { return max_pool(batch, options, Kind::signal, "max_pool1d"); });
+}
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, const MaxPoolOptions& options) {
+  constexpr const char* operation = "max_pool2d_with_indices";
+  const ProfileRange range(operation);
+  Array indices;
+  const Tensor values = of_batch(x, Kind::image, [&](const Tensor& batch) {
+    const Pooling pooling = max_pooling(batch, options, Kind::image, operation);
+    const Tensor y = pool_maximum(batch, pooling, Kind::image, operation, &indices);
+    indices = in_plane(indices, pooling);
+    return y;
+  });
+  return {values, indices.reshape(values.shape())};
+}
+Tensor avg_pool2d(const Tensor& x, const AvgPoolOptions& options) {
+  return of_batch(x, Kind::image,
+                  [&](const Tensor& batch) { return avg_pool(batch, options, Kind::image, "avg_pool2d"); });
+}
+Tensor avg_pool1d(const Tensor& x, const AvgPoolOptions& options) {
+  return of_batch(x, Kind::signal,
+                  [&](const Tensor& batch) { return avg_pool(batch, options, Kind::signal, "avg_pool1d"); });
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent output_size) {
+  return of_batch(x, Kind::image, [&](const Tensor& batch) {
+    return adaptive_average(batch, output_size, Kind::image, "adaptive_avg_pool2d");
+  });
+}
+Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size) {
+  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
+    return adaptive_average(batch, output_size, Kind::signal, "adaptive_avg_pool1d");
+  });
+}
+Tensor adaptive_max_pool2d(const Tensor& x, Extent output_size) {
+  constexpr const char* operation = "adaptive_max_pool2d";
+  const ProfileRange range(operation);
+  return of_batch(x, Kind::image, [&](const Tensor& batch) {
+    return pool_maximum(batch, adaptive(batch, output_size, Kind::image, operation), Kind::image, operation);
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,28 @@
+// Images and signals in another size. Results have the dtype of the input.
+#pragma once
+
+#include <tandem/autograd/tensor.h>
+#include <tandem/core/formulas/resize.h>
+#include <tandem/core/formulas/window.h>
+
+#include <optional>
+
+namespace tandem {
+
+struct ScaleFactor {
+  double h, w;
+  ScaleFactor(double both) : h(both), w(both) {}  // NOLINT: 2 doubles the size
+  ScaleFactor(double h, double w) : h(h), w(w) {}
+};
+struct InterpolateOptions {
+  std::optional<Extent> size = std::nullopt;               // either this
+  std::optional<ScaleFactor> scale_factor = std::nullopt;  // or this: size = input * factor, rounded down
+  Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;  // bilinear only: whether the centres of the corner pixels stay where they are
+};
+
+// x (N, C, H, W) in another height and width, or x (N, C, L) in another length (nearest or linear). x must have N.
+// nearest takes u8 too.
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
+
+}  // namespace tandem

@@ -1,0 +1,13 @@
+// Images (N, C, H, W) in another size. Results are channels last, in the dtype of x.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/device/backend.h>
+
+namespace tandem::ops {
+
+// Brings x to another height and width; the second function gives the gradient.
+Array resize(const Array& x, Extent size, const Resize& how);
+Array resize_grad(const Array& grad_y, Extent x_size, const Resize& how);
+
+}  // namespace tandem::ops
