@@ -4,7 +4,8 @@
 
 namespace tandem::nn {
 
-BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options) : options_(options) {
+BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options)
+    : channels_(channels), options_(options) {
   TANDEM_CHECK(channels > 0, name, ": channels must be positive, got ", channels);
   if (options.affine) {
     weight = add_parameter("weight", ops::ones({channels}));
@@ -29,7 +30,7 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion, const Tenso
       state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
     }
     state.exchange = exchange_;
-    if (is_recomputing()) {  // the first run has counted this batch already
+    if (is_recomputing() && options_.track_running_stats) {  // the first run has counted this batch already
       state.running_mean = state.running_mean.clone();
       state.running_var = state.running_var.clone();
       state.num_batches = state.num_batches.clone();
@@ -46,6 +47,6 @@ Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& add
   return norm.has_forward_hooks() ? relu(norm(x) + addend) : norm.forward(x, {.relu = true}, addend);
 }
 
-std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(weight.dim(0)) + ')'; }
+std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(channels_) + ')'; }
 
 }  // namespace tandem::nn

@@ -37,6 +37,7 @@ class BatchNorm2d : public Module {
   BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options);
 
  private:
+  std::int64_t channels_;
   BatchNormOptions options_;
   std::shared_ptr<BatchNormExchange> exchange_;
 };

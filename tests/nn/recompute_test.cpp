@@ -270,6 +270,17 @@ TEST(Recompute, CountsABatchOnce) {
   for (std::size_t i = 0; i < p.size(); ++i) expect_same(p[i].tensor.grad(), q[i].tensor.grad(), p[i].name);
 }
 
+TEST(Recompute, TakesABatchNormWithoutRunningStatistics) {
+  nn::BatchNorm2d norm(3, {.affine = false, .track_running_stats = false});
+  const auto gradient = [&](bool recomputed) {
+    const Tensor x(ramp({2, 3, 2, 2}).value(), true);
+    const Tensor y = recomputed ? nn::recompute(norm, x) : norm(x);
+    sum(y * y * y).backward();
+    return x.grad();
+  };
+  expect_same(gradient(false), gradient(true), "x");
+}
+
 void add_to(const Tensor& x, const Tensor& y) {
   autograd::check_in_place("add_to", {x, y});
   Array target = x.value();
