@@ -1,5 +1,6 @@
 // Greets one person per rank: tandemrun --nproc-per-node 4 hello_world
 #include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/system/version.h>
 
 #include <exception>
@@ -17,6 +18,6 @@ int main(int argc, char** argv) try {
   std::cout << "Hello " << names[rank] << "\n";
 } catch (const std::exception& error) {
   std::cerr << "hello_world: " << error.what() << "\n";
-  tandem::distributed::report_failure(error.what());
+  tandem::distributed::report_failure(error);
   return 1;
 }

@@ -32,6 +32,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>

@@ -2,16 +2,12 @@
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/slurm.h>
 
-#include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -236,27 +232,6 @@ int gpu_of(const Environment& environment, int visible) {
   TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ", environment.local_rank,
                " (LOCAL_RANK) of its host, but sees only ", visible, " GPUs: start at most as many processes per host");
   return environment.local_rank;
-}
-
-void report_failure(const std::string& message, std::chrono::system_clock::time_point when) noexcept try {
-  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (!path || !*path) return;
-  const auto now = when.time_since_epoch();
-  // torchrun reads whole seconds. tandemrun reads the nanoseconds, so that it can order failures within one second.
-  const nlohmann::json report = {
-      {"message",
-       {{"message", message},
-        {"extraInfo",
-         {{"py_callstack", message},  // what torchrun shows
-          {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
-          {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
-  // The report is written to a temporary file and then renamed, because the launcher may read it at any moment.
-  const auto temporary = std::string(path) + "." + std::to_string(getpid());
-  std::ofstream file(temporary);
-  file << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path) != 0) std::remove(temporary.c_str());
-} catch (...) {
 }
 
 }  // namespace tandem::distributed

@@ -1,7 +1,6 @@
 // Environment: the place of this process in its job, as the launcher told it.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -48,11 +47,5 @@ Environment read_environment();
 // one GPU, because some launchers show each process its own GPU only (srun --gpus-per-task, CUDA_VISIBLE_DEVICES).
 // Error when the process sees no GPU, or several but too few for its local_rank.
 int gpu_of(const Environment& environment, int visible);
-
-// Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time `when` to
-// the file TORCHELASTIC_ERROR_FILE. The launcher names the earliest failure of a job as the cause. Does nothing without
-// such a launcher. Never throws, because a second error would hide the first.
-void report_failure(const std::string& message,
-                    std::chrono::system_clock::time_point when = std::chrono::system_clock::now()) noexcept;
 
 }  // namespace tandem::distributed

@@ -3,6 +3,7 @@
 
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/job/failure_report.h>
 
 #include <chrono>
 #include <memory>

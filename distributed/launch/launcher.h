@@ -2,6 +2,7 @@
 // that serves it. It passes the processes' output on, and it ends or restarts all processes together.
 //
 // Who failed first? Every failed rank gets one WorkerFailure. The failures are sorted. The first one is the cause.
+//   0. report_failure (distributed/job/failure_report.h), in the rank itself, writes why the rank fails and when.
 //   1. WorkerGroup::notice_ends (worker_group.cpp) runs after SIGCHLD and notes how and when each process ended. The
 //      first failure starts a wait of 200 ms, in which other ranks may still fail by themselves; then the group stops.
 //   2. find_failure (worker_failure.cpp) decides whether an ended process counts as failed: it ended badly, and either

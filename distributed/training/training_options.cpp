@@ -3,6 +3,7 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/powersgd.h>
+#include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -421,20 +422,17 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     // The processes of a host were given the same arguments, so one of them prints the error.
     if (is_rank_0 || is_first_of_host)
       std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
-    report_failure(error.what());
+    report_failure(error);
     return 2;
   } catch (const PeerError& error) {
     // Under a launcher one message is enough: that of the rank that failed.
     const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
     if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
-    // Other ranks may notice that a rank leaves before that rank has told the launcher why. The launcher names the
-    // earliest failure as the cause, so a PeerError is dated one second later (chosen: longer than the report takes).
-    report_failure(error.what(), std::chrono::system_clock::now() + std::chrono::seconds(1));
+    report_failure(error);
     return 1;
   } catch (const std::exception& error) {
     std::cerr << speaker << error.what() << std::endl;
-    const auto* earlier = dynamic_cast<const EarlierFailure*>(&error);
-    report_failure(error.what(), earlier ? earlier->when : std::chrono::system_clock::now());
+    report_failure(error);
     return 1;
   } catch (...) {
     std::cerr << speaker << unknown_exception << std::endl;

@@ -299,27 +299,5 @@ TEST(Slurm, PortsAreAboveTheKernelsOwn) {
   EXPECT_NE(port_for(1, 0), port_for(1, 1));
 }
 
-TEST(ReportFailure, WritesWhatTorchrunReads) {
-  const auto path = std::filesystem::temp_directory_path() / ("tandem_error_" + std::to_string(getpid()) + ".json");
-  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
-  report_failure("Error: \"quoted\"\nsecond line \xff");
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  report_failure("nobody listens");
-  std::ifstream file(path);
-  const auto report = nlohmann::json::parse(file);
-  EXPECT_EQ(report["message"]["message"].get<std::string>().substr(0, 27), "Error: \"quoted\"\nsecond line");
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  EXPECT_NEAR(std::stod(report["message"]["extraInfo"]["timestamp"].get<std::string>()), static_cast<double>(now), 5);
-  EXPECT_TRUE(report["message"]["extraInfo"]["py_callstack"].is_string());
-  std::filesystem::remove(path);
-}
-
-TEST(ReportFailure, AnUnwritableFileIsNoFurtherFailure) {
-  setenv("TORCHELASTIC_ERROR_FILE", "/nonexistent/error.json", 1);
-  report_failure("message");
-  unsetenv("TORCHELASTIC_ERROR_FILE");
-  EXPECT_FALSE(std::filesystem::exists("/nonexistent"));
-}
-
 }  // namespace
 }  // namespace tandem::distributed

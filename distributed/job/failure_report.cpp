@@ -1,0 +1,42 @@
+#include <tandem/distributed/job/failure_report.h>
+#include <tandem/distributed/job/together.h>
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+namespace tandem::distributed {
+
+void report_failure(const std::string& message, std::chrono::system_clock::time_point when) noexcept try {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!path || !*path) return;
+  const auto now = when.time_since_epoch();
+  // torchrun reads whole seconds. tandemrun reads the nanoseconds, so that it can order failures within one second.
+  const nlohmann::json report = {
+      {"message",
+       {{"message", message},
+        {"extraInfo",
+         {{"py_callstack", message},  // what torchrun shows
+          {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
+          {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
+  // The report is written to a temporary file and then renamed, because the launcher may read it at any moment.
+  const auto temporary = std::string(path) + "." + std::to_string(getpid());
+  std::ofstream file(temporary);
+  file << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path) != 0) std::remove(temporary.c_str());
+} catch (...) {
+}
+
+void report_failure(const std::exception& error) noexcept {
+  auto when = std::chrono::system_clock::now();
+  if (const auto* earlier = dynamic_cast<const EarlierFailure*>(&error)) when = earlier->when;
+  if (dynamic_cast<const PeerError*>(&error)) when += std::chrono::seconds(1);
+  report_failure(error.what(), when);
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,22 @@
+// The report that a failing process leaves for its launcher.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+
+namespace tandem::distributed {
+
+// Tells the launcher (tandemrun or torchrun) why this process is about to fail: writes `message` and the time `when` to
+// the file TORCHELASTIC_ERROR_FILE. The launcher names the earliest failure of a job as the cause
+// (distributed/launch/worker_failure.h). Does nothing without such a launcher. Never throws, because a second error
+// would hide the first.
+void report_failure(const std::string& message,
+                    std::chrono::system_clock::time_point when = std::chrono::system_clock::now()) noexcept;
+
+// The same for an exception that ends the program. Other ranks may notice that a rank leaves before that rank has told
+// the launcher why. So a PeerError, which says that another rank failed, is dated one second later (chosen: longer than
+// the report takes).
+void report_failure(const std::exception& error) noexcept;
+
+}  // namespace tandem::distributed
