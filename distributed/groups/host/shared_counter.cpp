@@ -1,73 +1,24 @@
 #include <tandem/distributed/groups/host/shared_counter.h>
 
 #include <linux/futex.h>
-#include <poll.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
+#include <ctime>
 
 namespace tandem::distributed {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// How long a thread without other work watches for a peer before it sleeps: some skew between the ranks of a
-// step, far more than it takes to wake a sleeping thread.
-constexpr std::chrono::microseconds spin_time{2000};
-constexpr std::chrono::milliseconds sleep_slice{20};  // between two looks at whether the peer is still there
-
-void relax() {
-#ifdef __x86_64__
-  __builtin_ia32_pause();
-#endif
-}
-
-// Returns when the counter's value differs from `seen`, or after a while.
-void sleep(SharedCounter& counter, std::uint32_t seen) {
-  const timespec time{0, std::chrono::nanoseconds(sleep_slice).count()};
-  counter.sleepers.fetch_add(1);
-  syscall(SYS_futex, &counter.value, FUTEX_WAIT, seen, &time, nullptr, 0);
-  counter.sleepers.fetch_sub(1);
-}
-
-}  // namespace
 
 void SharedCounter::raise(std::uint32_t to) {
   value.store(to);
   if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, const Call& call) const {
-  if (counter.reached(target)) return;
-  if (call.may_spin) {
-    const auto until = Clock::now() + spin_time;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (counter.reached(target)) return;
-        relax();
-      }
-      sched_yield();  // to a rank that has to share this core
-    } while (Clock::now() < until);
-  }
-  for (;;) {
-    const std::uint32_t seen = counter.value.load();
-    if (counter.reached(target)) return;
-    sleep(counter, seen);
-    if (counter.reached(target)) return;
-    if (broken_) throw Error("broken off");
-    // What a rank did before it went still counts.
-    if (is_gone(peer) && !counter.reached(target)) throw PeerGone(peer, "gone");
-    if (Clock::now() >= call.deadline) throw PeersLate({peer});
-  }
-}
-
-bool HostPeers::is_gone(int peer) const {
-  if (peer == rank_) return false;
-  pollfd entry{sockets_[static_cast<std::size_t>(peer)].get(), POLLIN | POLLRDHUP, 0};
-  return poll(&entry, 1, 0) > 0;
+void SharedCounter::sleep(std::uint32_t seen) {
+  const timespec time{0, 20'000'000};
+  sleepers.fetch_add(1);
+  syscall(SYS_futex, &value, FUTEX_WAIT, seen, &time, nullptr, 0);
+  sleepers.fetch_sub(1);
 }
 
 }  // namespace tandem::distributed

@@ -1,16 +1,12 @@
-// SharedCounter: how the ranks of one host wait for each other.
+// SharedCounter: a number in shared memory that one rank raises and others wait for.
 #pragma once
-
-#include <tandem/distributed/groups/host/host_transport.h>
-#include <tandem/distributed/system/socket.h>
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 namespace tandem::distributed {
 
-// A number in shared memory that one rank raises and others wait for. Zeroed memory is a counter at 0.
+// Zeroed memory is a counter at 0.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
@@ -19,25 +15,9 @@ struct alignas(64) SharedCounter {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
   }
   void raise(std::uint32_t to);  // and wakes those who sleep
-};
-
-// The other ranks of this host, as this rank waits for them. Any thread may call the methods.
-class HostPeers {
- public:
-  // `sockets`, by rank: each becomes readable when the peer is gone. The one of `rank` itself is never looked at.
-  HostPeers(int rank, std::vector<FileDescriptor> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
-
-  // Waits until `counter`, which `peer` raises, has reached `target`. Throws PeerGone, PeersLate after the call's
-  // deadline, or an Error after break_off().
-  void await(int peer, SharedCounter& counter, std::uint32_t target, const Call& call) const;
-  void break_off() noexcept { broken_ = true; }
-
- private:
-  bool is_gone(int peer) const;
-
-  const int rank_;
-  const std::vector<FileDescriptor> sockets_;
-  std::atomic<bool> broken_ = false;
+  // Returns when the value differs from `seen`, or after 20 ms (chosen: the caller looks then whether the peer that it
+  // waits for is still there).
+  void sleep(std::uint32_t seen);
 };
 
 }  // namespace tandem::distributed

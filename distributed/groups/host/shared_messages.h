@@ -1,7 +1,7 @@
 // SharedMessages: messages from one rank to another, through the memory that the ranks of one host share.
 #pragma once
 
-#include <tandem/distributed/groups/host/shared_counter.h>
+#include <tandem/distributed/groups/host/host_peers.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
 
 #include <deque>
