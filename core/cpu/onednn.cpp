@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace tandem::onednn {
 
@@ -114,14 +115,13 @@ memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end(
 
 // How the two images of a convolution, (N, C, H, W), are described to oneDNN. Its fastest kernels are those for its
 // blocked layout. With one channel, or with exactly one vector of channels (16 in AVX-512), the blocked layout is the
-// same memory as channels last. Both images must be described in the same way: for a mixture oneDNN has only its slow
-// reference code.
+// same memory as channels last.
 struct ImageLayout {
   bool blocked;
-  ImageLayout(const Array& a, const Array& b) {
+  static bool can_block(const Array& a, const Array& b) {
     static const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
     const auto fits = [](const Array& image) { return image.dim(1) == 1 || image.dim(1) == 16; };
-    blocked = avx512 && fits(a) && fits(b);
+    return avx512 && fits(a) && fits(b);
   }
   memory::desc operator()(const Array& a) const {
     const Tag tag = !blocked ? Tag::nhwc : a.dim(1) == 1 ? Tag::nchw : Tag::nChw16c;
@@ -172,11 +172,30 @@ PlanKey conv_key(int kind, const Array& image, const Array& weight, bool bias, c
 // than code that multiplies with all of the padding.
 bool spreads(const Window& window) { return window.groups == 1 && window.dilation != Extent(1); }
 
-// Refuses an implementation of oneDNN that is so slow that other code of this folder beats it.
+// Refuses an implementation of oneDNN that is so slow that other code of this folder beats it. "ref" are its own loops,
+// for what it has no kernel for: they take up to 150 times as long.
 template <class Desc>
 void refuse(const Desc& desc, std::string_view implementation) {
   if (std::string_view(desc.impl_info_str()).starts_with(implementation))
     throw dnnl::error(dnnl_unimplemented, "only a slow implementation");
+}
+
+// What a convolution asks oneDNN for, in the first layout of its images `a` and `b` for which oneDNN has a kernel.
+// describe(layout) asks. Blocked images of 16 channels on one side and 1 on the other have none in most directions.
+template <class Describe>
+auto with_kernel(const Array& a, const Array& b, Describe describe) {
+  const auto in_layout = [&](ImageLayout layout) {
+    auto desc = describe(layout);
+    refuse(desc, "ref");
+    return std::pair(std::move(desc), layout);
+  };
+  if (!ImageLayout::can_block(a, b)) return in_layout({false});
+  try {
+    return in_layout({true});
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+    return in_layout({false});
+  }
 }
 
 struct Geometry {
@@ -206,9 +225,10 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
             const Array& y) {
   if (!supported(x.dtype()) || !supported(weight.dtype()) || (bias && bias->dtype() != DType::f32)) return false;
   Plan* plan = plan_for(conv_key(0, x, weight, bias.has_value(), window, y), [&](Plan& p) {
-    const ImageLayout image_desc(x, y);
-    const auto desc = forward_desc(image_desc(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias),
-                                   image_desc(y), Geometry(window));
+    const auto [desc, image_desc] = with_kernel(x, y, [&](ImageLayout layout) {
+      return forward_desc(layout(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias), layout(y),
+                          Geometry(window));
+    });
     p.set_primitive(dnnl::convolution_forward(desc));
     p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
     p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
@@ -227,23 +247,24 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
   if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0)
     return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
-    const ImageLayout image_desc(grad_x, grad_y);
-    const auto x = image_desc(grad_x), y = image_desc(grad_y), w = any_weight(weight, window.groups, type_of(grad_y));
-    const Geometry g(window);
-    const auto forward = forward_desc(x, w, {}, y, g);
-    constexpr auto direct = dnnl::algorithm::convolution_direct;
+    const auto [desc, image_desc] = with_kernel(grad_x, grad_y, [&](ImageLayout layout) {
+      const auto x = layout(grad_x), y = layout(grad_y), w = any_weight(weight, window.groups, type_of(grad_y));
+      const Geometry g(window);
+      const auto forward = forward_desc(x, w, {}, y, g);
+      constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_data::primitive_desc desc(engine(), direct, x, w, y, g.stride, g.dilation,
-                                                               g.padding, g.padding, forward);
+      return dnnl::convolution_backward_data::primitive_desc(engine(), direct, x, w, y, g.stride, g.dilation, g.padding,
+                                                             g.padding, forward);
 #else
-    const dnnl::convolution_backward_data::primitive_desc desc(
-        {direct, x, w, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
+      return dnnl::convolution_backward_data::primitive_desc(
+          {direct, x, w, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
 #endif
+    });
     if (spreads(window)) refuse(desc, "x64:gemm");
     p.set_primitive(dnnl::convolution_backward_data(desc));
-    p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
+    p.add_input(DNNL_ARG_DIFF_DST, image_desc(grad_y), desc.diff_dst_desc());
     p.add_input(DNNL_ARG_WEIGHTS, weight_desc(weight, window.groups), desc.weights_desc());
-    p.add_output(DNNL_ARG_DIFF_SRC, x, desc.diff_src_desc());
+    p.add_output(DNNL_ARG_DIFF_SRC, image_desc(grad_x), desc.diff_src_desc());
   });
   if (!plan) return false;
   plan->execute({grad_y.raw(), weight.raw(), grad_x.raw()});
@@ -255,26 +276,27 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
   if (!supported(x.dtype()) || x.dtype() != grad_y.dtype() || !supported(grad_weight.dtype())) return false;
   if (grad_bias && grad_bias->dtype() != DType::f32) return false;
   Plan* plan = plan_for(conv_key(2, x, grad_weight, grad_bias.has_value(), window, grad_y), [&](Plan& p) {
-    const ImageLayout image_desc(x, grad_y);
-    const auto in = image_desc(x), y = image_desc(grad_y), b = bias_desc(grad_bias);
-    const auto w = any_weight(grad_weight, window.groups,
-                              memory::data_type::f32);  // inputs may be 16-bit; sums and the result are f32
-    const Geometry g(window);
-    const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
-    constexpr auto direct = dnnl::algorithm::convolution_direct;
+    const auto [desc, image_desc] = with_kernel(x, grad_y, [&](ImageLayout layout) {
+      const auto in = layout(x), y = layout(grad_y), b = bias_desc(grad_bias);
+      const auto w = any_weight(grad_weight, window.groups,
+                                memory::data_type::f32);  // inputs may be 16-bit; sums and the result are f32
+      const Geometry g(window);
+      const auto forward = forward_desc(in, any_weight(grad_weight, window.groups, type_of(x)), b, y, g);
+      constexpr auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::convolution_backward_weights::primitive_desc desc(engine(), direct, in, w, b, y, g.stride, g.dilation,
-                                                                  g.padding, g.padding, forward);
+      return dnnl::convolution_backward_weights::primitive_desc(engine(), direct, in, w, b, y, g.stride, g.dilation,
+                                                                g.padding, g.padding, forward);
 #else
-    const dnnl::convolution_backward_weights::primitive_desc desc(
-        {direct, in, w, b, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
+      return dnnl::convolution_backward_weights::primitive_desc(
+          {direct, in, w, b, y, g.stride, g.dilation, g.padding, g.padding}, engine(), forward);
 #endif
+    });
     if (spreads(window)) refuse(desc, "x64:gemm");
     p.set_primitive(dnnl::convolution_backward_weights(desc));
-    p.add_input(DNNL_ARG_SRC, in, desc.src_desc());
-    p.add_input(DNNL_ARG_DIFF_DST, y, desc.diff_dst_desc());
+    p.add_input(DNNL_ARG_SRC, image_desc(x), desc.src_desc());
+    p.add_input(DNNL_ARG_DIFF_DST, image_desc(grad_y), desc.diff_dst_desc());
     p.add_output(DNNL_ARG_DIFF_WEIGHTS, weight_desc(grad_weight, window.groups), desc.diff_weights_desc());
-    if (grad_bias) p.add_output(DNNL_ARG_DIFF_BIAS, b, desc.diff_bias_desc());
+    if (grad_bias) p.add_output(DNNL_ARG_DIFF_BIAS, bias_desc(grad_bias), desc.diff_bias_desc());
   });
   if (!plan) return false;
   if (grad_bias) plan->execute({x.raw(), grad_y.raw(), grad_weight.raw(), grad_bias->raw()});

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace tandem {
@@ -100,6 +102,31 @@ TEST(Conv2d, ByOneDnn) {
     EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight()) << c.x;
     expect_like_f64(c);
   }
+}
+
+// Seconds of the fastest of three calls of all passes.
+double seconds_of(const Shape& x_shape, const Shape& weight_shape, std::int64_t groups) {
+  const Array x = ops::rand(x_shape).channels_last(), weight = ops::rand(weight_shape);
+  const Window window{Extent(weight_shape[2], weight_shape[3]), 1, weight_shape[2] / 2, 1, groups};
+  double best = 1e9;
+  for (int call = 0; call < 4; ++call) {
+    const auto start = std::chrono::steady_clock::now();
+    const Array y = ops::conv2d(x, weight, std::nullopt, window);
+    ops::conv2d_grad_input(y, weight, window, x.shape());
+    ops::conv2d_grad_weight(x, y, window, weight.dim(0), false, DType::f32);
+    const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (call > 0) best = std::min(best, time);
+  }
+  return best;
+}
+
+// oneDNN has only its reference loops for some layers in the layout that suits others best. These loops took 30 to 150
+// times as long as a layer with more to compute.
+TEST(Conv2d, NoLayerOfFewChannelsIsSlow) {
+  const double all = seconds_of({2, 16, 56, 56}, {16, 16, 5, 5}, 1);
+  EXPECT_LT(seconds_of({2, 16, 56, 56}, {1, 16, 5, 5}, 1), 5 * all) << "16 -> 1";
+  EXPECT_LT(seconds_of({2, 1, 56, 56}, {16, 1, 5, 5}, 1), 5 * all) << "1 -> 16";
+  EXPECT_LT(seconds_of({2, 16, 56, 56}, {16, 1, 5, 5}, 16), 5 * all) << "depthwise";
 }
 
 }  // namespace
