@@ -40,12 +40,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                          {},
                          weight.defined() ? weight.value() : ops::ones(channels, dtype, x.device()),
                          bias.defined() ? bias.value() : ops::zeros(channels, dtype, x.device())};
-  // These checks come before the running statistics change.
-  for (const Array* a : {&affine.weight, &affine.bias, &state.running_mean, &state.running_var})
-    TANDEM_CHECK(!a->defined() || a->shape() == channels, "batch_norm: input ", x.shape(), " has ", x.dim(1),
-                 " channels, but weight, bias or running statistics have shape ", a->shape());
-  TANDEM_CHECK(state.running_mean.defined() == state.running_var.defined(),
-               "batch_norm: one of running_mean and running_var is undefined");
+  ops::check_batch_norm(x.value(), affine, state.running_mean, state.running_var);
   const bool by_batch = state.training || !state.running_mean.defined();
   std::optional<Array> count;  // shape (): how many values of a channel the statistics are made of; none in evaluation
   if (by_batch) {

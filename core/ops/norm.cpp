@@ -19,8 +19,6 @@ template <class F>
 void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
   if (!update.running_mean.defined()) return f(update);
-  TANDEM_CHECK(update.running_mean.device() == like.device() && update.running_var.device() == like.device(),
-               "batch_norm: input is on ", like.device(), ", running statistics on ", update.running_mean.device());
   BatchNormUpdate there = update;
   there.running_mean = update.running_mean.to(like.dtype()).contiguous();
   there.running_var = update.running_var.to(like.dtype()).contiguous();
@@ -39,6 +37,30 @@ BatchNormAffine dense(const BatchNormAffine& a) {
 }
 
 }  // namespace
+
+void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean,
+                      const Array& running_var) {
+  check_image(x);
+  const auto check = [&](const Array& a, const char* what) {
+    if (!a.defined()) return;
+    TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " wants ", what, " of shape (",
+                 x.dim(1), "), got ", a.shape());
+    TANDEM_CHECK(a.device() == x.device(), "batch_norm: input is on ", x.device(), ", ", what, " on ", a.device());
+  };
+  const auto check_dtype = [&](const Array& a, const char* what) {
+    check(a, what);
+    TANDEM_CHECK(!a.defined() || a.dtype() == statistics_dtype(x), "batch_norm: ", what, " of an input of ", x.dtype(),
+                 " must be ", statistics_dtype(x), ", got ", a.dtype());
+  };
+  check_dtype(affine.mean, "mean");
+  check_dtype(affine.invstd, "invstd");
+  check_dtype(affine.weight, "weight");
+  check_dtype(affine.bias, "bias");
+  check(running_mean, "running_mean");
+  check(running_var, "running_var");
+  TANDEM_CHECK(running_mean.defined() == running_var.defined(),
+               "batch_norm: one of running_mean and running_var is undefined");
+}
 
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
   check_image(x);
@@ -62,11 +84,7 @@ void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update) {
 
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                  const Array& addend) {
-  check_image(x);
-  for (const Array* a : {&affine.mean, &affine.invstd, &affine.weight, &affine.bias})
-    TANDEM_CHECK(a->shape() == Shape{x.dim(1)} && a->dtype() == statistics_dtype(x), "batch_norm: input ", x.shape(),
-                 ' ', x.dtype(), " wants mean, variance, weight and bias of shape (", x.dim(1), ") and dtype ",
-                 statistics_dtype(x), ", got ", a->shape(), ' ', a->dtype());
+  check_batch_norm(x, affine);
   TANDEM_CHECK(!addend.defined() ||
                    (addend.shape() == x.shape() && addend.dtype() == x.dtype() && addend.device() == x.device()),
                "batch_norm: what is added to input ", x.shape(), ' ', x.dtype(), " on ", x.device(),

@@ -30,6 +30,11 @@ struct BatchNormUpdate {
 
 namespace ops {
 
+// Throws an Error unless what belongs to a batch norm of x (N, C, H, W) fits x. What is undefined is left out. To be
+// called before running statistics change.
+void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean = {},
+                      const Array& running_var = {});
+
 // The mean, and the sum of squared deviations from it.
 struct BatchNormStats {
   Array mean, m2;  // (C)

@@ -1,5 +1,6 @@
 // What modules refuse beside what operations do.
 #include <tandem/core/ops.h>
+#include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
@@ -32,6 +33,14 @@ TEST(ModuleErrors, NameTheOperationAndBothShapes) {
   EXPECT_ERROR(Conv2d(3, 4, {.kernel_size = 3})(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)", "(4, 3, 3, 3)");
   EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2", "keep_size");
   EXPECT_ERROR(Softmax(5)(Tensor(zeros({2}))), "softmax", "dimension 5");
+}
+
+TEST(ModuleErrors, ABatchNormThatFailsKeepsItsStatistics) {
+  BatchNorm2d norm(2);
+  norm.weight = Tensor(ops::ones({2}, DType::f64));
+  EXPECT_ERROR(norm(Tensor(ops::rand({2, 2, 3, 3}))), "batch_norm", "weight", "f32", "f64");
+  EXPECT_EQ(norm.running_mean.value().to_vector<float>(), std::vector<float>({0, 0}));
+  EXPECT_EQ(norm.running_var.value().to_vector<float>(), std::vector<float>({1, 1}));
 }
 
 }  // namespace
