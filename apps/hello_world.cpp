@@ -7,7 +7,8 @@
 #include <iostream>
 
 int main(int argc, char** argv) try {
-  if (tandem::distributed::show_version(argc, argv, "hello_world")) return 0;
+  const char* const usage = "Usage: hello_world (greets one person per rank: tandemrun --nproc-per-node 4 hello_world)";
+  if (const auto code = tandem::distributed::answer_options(argc, argv, "hello_world", usage)) return *code;
   const char* const names[] = {"Barry", "Alice", "Barbara", "Tom"};
   const int rank = tandem::distributed::read_environment().rank;
   if (rank >= static_cast<int>(std::size(names))) {

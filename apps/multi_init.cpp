@@ -51,7 +51,8 @@ void train(int rank, int epochs, int world_size) {
 }
 
 int main(int argc, char** argv) try {
-  if (show_version(argc, argv, "multi_init")) return 0;
+  const char* const usage = "Usage: multi_init [PROCESSES] (starts that many processes itself; default: one per core)";
+  if (const auto code = answer_options(argc, argv, "multi_init", usage, 1)) return *code;
   int world_size = available_cores();
   if (argc > 1) {
     const std::string_view processes = argv[1];

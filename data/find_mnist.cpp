@@ -65,12 +65,13 @@ MnistFolder sample(const std::string& reason) {
   const std::string given = environment("TANDEM_SAMPLE");
   const fs::path folder = given.empty() ? bundled_sample() : fs::path(given);
   TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ", folder.string(),
-               " (TANDEM_SAMPLE names another place); give the folder of the MNIST files.\n", reason);
+               " (TANDEM_SAMPLE names another place); give the folder of the MNIST files with TANDEM_DATA=FOLDER.\n",
+               reason);
   return {folder, true,
           "WARNING: MNIST could not be downloaded. Going on with the small sample that comes with Tandem: 10,000 "
           "training and 2,000 test images.\nIts losses and accuracy are NOT those of MNIST: less accuracy is to be "
           "expected of so few images. For the real data, connect to the network or give the folder of its four "
-          "files.\n" +
+          "files: set TANDEM_DATA=FOLDER, or --data FOLDER of programs that have it.\n" +
               reason};
 }
 

@@ -26,15 +26,18 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/TandemConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/TandemConfig.cmake ${PROJECT_BINARY_DIR}/TandemConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# pkg-config: every library that a layer links, by its file.
+# pkg-config: every library that a layer links, by its file. The prefix is seen from where tandem.pc lies, so that
+# cmake --install --prefix, and moving the folder afterwards, keep it right.
 foreach(layer distributed optim data nn autograd core)
   string(APPEND pkg_config_libraries " -ltandem_${layer}")
   list(APPEND dependencies
        "$<TARGET_GENEX_EVAL:tandem_${layer},$<TARGET_PROPERTY:tandem_${layer},TANDEM_LINKED_FILES>>")
 endforeach()
 set(pkg_config_files "$<JOIN:$<REMOVE_DUPLICATES:${dependencies}>, >")
+file(RELATIVE_PATH prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" prefix "${prefix}")
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/tandem.pc CONTENT
-"prefix=${CMAKE_INSTALL_PREFIX}
+"prefix=\${pcfiledir}/${prefix}
 Name: Tandem
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}

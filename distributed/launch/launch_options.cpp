@@ -3,11 +3,14 @@
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/version.h>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <sstream>
 
@@ -24,25 +27,25 @@ class Help : public CLI::Formatter {
 struct Arguments {
   std::string nnodes = "1";
   std::string nproc_per_node = "1";
-  int node_rank = 0;
+  std::string node_rank = "0";
   bool standalone = false;
   std::string role = "default";
   std::string bind = "none";
   std::string master_addr;
-  int master_port = 0;
+  std::string master_port = "0";
   std::string rdzv_backend = "static";
   std::string rdzv_endpoint;
   std::string rdzv_id;
   std::string rdzv_conf;
   std::string local_addr;
   bool open_store = false;
-  int max_restarts = 0;
+  std::string max_restarts = "0";
   std::string log_dir;
   std::string redirects = "0";
   std::string tee = "0";
-  std::vector<int> local_ranks_filter;
-  double grace = 5;
-  double monitor_interval = 0.1;
+  std::vector<std::string> local_ranks_filter;
+  std::string grace = "5";
+  std::string monitor_interval = "0.1";
   std::string start_method = "spawn";
   std::string module;
   bool run_path = false;
@@ -56,7 +59,6 @@ void declare_options(CLI::App& app, Arguments& a) {
       ->group("Processes");
   app.add_option("--nnodes", a.nnodes, "hosts: a number, or MIN:MAX (default 1)")->group("Processes");
   app.add_option("--node-rank", a.node_rank, "which of the hosts this is, with --rdzv-backend static (default 0)")
-      ->check(CLI::NonNegativeNumber)
       ->group("Processes");
   app.add_option("--role", a.role, "passed on as ROLE_NAME (default default)")->group("Processes");
   app.add_option("--bind", a.bind, "cores: each process gets its own share of the cores; none")
@@ -68,7 +70,6 @@ void declare_options(CLI::App& app, Arguments& a) {
       ->group("Meeting");
   app.add_option("--master-port", a.master_port,
                  "the port to meet at (default a free one on one host, 29500 on several)")
-      ->check(CLI::Range(0, 65535))
       ->group("Meeting");
   app.add_option("--rdzv-backend", a.rdzv_backend,
                  "static: hosts are numbered by --node-rank; c10d: as they arrive (default static)")
@@ -83,7 +84,6 @@ void declare_options(CLI::App& app, Arguments& a) {
                  "keep_alive_max_attempt (3); is_host=0 or 1")
       ->group("Meeting");
   app.add_option("--monitor-interval", a.monitor_interval, "seconds between looks at the other hosts (default 0.1)")
-      ->check(CLI::Range(0.001, 60.0))
       ->group("Meeting");
   app.add_flag("--open-store", a.open_store, "let processes join that do not know the job's token (Python's)")
       ->group("Meeting");
@@ -94,14 +94,11 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices")->group("Output");
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber)
       ->group("Output");
 
   app.add_option("--max-restarts", a.max_restarts, "how often all ranks start again after a failure (default 0)")
-      ->check(CLI::NonNegativeNumber)
       ->group("Stopping");
   app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)")
-      ->check(CLI::Range(0.0, 1e6))
       ->group("Stopping");
 
   app.add_option("--start-method", a.start_method, "accepted: spawn, fork or forkserver")
@@ -144,6 +141,30 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
 int small_number(const std::string& text) {
   const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
   return is_number ? std::stoi(text) : -1;
+}
+
+// The whole of `text` as a number from `least` to `most`; none if it is anything else.
+template <class T>
+std::optional<T> number_in(const std::string& text, T least, T most) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !(value >= least && value <= most)) return std::nullopt;
+  return value;
+}
+
+int parse_whole(const std::string& option, const std::string& text, int most = std::numeric_limits<int>::max()) {
+  const auto value = number_in(text, 0, most);
+  const bool has_limit = most < std::numeric_limits<int>::max();
+  TANDEM_CHECK(value, option, " ", text, ": expected a whole number ",
+               has_limit ? "from 0 to " + std::to_string(most) : "of at least 0");
+  return *value;
+}
+
+LaunchOptions::Duration parse_seconds(const std::string& option, const std::string& text, double least, double most) {
+  const auto value = number_in(text, least, most);
+  TANDEM_CHECK(value, fmt::format("{} {}: expected seconds, from {} to {}", option, text, least, most));
+  return LaunchOptions::Duration(static_cast<std::int64_t>(*value * 1000));
 }
 
 int parse_process_count(const std::string& text) {
@@ -227,16 +248,18 @@ void parse_conf(const std::string& text, LaunchOptions& options) {
 void place_nodes(const Arguments& a, LaunchOptions& options) {
   parse_node_count(a.nnodes, options);
   const bool is_static = a.rdzv_backend == "static";
+  const int node_rank = parse_whole("--node-rank", a.node_rank);
+  const int master_port = parse_whole("--master-port", a.master_port, 65535);
   if (!a.rdzv_endpoint.empty()) {
-    TANDEM_CHECK(a.master_addr.empty() && a.master_port == 0, "--rdzv-endpoint ", a.rdzv_endpoint,
+    TANDEM_CHECK(a.master_addr.empty() && master_port == 0, "--rdzv-endpoint ", a.rdzv_endpoint,
                  ": says the same as --master-addr and --master-port, give only one of them");
     parse_endpoint(a.rdzv_endpoint, options);
   } else {
     if (!a.master_addr.empty()) options.master_addr = a.master_addr;
-    options.master_port = a.master_port;
+    options.master_port = master_port;
   }
   if (options.max_nodes == 1) {
-    TANDEM_CHECK(a.node_rank == 0, "--node-rank ", a.node_rank, ": a job of one host has node 0 only");
+    TANDEM_CHECK(node_rank == 0, "--node-rank ", node_rank, ": a job of one host has node 0 only");
     return;
   }
   TANDEM_CHECK(!a.standalone, "--standalone --nnodes ", a.nnodes, ": a standalone job has one host");
@@ -247,9 +270,9 @@ void place_nodes(const Arguments& a, LaunchOptions& options) {
   if (!is_static) return;
   TANDEM_CHECK(options.min_nodes == options.max_nodes, "--nnodes ", a.nnodes,
                ": a range of hosts needs --rdzv-backend c10d; static has a fixed number");
-  TANDEM_CHECK(a.node_rank < options.max_nodes, "--node-rank ", a.node_rank, ": with --nnodes ", a.nnodes,
+  TANDEM_CHECK(node_rank < options.max_nodes, "--node-rank ", node_rank, ": with --nnodes ", a.nnodes,
                " there are nodes 0 to ", options.max_nodes - 1);
-  options.node_rank = a.node_rank;
+  options.node_rank = node_rank;
 }
 
 LaunchOptions understand(const Arguments& a) {
@@ -263,22 +286,21 @@ LaunchOptions understand(const Arguments& a) {
   options.bind_cores = a.bind == "cores";
   options.run_id = a.rdzv_id;
   options.open_store = a.open_store;
-  options.max_restarts = a.max_restarts;
+  options.max_restarts = parse_whole("--max-restarts", a.max_restarts);
   options.log_dir = a.log_dir;
   options.redirects = parse_stream_choice("--redirects", a.redirects);
   options.tee = parse_stream_choice("--tee", a.tee);
   if (!a.local_ranks_filter.empty()) {
-    for (const int rank : a.local_ranks_filter) {
+    options.shown_local_ranks.emplace();
+    for (const auto& text : a.local_ranks_filter) {
+      const int rank = parse_whole("--local-ranks-filter", text);
       TANDEM_CHECK(rank < options.processes, "--local-ranks-filter ", rank, ": there are ranks 0 to ",
                    options.processes - 1);
+      options.shown_local_ranks->insert(rank);
     }
-    options.shown_local_ranks.emplace(a.local_ranks_filter.begin(), a.local_ranks_filter.end());
   }
-  const auto duration = [](double seconds) {
-    return LaunchOptions::Duration(static_cast<std::int64_t>(seconds * 1000));
-  };
-  options.grace = duration(a.grace);
-  options.monitor_interval = duration(a.monitor_interval);
+  options.grace = parse_seconds("--grace", a.grace, 0, 1e6);
+  options.monitor_interval = parse_seconds("--monitor-interval", a.monitor_interval, 0.001, 60);
   return options;
 }
 

@@ -36,6 +36,15 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   return result;
 }
 
+// Why `path` takes no more bytes, as on a full disk; empty if it does. Tries it with a byte, which it takes back.
+std::string write_error(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!file.is_open()) return errno_text();
+  const auto size = ::lseek(file.get(), 0, SEEK_END);
+  if (::write(file.get(), "\n", 1) != 1) return errno_text();
+  return size >= 0 && ::ftruncate(file.get(), size) == 0 ? "" : errno_text();
+}
+
 std::vector<std::string> last_lines_of_file(const std::string& path) {
   std::ifstream file(path);
   std::deque<std::string> lines;
@@ -85,7 +94,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   const bool tees = options_.tee.of(worker.local_rank) & bit;
   if (!tees && (options_.redirects.of(worker.local_rank) & bit)) {
     theirs = open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC);
-    if (fd == STDERR_FILENO) worker.stderr_log = log_path;
+    (fd == STDOUT_FILENO ? worker.stdout_log : worker.stderr_log) = log_path;
     return nullptr;
   }
   const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
@@ -97,7 +106,8 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
   auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
   auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
-  worker.streams.push_back(std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log)));
+  worker.streams.push_back(std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log),
+                                                          tees ? log_path : ""));
   return worker.streams.back().get();
 }
 
@@ -226,6 +236,10 @@ std::vector<WorkerFailure> WorkerGroup::failures() {
       failure->last_lines.assign(lines.begin(), lines.end());
     } else if (!worker.stderr_log.empty()) {
       failure->last_lines = last_lines_of_file(worker.stderr_log);
+    }
+    for (const auto& log : {worker.stdout_log, worker.stderr_log}) {
+      const auto reason = log.empty() ? "" : write_error(log);
+      if (!reason.empty()) err_.add("tandemrun: the log file " + log + " cannot be written: " + reason + "\n");
     }
     failures.push_back(std::move(*failure));
   }

@@ -70,7 +70,8 @@ class WorkerGroup {
     pid_t pid = -1;
     bool is_running = true;
     std::string error_file;
-    std::string stderr_log;  // the file that gets the worker's stderr instead of a pipe to the launcher; empty: none
+    // The files that the worker itself writes its stdout and stderr to, instead of pipes to the launcher; empty: none.
+    std::string stdout_log, stderr_log;
     std::vector<std::unique_ptr<WorkerStream>> streams;
     WorkerStream* error_stream = nullptr;  // the one of `streams` that is stderr; null: there is none
     WorkerEnd end;                         // valid once is_running is false

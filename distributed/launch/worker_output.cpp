@@ -35,8 +35,13 @@ void OutputQueue::flush(Deadline deadline) {
   }
 }
 
-WorkerStream::WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log)
-    : pipe_(std::move(pipe)), console_(console), prefix_(std::move(prefix)), log_(std::move(log)) {
+WorkerStream::WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log,
+                           std::string log_path)
+    : pipe_(std::move(pipe)),
+      console_(console),
+      prefix_(std::move(prefix)),
+      log_(std::move(log)),
+      log_path_(std::move(log_path)) {
   fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
 }
 
@@ -51,7 +56,8 @@ void WorkerStream::read_some() {
   }
   const auto size = static_cast<std::size_t>(n);
   if (log_.is_open() && write_all(log_.get(), buffer, size) < size) {
-    if (console_) console_->add("tandemrun: a log file cannot be written any more\n");
+    const auto reason = errno_text();
+    if (console_) console_->add("tandemrun: the log file " + log_path_ + " cannot be written: " + reason + "\n");
     log_.close();
   }
   unfinished_.append(buffer, size);

@@ -35,8 +35,8 @@ class OutputQueue {
 class WorkerStream {
  public:
   // `console`: where the lines are shown, with `prefix` in front; null: nowhere. `log`: the file that gets the output;
-  // not open: none.
-  WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log);
+  // not open: none. `log_path`: its name, for the warning that it cannot be written.
+  WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log, std::string log_path);
 
   int fd() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
@@ -55,6 +55,7 @@ class WorkerStream {
   OutputQueue* console_;
   std::string prefix_;
   FileDescriptor log_;
+  std::string log_path_;
   std::string unfinished_;  // the beginning of a line
   std::deque<std::string> last_lines_;
 };

@@ -56,10 +56,19 @@ std::string version_text(const std::string& program) {
                      TANDEM_VERSION, TANDEM_COMMIT, devices, transports, processor(), built_for);
 }
 
-bool show_version(int argc, char** argv, const std::string& program) {
-  if (argc != 2 || std::string_view(argv[1]) != "--version") return false;
-  std::cout << version_text(program);
-  return true;
+std::optional<int> answer_options(int argc, char** argv, const std::string& program, const std::string& usage,
+                                  int most_arguments) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help") {
+    std::cout << usage << "\n";
+    return 0;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--version") {
+    std::cout << version_text(program);
+    return 0;
+  }
+  if (argc <= 1 + most_arguments) return std::nullopt;
+  std::cerr << program << ": " << argv[1 + most_arguments] << ": unknown argument\n" << usage << "\n";
+  return 2;
 }
 
 }  // namespace tandem::distributed

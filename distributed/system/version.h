@@ -1,6 +1,7 @@
-// What this build of Tandem is, for --version.
+// What this build of Tandem is, for --version, and the answers of programs without options of their own.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace tandem::distributed {
@@ -10,7 +11,9 @@ namespace tandem::distributed {
 // text ends with a line break.
 std::string version_text(const std::string& program);
 
-// For programs without options of their own. If the only argument is --version, prints version_text and returns true.
-bool show_version(int argc, char** argv, const std::string& program);
+// For programs without options of their own. Prints `usage` for --help and version_text for --version, and an error
+// that names the first argument beyond `most_arguments`. Returns the exit code; none if the program is to go on.
+std::optional<int> answer_options(int argc, char** argv, const std::string& program, const std::string& usage,
+                                  int most_arguments = 0);
 
 }  // namespace tandem::distributed

@@ -1,4 +1,4 @@
-// --version of every program that has a command line.
+// --version of every program that has a command line, and --help of those without options of their own.
 #include <gtest/gtest.h>
 
 #include "support/process.h"
@@ -22,6 +22,27 @@ TEST(Version, EveryProgramSaysWhatItIs) {
     expect_parts(outcome.out, {"\ndevices: cpu", "\ntransports: shm, gloo", "\nprocessor: ", "\nbuilt for: "});
     EXPECT_EQ(outcome.out.back(), '\n');
   }
+}
+
+TEST(Help, OfProgramsWithoutOptionsIsALine) {
+  for (const std::string program : {"hello_world", "multi_init"}) {
+    SCOPED_TRACE(program);
+    const auto outcome = run_process({programs + program, "--help"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_TRUE(outcome.out.starts_with("Usage: " + program)) << outcome.out;
+  }
+}
+
+TEST(Help, NamesUnknownArguments) {
+  const auto greeting = run_process({programs + "hello_world", "--nonsense"});
+  EXPECT_EQ(greeting.code, 2);
+  EXPECT_EQ(greeting.out, "");
+  expect_parts(greeting.err, {"hello_world: --nonsense: unknown argument"});
+  const auto job = run_process({programs + "multi_init", "3", "5"});
+  EXPECT_EQ(job.code, 2);
+  EXPECT_EQ(job.out, "");
+  expect_parts(job.err, {"multi_init: 5: unknown argument"});
 }
 
 TEST(Version, OfAJobIsSaidOnce) {

@@ -113,8 +113,8 @@ TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {
   const testing::ClosedPort refused;
   const MnistFolder found = find_mnist({.mirrors = {refused.url()}});
   EXPECT_TRUE(found.is_sample);
-  testing::expect_parts(found.notice,
-                        {"WARNING", "sample", "10,000", "NOT those of MNIST", "less accuracy", refused.url()});
+  testing::expect_parts(found.notice, {"WARNING", "sample", "10,000", "NOT those of MNIST", "less accuracy",
+                                       "TANDEM_DATA=FOLDER", "--data FOLDER", refused.url()});
   EXPECT_EQ(Mnist(found.folder, Split::train).size(), 10000);
   EXPECT_EQ(Mnist(found.folder, Split::test).size(), 2000);
   EXPECT_FALSE(fs::exists(mnist / (names[0] + ".gz.part")));
@@ -123,8 +123,8 @@ TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {
 TEST_F(FindMnist, WithoutASampleEitherItIsAnError) {
   const testing::ClosedPort refused;
   const Variable variable("TANDEM_SAMPLE", (folder / "none").string());
-  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "cannot be downloaded", (folder / "none").string(),
-               refused.url());
+  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "cannot be downloaded", "TANDEM_DATA=FOLDER",
+               (folder / "none").string(), refused.url());
 }
 
 TEST_F(FindMnist, WrongFilesOnTheMirrorsAreNotTaken) {

@@ -69,6 +69,24 @@ TEST_F(LauncherTest, ALogFolderThatCannotBeIsAnError) {
   expect_parts(err(), {"/dev/null/logs"});
 }
 
+TEST_F(LauncherTest, ALogThatCannotBeWrittenIsNamedWithTheReason) {
+  const auto log = folder_ / "logs" / "run" / "attempt_0" / "0" / "stdout.log";
+  fs::create_directories(log.parent_path());
+  fs::create_symlink("/dev/full", log);
+  const auto expected = "tandemrun: the log file " + log.string() + " cannot be written: No space left on device\n";
+  const std::vector<std::string> options = {"--log-dir", (folder_ / "logs").string(), "--rdzv-id=run"};
+
+  auto tee = options, redirect = options;
+  tee.push_back("--tee=1");
+  EXPECT_EQ(run_shell(1, "echo shown", tee), 0);
+  EXPECT_EQ(out(), expected + "shown\n");  // the warning is where the lines are shown
+
+  redirect.push_back("--redirects=3");
+  EXPECT_EQ(run_shell(1, "echo lost || exit 1", redirect), 1);
+  expect_parts(err(), {expected, "rank 0 failed first: exit code 1"});
+  EXPECT_EQ(read_bytes(log.parent_path() / "stderr.log").find("\n\n"), std::string::npos);
+}
+
 TEST_F(LauncherTest, EndsThoughNobodyReadsItsOutput) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
