@@ -11,7 +11,8 @@ namespace tandem {
 class BatchNormExchange {
  public:
   virtual ~BatchNormExchange() = default;
-  // The statistics, or the sums, of the whole batch from those of this rank's part. Both have the same dtype.
+  // Give the statistics, or the sums, of the whole batch, from those of this rank's part. Results have the dtype of
+  // `mine`.
   virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
   virtual ops::BatchNormSums sum_over_ranks(const ops::BatchNormSums& mine) = 0;
 };

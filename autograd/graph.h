@@ -57,8 +57,8 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
 
 // Continues the backward pass that is running through the graph behind `root`, as if that graph had been there from the
 // start. A backward closure calls this function when it records its graph only once its gradient has arrived
-// (nn/recompute.h). The edges that lead out of the new graph must lead to places that the edges of the closure's own
-// node name: only at those places does the pass still wait for a gradient of the closure.
+// (nn/recompute.h). The new graph may only end at inputs of the closure's own node: only there does the pass still wait
+// for a gradient that the closure owes.
 void extend_backward(const Tensor& root, Array gradient);
 
 }  // namespace tandem::autograd

@@ -70,7 +70,7 @@ class Tensor {
   // Brings the value and the gradient of this leaf to `device`. All handles of the leaf see them there. Error when the
   // gradient has a buffer (set_grad_buffer), because the buffer would stay behind.
   void move_to(Device device);
-  // The same for its dtype.
+  // Converts the value and the gradient of this leaf to `dtype`, with the same Error.
   void move_to(DType dtype);
 
   // Runs the chain rule from this Tensor to every leaf that requires a gradient. Frees the graph, unless

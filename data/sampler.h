@@ -25,7 +25,7 @@ struct Shard {
   int world = 1;
 };
 
-// 0 .. n-1.
+// All samples in order: 0, 1, ..., dataset_size - 1.
 class SequentialSampler : public Sampler {
  public:
   explicit SequentialSampler(std::int64_t dataset_size);

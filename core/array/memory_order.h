@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// When an array is dense in some order of its dimensions (channels last, or transposed), that is its order: apply() of
-// the array is then row-major, and is not a copy. Otherwise the order is that of the dimensions. restore() brings back
-// what was computed in this order.
+// An array may be dense in another order of its dimensions than their own: channels last, or transposed. Then its
+// memory order is that order, and apply() gives a row-major view of it. An array that is not dense in any order has the
+// order of its dimensions. restore() brings back what was computed in this order.
 class MemoryOrder {
  public:
   explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.ndim(), 0)) {

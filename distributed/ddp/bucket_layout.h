@@ -9,7 +9,8 @@
 namespace tandem::distributed {
 
 struct BucketSizes {
-  std::size_t first_bytes = std::size_t{1} << 20;  // small, so that communication starts early
+  // PyTorch's sizes. The first bucket is small, so that communication starts early.
+  std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;
 };
 

@@ -21,8 +21,8 @@ namespace tandem::distributed {
 // With a group of one rank the model stays, or becomes again, a model with plain batch norms. This call is not
 // collective.
 //
-// Forward, in training: one all-gather per layer. Rank r sends, for each of the C channels of its part x_r (N_r, C, H,
-// W),
+// Forward, in training: one all-gather per layer. Rank r has the part x_r (N_r, C, H, W). It sends 2 * C + 1 numbers in
+// f64: the count once, and a mean and an m2 for each of the C channels,
 //
 //   count_r = N_r * H * W,   mean_r = sum(x_r) / count_r,   m2_r = sum((x_r - mean_r)^2)
 //

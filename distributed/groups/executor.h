@@ -8,8 +8,9 @@
 
 namespace tandem::distributed {
 
-// The same operation on contiguous arrays of `device`: the given ones where they are that, else copies of the inputs
-// and room for the outputs. An operation that has no inputs reads its outputs, so these are copied then. On a GPU the
+// The same operation on contiguous arrays of `device`. A given array that is contiguous and on `device` is taken as it
+// is. Other inputs are copied, and other outputs get new arrays, into which they are copied where the operation has no
+// inputs and so reads its outputs. On a GPU the
 // copies are made in the current stream; reading an array of a GPU from the host waits for the GPU.
 Operation contiguous_on(Device device, const Operation& given);
 
@@ -24,7 +25,7 @@ void await_done(const Work& work, const std::string& what, std::chrono::millisec
 
 // "all_reduce 'loss' is not done after 0.5 s"
 std::string not_done_text(const std::string& what, std::chrono::milliseconds timeout);
-// Of an operation that comes after the group's first failure.
+// The error text of an operation that is started after the group's first failure.
 std::string broken_text(const std::string& what, const std::string& failure);
 std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
 

@@ -11,14 +11,16 @@ namespace tandem::distributed {
 
 enum class ReduceOp { sum, mean, min, max, product };
 
-// Arrays by kind, in place where only `outputs` is named:
-//   broadcast, all_reduce, reduce    outputs: 1
-//   all_gather                       inputs: 1, outputs: one a rank
-//   reduce_scatter                   inputs: one a rank, outputs: 1
-//   gather                           inputs: 1, outputs: one a rank on the root, else none
-//   scatter                          inputs: one a rank on the root, else none; outputs: 1
-//   all_to_all                       inputs and outputs: one a rank
-//   send, receive                    inputs: 1; outputs: 1
+// How many arrays each kind has. A kind without inputs changes its output in place.
+//   broadcast, all_reduce, reduce    1 output
+//   all_gather                       1 input, an output for each rank
+//   reduce_scatter                   an input for each rank, 1 output
+//   gather                           1 input; on the root an output for each rank, elsewhere none
+//   scatter                          on the root an input for each rank, elsewhere none; 1 output
+//   all_to_all                       an input and an output for each rank
+//   barrier                          none
+//   send                             1 input
+//   receive                          1 output
 struct Operation {
   enum class Kind {
     broadcast,
@@ -43,11 +45,11 @@ struct Operation {
   const char* kind_name() const;
   // "all_reduce 'gradient bucket 2'"
   std::string what() const;
-  // What all ranks must have in common: "all_reduce(sum) of f32 (29034)".
+  // What all ranks must have in common: "all_reduce(sum) of f32 (100, 10)".
   std::string signature() const;
-  // Of all its arrays together.
+  // The size of all arrays together.
   std::size_t bytes() const;
-  // Lets go of the arrays; the texts above but the signature stay.
+  // Lets go of the arrays. kind_name() and what() stay as they are; signature() and bytes() need the arrays.
   void release_arrays();
 };
 

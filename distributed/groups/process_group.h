@@ -14,7 +14,7 @@ namespace tandem::distributed {
 
 class Store;
 
-// Nothing is wrong with this rank, but with another one: that one failed, went away or does not come.
+// An operation could not be done because of another rank: it failed, went away or does not come.
 struct PeerError : Error {
   using Error::Error;
 };
@@ -38,11 +38,11 @@ class Work {
   virtual std::exception_ptr exception() const = 0;
 };
 
-// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype: a
-// rank that doesn't is named in an Error on all of them. Each returns as soon as it is started; the arrays
-// must stay untouched until the Work is done. Any dtype, any strides. `name` appears in errors. Once an
-// operation has failed the group is broken: all later ones fail at once with that first cause. One thread at a
-// time may start operations on a group.
+// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. A rank that
+// does not is named in an Error on all ranks. A call returns when the operation has been started; nobody may touch the
+// arrays until the Work is done. Arrays may have any dtype and any strides. `name` appears in errors. Once an operation
+// has failed, the group is broken: all later operations fail at once, with that first cause. One thread at a time may
+// start operations on a group.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -66,18 +66,19 @@ class ProcessGroup {
   std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
   std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
-  // `outputs[r]` ends as `inputs[s]` of rank r, where s is the rank that asks. All of one shape.
+  // On rank s, `outputs[r]` ends as `inputs[s]` of rank r. All arrays have one shape.
   std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
   // Done on each rank when all ranks have started it.
   std::shared_ptr<Work> barrier(std::string name = {});
 
-  // One rank to another; the two must name each other. Between two ranks the messages of one direction arrive
-  // in the order in which they were sent, whatever collectives run meanwhile. `array` of a send may be
-  // changed as soon as send() has returned.
+  // A message from one rank to another. The sender names the receiver, and the receiver the sender. Messages of one
+  // direction between two ranks arrive in the order in which they were sent, whatever collectives run meanwhile. The
+  // array that is sent may be changed as soon as send() has returned.
   std::shared_ptr<Work> send(Array array, int to, std::string name = {});
   std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
 
-  // Small texts (names, settings as JSON, errors), not tensors; of any length on each rank. They block.
+  // For small texts: names, settings as JSON, errors. The lengths may differ between the ranks. These calls return when
+  // the operation is done.
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
 

@@ -27,7 +27,7 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
                std::unique_ptr<HostTransport> transport);
 
   std::shared_ptr<Work> start(Operation operation);
-  // Breaks off what is still running, and waits until it has ended. Then only works may use the executor.
+  // Breaks off what is still running, and waits until that has ended. No operation may be started afterwards.
   void close();
 
   HostTransport& transport() { return *transport_; }
