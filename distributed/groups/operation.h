@@ -11,14 +11,17 @@ namespace tandem::distributed {
 
 enum class ReduceOp { sum, mean, min, max, product };
 
-// Arrays by kind, in place where only `outputs` is named:
+// How many arrays `inputs` and `outputs` hold, for each kind of operation. Broadcast, all_reduce and reduce work in
+// place: they read and write the one array in `outputs`.
 //   broadcast, all_reduce, reduce    outputs: 1
-//   all_gather                       inputs: 1, outputs: one a rank
-//   reduce_scatter                   inputs: one a rank, outputs: 1
-//   gather                           inputs: 1, outputs: one a rank on the root, else none
-//   scatter                          inputs: one a rank on the root, else none; outputs: 1
-//   all_to_all                       inputs and outputs: one a rank
-//   send, receive                    inputs: 1; outputs: 1
+//   all_gather                       inputs: 1; outputs: one for each rank
+//   reduce_scatter                   inputs: one for each rank; outputs: 1
+//   gather                           inputs: 1; outputs: on the root one for each rank, elsewhere none
+//   scatter                          inputs: on the root one for each rank, elsewhere none; outputs: 1
+//   all_to_all                       inputs: one for each rank; outputs: one for each rank
+//   barrier                          none
+//   send                             inputs: 1
+//   receive                          outputs: 1
 struct Operation {
   enum class Kind {
     broadcast,
@@ -43,11 +46,11 @@ struct Operation {
   const char* kind_name() const;
   // "all_reduce 'gradient bucket 2'"
   std::string what() const;
-  // What all ranks must have in common: "all_reduce(sum) of f32 (29034)".
+  // What all ranks must have in common. For the sum of f32 arrays of shape (64, 10): "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;
-  // Of all its arrays together.
+  // The size of all inputs and outputs together.
   std::size_t bytes() const;
-  // Lets go of the arrays; the texts above but the signature stay.
+  // Lets go of the arrays. Afterwards kind_name() and what() still give their texts; signature() must not be called.
   void release_arrays();
 };
 

@@ -14,7 +14,7 @@ namespace tandem::distributed {
 
 class Store;
 
-// Nothing is wrong with this rank, but with another one: that one failed, went away or does not come.
+// An operation failed because of another rank, which failed, went away or did not come in time. This rank itself has no fault.
 struct PeerError : Error {
   using Error::Error;
 };
@@ -38,10 +38,10 @@ class Work {
   virtual std::exception_ptr exception() const = 0;
 };
 
-// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype: a
-// rank that doesn't is named in an Error on all of them. Each returns as soon as it is started; the arrays
-// must stay untouched until the Work is done. Any dtype, any strides. `name` appears in errors. Once an
-// operation has failed the group is broken: all later ones fail at once with that first cause. One thread at a
+// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. When a rank
+// does not, an Error on all ranks names it. A call returns as soon as the operation is started; the arrays must stay
+// untouched until the Work is done. The arrays may have any dtype and any strides. `name` appears in errors. Once an
+// operation has failed, the group is broken: all later operations fail at once with that first cause. One thread at a
 // time may start operations on a group.
 class ProcessGroup {
  public:
@@ -66,7 +66,8 @@ class ProcessGroup {
   std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
   std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
-  // `outputs[r]` ends as `inputs[s]` of rank r, where s is the rank that asks. All of one shape.
+  // Every rank sends one array to every rank: rank s ends with `inputs[s]` of rank r in its `outputs[r]`. All arrays
+  // have one shape.
   std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
   // Done on each rank when all ranks have started it.
   std::shared_ptr<Work> barrier(std::string name = {});
@@ -77,7 +78,8 @@ class ProcessGroup {
   std::shared_ptr<Work> send(Array array, int to, std::string name = {});
   std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
 
-  // Small texts (names, settings as JSON, errors), not tensors; of any length on each rank. They block.
+  // Both calls are for small texts (names, settings as JSON, errors), not for tensors. The texts of the ranks may
+  // differ in length. Both calls are collective, and return when the operation is done.
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
 
