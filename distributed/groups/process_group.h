@@ -14,7 +14,8 @@ namespace tandem::distributed {
 
 class Store;
 
-// An operation failed because of another rank, which failed, went away or did not come in time. This rank itself has no fault.
+// An operation failed because of another rank, which failed, went away or did not come in time. Nothing is wrong with
+// this rank itself.
 struct PeerError : Error {
   using Error::Error;
 };
