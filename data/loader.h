@@ -46,8 +46,8 @@ class Loader {
   // `sampler` decides what is visited; options.shard, options.shuffle and options.seed must be left as they are.
   Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
 
-  // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop that
-  // runs over the loader without this call gets the epoch number of the last call again, at first 0.
+  // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop
+  // that runs over the loader without this call gets the epoch number of the last call again, at first 0.
   Loader& epoch(std::int64_t number);
 
   // Batches per epoch.
