@@ -11,8 +11,8 @@ namespace tandem {
 class BatchNormExchange {
  public:
   virtual ~BatchNormExchange() = default;
-  // Give the statistics, or the sums, of the whole batch, from those of this rank's part. Results have the dtype of
-  // `mine`.
+  // Each rank passes the statistics (in combine) or the gradient sums (in sum_over_ranks) of its own part of the batch,
+  // and gets those of the whole batch, in the dtype of `mine`.
   virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
   virtual ops::BatchNormSums sum_over_ranks(const ops::BatchNormSums& mine) = 0;
 };

@@ -40,7 +40,8 @@ class BackwardPass {
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
   }
 
-  // Adds the graph behind `root` to the pass: at its start, and when a closure made a graph while the pass runs.
+  // Adds the graph behind `root` to the pass. run() does this with the graph that backward() was called for, and
+  // extend_backward() with a graph that was recorded while the pass runs.
   void extend(const Edge& root, Array gradient) {
     count_uses(root);
     deliver(root, std::move(gradient));

@@ -57,8 +57,9 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
 
 // Continues the backward pass that is running through the graph behind `root`, as if that graph had been there from the
 // start. A backward closure calls this function when it records its graph only once its gradient has arrived
-// (nn/recompute.h). The new graph may only end at inputs of the closure's own node: only there does the pass still wait
-// for a gradient that the closure owes.
+// (nn/recompute.h). An edge out of the new graph may lead only to a node or a leaf to which the closure's own node has
+// an edge, too. Because of the edge of the closure's node, the pass still waits there for a gradient. Without it, the
+// pass may have finished that node or leaf before the gradient of the new graph comes.
 void extend_backward(const Tensor& root, Array gradient);
 
 }  // namespace tandem::autograd

@@ -70,7 +70,8 @@ class Tensor {
   // Brings the value and the gradient of this leaf to `device`. All handles of the leaf see them there. Error when the
   // gradient has a buffer (set_grad_buffer), because the buffer would stay behind.
   void move_to(Device device);
-  // Converts the value and the gradient of this leaf to `dtype`, with the same Error.
+  // Converts the value and the gradient of this leaf to `dtype`. All handles of the leaf see the new dtype. Error when
+  // the gradient has a buffer, or when a leaf that requires a gradient would get a dtype that is not floating.
   void move_to(DType dtype);
 
   // Runs the chain rule from this Tensor to every leaf that requires a gradient. Frees the graph, unless

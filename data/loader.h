@@ -20,10 +20,11 @@ struct LoaderOptions {
   bool drop_last = false;
   std::chrono::seconds timeout{300};  // longest wait for a batch from a worker
 
-  // What a Loader visits that is given no sampler. The samples of all shards together are the whole dataset.
+  // These three are for a Loader that is given no sampler. Each rank visits one shard of the dataset; the shards of all
+  // ranks together contain every sample.
   Shard shard = {};
-  bool shuffle = false;    // another order in each epoch
-  std::uint64_t seed = 0;  // of that order; equal on all ranks
+  bool shuffle = false;    // whether the samples come in random order, another one for each epoch number
+  std::uint64_t seed = 0;  // the seed of the random order; must be equal on all ranks
 };
 
 // One range-for is one epoch:
@@ -45,8 +46,8 @@ class Loader {
   // `sampler` decides what is visited; options.shard, options.shuffle and options.seed must be left as they are.
   Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
 
-  // The range of epoch `number`, counted from 0: this loader, after its sampler was told the number. Without it the
-  // order of the last epoch that was asked for comes again.
+  // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop
+  // that runs over the loader without this call gets the epoch number of the last call again, at first 0.
   Loader& epoch(std::int64_t number);
 
   // Batches per epoch.

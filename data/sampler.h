@@ -25,7 +25,7 @@ struct Shard {
   int world = 1;
 };
 
-// All samples in order: 0, 1, ..., dataset_size - 1.
+// Visits all samples of the dataset in the order of their numbers: 0, 1, ..., dataset_size - 1.
 class SequentialSampler : public Sampler {
  public:
   explicit SequentialSampler(std::int64_t dataset_size);

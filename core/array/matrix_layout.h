@@ -14,8 +14,8 @@ struct MatrixLayout {
   std::int64_t leading;
 };
 
-// The layout of the matrices of m. There is none where neither of the two dimensions is dense or where runs overlap:
-// libraries then need a copy.
+// The layout of the matrices of m. Returns nullopt when neither of the last two dimensions has stride 1, or when the
+// dense runs overlap: a BLAS library cannot read such matrices, so they must be copied first.
 inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
   const int last = m.ndim() - 1;
   const std::int64_t rows = m.shape()[last - 1], columns = m.shape()[last];

@@ -7,9 +7,10 @@
 
 namespace tandem {
 
-// An array may be dense in another order of its dimensions than their own: channels last, or transposed. Then its
-// memory order is that order, and apply() gives a row-major view of it. An array that is not dense in any order has the
-// order of its dimensions. restore() brings back what was computed in this order.
+// The order is taken from an array. An array that is dense, but has its dimensions in another order in memory (channels
+// last, or transposed), gives that order, from the largest stride to the smallest. Any other array gives the order of
+// its dimensions. apply() brings arrays into this order and makes them row-major, which needs no copy for a dense array
+// in this order. restore() brings a result back into the order of the array's dimensions.
 class MemoryOrder {
  public:
   explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.ndim(), 0)) {

@@ -26,9 +26,9 @@ class MemorySource {
 };
 
 // Requests are rounded up to size classes, of which each power of two has four: 1, 1.25, 1.5 and 1.75 times the power.
-// So at most a quarter of a request is wasted (more below a few hundred bytes, where blocks keep their alignment), and
-// a block serves every later request of its class. Cached blocks go back to the source only when the source has no
-// memory left.
+// The size of a class is also rounded up to a multiple of the alignment. So at most a quarter of a request is wasted,
+// or at most `alignment` bytes where that is more. A block serves every later request of its class. Cached blocks go
+// back to the source only when the source has no memory left.
 //
 // A block may be handed out again at once. On a device whose work runs later, in stream order, all users must therefore
 // share one stream. Any thread may call any method.

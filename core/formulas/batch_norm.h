@@ -27,7 +27,7 @@
 //                                                 mean(dy * xhat) = sum(dy * xhat) / M; the caller first adds up the
 //                                                 sums of the ranks that share statistics
 //   grad_addend = dy
-// Backward in evaluation, where mean and invstd do not depend on x:
+// Backward, in evaluation, where mean and invstd do not depend on x; the other gradients are as above:
 //   grad_x = weight * invstd * dy                 batch_norm_grad_input without a count
 // The phases are functions of core/ops/norm.h; their kernels are core/cpu/batch_norm.cpp and core/cuda/batch_norm.cu.
 #pragma once

@@ -22,14 +22,15 @@ class Generator {
   std::uint64_t next_u64();                 // two draws, the high word first
   float uniform(float low, float high);     // 24 random bits, in [low, high)
   double uniform(double low, double high);  // 53 random bits
-  // A whole number in [low, high): a draw modulo the number of possible results. As in PyTorch, it takes one 32-bit
-  // draw, or two where 2^28 or more results are possible.
+  // A whole number in [low, high): a draw modulo the number of possible results. It takes one 32-bit draw, or two where
+  // 2^28 or more results are possible. PyTorch changes to two draws there, too; below that limit the modulo makes a
+  // result at most 1/16 more likely than another.
   std::int64_t integer(std::int64_t low, std::int64_t high);
   // A standard normal number. The method (Box and Muller, 1958) makes two at a time: the second one waits for the next
   // call.
   double normal();
-  // Fills `values` as torch.randn does: 16 numbers or more are made in blocks of 16, for which the float version has
-  // its own logarithm and sine; fewer come from normal().
+  // Fills `values` as torch.randn does. 16 numbers or more are made in blocks of 16, for which the float version has
+  // its own logarithm and sine; fewer come from normal(). 16 is PyTorch's figure: another one would give other numbers.
   void fill_normal(float* values, std::int64_t n);
   void fill_normal(double* values, std::int64_t n);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).

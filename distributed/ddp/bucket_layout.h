@@ -8,8 +8,9 @@
 
 namespace tandem::distributed {
 
+// PyTorch's defaults: 1 MiB for the first bucket, which is small so that communication starts early, and 25 MiB for
+// each of the others.
 struct BucketSizes {
-  // PyTorch's sizes. The first bucket is small, so that communication starts early.
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;
 };
@@ -21,17 +22,18 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 // parameters that require no gradient.
 std::vector<std::size_t> reverse_registration_order(const std::vector<NamedTensor>& parameters);
 
-// Puts the parameters that `order` names into buckets, in that order. A bucket holds one dtype. It is closed once it
-// holds its size or more; the first bucket of each dtype is the small one. Buckets are sorted by their last gradient's
-// place in `order`, so that no bucket waits for another one that is ready later.
+// Puts the parameters that `order` names into buckets, in that order. A bucket holds parameters of one dtype. It takes
+// parameters until they have `sizes.bytes` or more; for the first bucket of each dtype the limit is
+// `sizes.first_bytes`. A bucket is ready when the gradient of its last parameter is. The buckets are sorted by the
+// place of that parameter in `order`, so that no bucket waits for one that is ready later.
 BucketLayout assign_buckets(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& order,
                             BucketSizes sizes);
 
-// Where each gradient of a bucket lies in its memory: at multiples of 64 bytes (a cache line, and the widest
-// vector register).
+// Where the gradients of a bucket lie in the memory of the bucket. Each begins at a multiple of 64 bytes, which is the
+// size of a cache line and of the widest vector register.
 struct BucketMemory {
-  std::vector<std::size_t> offsets;  // bytes
-  std::size_t bytes = 0;             // of all together
+  std::vector<std::size_t> offsets;  // of each gradient, in bytes from the beginning of the bucket's memory
+  std::size_t bytes = 0;             // the size of the bucket's memory, with the gaps between gradients
 };
 BucketMemory lay_out(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& bucket);
 

@@ -15,8 +15,10 @@ struct CommunicationReport {
   struct Bucket {
     std::vector<std::string> parameters;
     std::size_t bytes = 0;
-    double communication = 0;  // from its start, or from the end of the bucket before if that came later, to its end
-    double exposed = 0;        // how long the end of backward waited for it
+    // How long the reduction of this bucket took. The time begins when the reduction is started or when that of the
+    // previous bucket has ended, whichever is later.
+    double communication = 0;
+    double exposed = 0;  // how long the end of backward waited for this bucket
   };
   std::vector<Bucket> buckets;
   std::int64_t steps = 0;    // synchronised backward passes, without those before the buckets were rebuilt

@@ -21,12 +21,12 @@ namespace tandem::distributed {
 // With a group of one rank the model stays, or becomes again, a model with plain batch norms. This call is not
 // collective.
 //
-// Forward, in training: one all-gather per layer. Rank r has the part x_r (N_r, C, H, W). It sends 2 * C + 1 numbers in
-// f64: the count once, and a mean and an m2 for each of the C channels,
+// Forward, in training: one all-gather per layer. Rank r holds the part x_r (N_r, C, H, W). It sends 2 * C + 1 numbers
+// in f64: mean_r and m2_r for each of the C channels, and count_r once, because it is the same for all channels.
 //
 //   count_r = N_r * H * W,   mean_r = sum(x_r) / count_r,   m2_r = sum((x_r - mean_r)^2)
 //
-// and every rank combines all parts in f64 (Chan, Golub, LeVeque, 1979):
+// Every rank combines all parts, also in f64 (Chan, Golub, LeVeque, 1979):
 //
 //   count = sum_r count_r
 //   mean  = sum_r count_r * mean_r / count

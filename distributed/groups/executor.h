@@ -8,10 +8,10 @@
 
 namespace tandem::distributed {
 
-// The same operation on contiguous arrays of `device`. A given array that is contiguous and on `device` is taken as it
-// is. Other inputs are copied, and other outputs get new arrays, into which they are copied where the operation has no
-// inputs and so reads its outputs. On a GPU the
-// copies are made in the current stream; reading an array of a GPU from the host waits for the GPU.
+// The same operation on contiguous arrays of `device`. An array that is contiguous and on `device` already is used
+// itself. Any other input is copied, and any other output gets uninitialised memory. An operation without inputs reads
+// its outputs, so its outputs are copied too. On a GPU the copies are made in the current stream. A copy from a GPU to
+// the host waits for the GPU.
 Operation contiguous_on(Device device, const Operation& given);
 
 // Writes the outputs of a contiguous operation to those that the caller gave, where they are different arrays.
@@ -25,7 +25,8 @@ void await_done(const Work& work, const std::string& what, std::chrono::millisec
 
 // "all_reduce 'loss' is not done after 0.5 s"
 std::string not_done_text(const std::string& what, std::chrono::milliseconds timeout);
-// The error text of an operation that is started after the group's first failure.
+// The error of an operation `what` that comes after the group has failed: "all_reduce 'loss' can't run, the process
+// group is broken: ...", where `failure` is the group's first failure.
 std::string broken_text(const std::string& what, const std::string& failure);
 std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
 

@@ -11,16 +11,17 @@ namespace tandem::distributed {
 
 enum class ReduceOp { sum, mean, min, max, product };
 
-// How many arrays each kind has. A kind without inputs changes its output in place.
-//   broadcast, all_reduce, reduce    1 output
-//   all_gather                       1 input, an output for each rank
-//   reduce_scatter                   an input for each rank, 1 output
-//   gather                           1 input; on the root an output for each rank, elsewhere none
-//   scatter                          on the root an input for each rank, elsewhere none; 1 output
-//   all_to_all                       an input and an output for each rank
+// How many arrays `inputs` and `outputs` hold, for each kind of operation. Broadcast, all_reduce and reduce work in
+// place: they read and write the one array in `outputs`.
+//   broadcast, all_reduce, reduce    outputs: 1
+//   all_gather                       inputs: 1; outputs: one for each rank
+//   reduce_scatter                   inputs: one for each rank; outputs: 1
+//   gather                           inputs: 1; outputs: on the root one for each rank, elsewhere none
+//   scatter                          inputs: on the root one for each rank, elsewhere none; outputs: 1
+//   all_to_all                       inputs: one for each rank; outputs: one for each rank
 //   barrier                          none
-//   send                             1 input
-//   receive                          1 output
+//   send                             inputs: 1
+//   receive                          outputs: 1
 struct Operation {
   enum class Kind {
     broadcast,
@@ -45,11 +46,11 @@ struct Operation {
   const char* kind_name() const;
   // "all_reduce 'gradient bucket 2'"
   std::string what() const;
-  // What all ranks must have in common: "all_reduce(sum) of f32 (100, 10)".
+  // What all ranks must have in common. For the sum of f32 arrays of shape (64, 10): "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;
-  // The size of all arrays together.
+  // The size of all inputs and outputs together.
   std::size_t bytes() const;
-  // Lets go of the arrays. kind_name() and what() stay as they are; signature() and bytes() need the arrays.
+  // Lets go of the arrays. Afterwards kind_name() and what() still give their texts; signature() must not be called.
   void release_arrays();
 };
 

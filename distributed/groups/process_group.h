@@ -14,7 +14,8 @@ namespace tandem::distributed {
 
 class Store;
 
-// An operation could not be done because of another rank: it failed, went away or does not come.
+// An operation failed because of another rank, which failed, went away or did not come in time. Nothing is wrong with
+// this rank itself.
 struct PeerError : Error {
   using Error::Error;
 };
@@ -38,11 +39,11 @@ class Work {
   virtual std::exception_ptr exception() const = 0;
 };
 
-// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. A rank that
-// does not is named in an Error on all ranks. A call returns when the operation has been started; nobody may touch the
-// arrays until the Work is done. Arrays may have any dtype and any strides. `name` appears in errors. Once an operation
-// has failed, the group is broken: all later operations fail at once, with that first cause. One thread at a time may
-// start operations on a group.
+// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. When a rank
+// does not, an Error on all ranks names it. A call returns as soon as the operation is started; the arrays must stay
+// untouched until the Work is done. The arrays may have any dtype and any strides. `name` appears in errors. Once an
+// operation has failed, the group is broken: all later operations fail at once with that first cause. One thread at a
+// time may start operations on a group.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -66,7 +67,8 @@ class ProcessGroup {
   std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
   std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
-  // On rank s, `outputs[r]` ends as `inputs[s]` of rank r. All arrays have one shape.
+  // Every rank sends one array to every rank: rank s ends with `inputs[s]` of rank r in its `outputs[r]`. All arrays
+  // have one shape.
   std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
   // Done on each rank when all ranks have started it.
   std::shared_ptr<Work> barrier(std::string name = {});
@@ -77,8 +79,8 @@ class ProcessGroup {
   std::shared_ptr<Work> send(Array array, int to, std::string name = {});
   std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
 
-  // For small texts: names, settings as JSON, errors. The lengths may differ between the ranks. These calls return when
-  // the operation is done.
+  // Both calls are for small texts (names, settings as JSON, errors), not for tensors. The texts of the ranks may
+  // differ in length. Both calls are collective, and return when the operation is done.
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
 

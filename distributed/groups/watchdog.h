@@ -28,8 +28,8 @@ std::string left_key(int rank);                 // there once the rank has left 
 // call the methods. When the store goes away, the watchdog falls silent.
 class Watchdog {
  public:
-  // `on_failure` is called at most once, on the watchdog's thread, with what is wrong: another rank has failed, or has
-  // started another collective than this rank. `members` by rank.
+  // `on_failure` is called at most once, on the watchdog's thread, with a text that says what is wrong: another rank
+  // has failed, or another rank has started a different collective than this rank has. `members` is ordered by rank.
   Watchdog(std::shared_ptr<Store> store, int rank, Members members, std::function<void(const std::string&)> on_failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -47,12 +47,13 @@ class Watchdog {
   // which nothing is known yet are not among them. Reads the store.
   std::vector<int> behind(std::uint64_t sequence);
 
-  // What `ranks` are doing and whether they give signs of life: "rank 1 (host a, pid 7) is in no operation of the
-  // group, 12 done, and alive". Reads the store.
+  // What `ranks` are doing, and whether they still give signs of life: "rank 1 (host, pid 4711) is in no operation of
+  // the group, 12 done, and alive". For a silent rank the text ends with ", no sign of life for 3 s" instead. Ranks of
+  // which nothing is known yet are left out. Reads the store.
   std::string whereabouts(const std::vector<int>& ranks);
 
-  // The text of an error: `ranks` did not come to the operation `what` within `timeout`, and this is where they are.
-  // Reads the store.
+  // The text of an error: it says that `ranks` did not come to the operation `what` within `timeout`, and what they are
+  // doing instead. Reads the store.
   std::string explain_late(const std::vector<int>& ranks, const std::string& what, std::chrono::milliseconds timeout);
 
  private:

@@ -27,7 +27,7 @@ class Store {
   virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;
   virtual void append(const std::string& key, const std::string& value) = 0;
   // Sets `key` to `desired` if it holds `expected`, or if it is missing and `expected` is empty. Returns what `key`
-  // holds afterwards. Where the key was missing and stays missing, it returns `expected`.
+  // holds afterwards. If the key was missing and has not been set, returns `expected`.
   virtual std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) = 0;
   virtual bool delete_key(const std::string& key) = 0;  // returns whether the key existed
   virtual bool check(const std::vector<std::string>& keys) = 0;

@@ -13,9 +13,9 @@ struct PeerLink {
   FileDescriptor file;    // the file that the peer gave
 };
 
-// Collective. Returns the links by rank; the link of `rank` itself is empty. `file` is passed over Unix sockets, whose
-// names the ranks tell each other through `store`. Nothing appears in the file system. Error naming the
-// rank that does not come before the deadline.
+// Collective. Gives `file` to all other ranks and returns a link to each of them, by rank; the link of `rank` itself is
+// empty. The files are passed over Unix sockets, and the ranks tell each other the names of their sockets through
+// `store`. Nothing appears in the file system. Error when a rank does not come before the deadline.
 std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
                                            Deadline deadline);
 

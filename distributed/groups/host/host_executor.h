@@ -19,15 +19,17 @@
 namespace tandem::distributed {
 
 // Collectives wait in a queue and run one after the other: on the thread that waits for one, or on the executor's own
-// communication thread. Messages between two ranks do not queue: the transport begins them at once. The group owns the
-// executor, and its works share it, because they may outlive the group. One thread at a time may call start().
+// communication thread. Messages between two ranks do not queue: the transport begins them at once. The group and every
+// Work of the group share ownership of the executor, because a Work may outlive the group. One thread at a time may
+// call start().
 class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
  public:
   HostExecutor(std::shared_ptr<Store> store, Members members, const GroupOptions& options,
                std::unique_ptr<HostTransport> transport);
 
   std::shared_ptr<Work> start(Operation operation);
-  // Breaks off what is still running, and waits until that has ended. No operation may be started afterwards.
+  // Breaks off the operations that are still running, and waits until they have ended. Afterwards the transport is gone
+  // and nothing can be started. A Work that outlives the group may still ask for its result.
   void close();
 
   HostTransport& transport() { return *transport_; }

@@ -68,7 +68,7 @@ class HostTransport {
   // Makes whatever runs now fail soon. Any thread.
   virtual void break_off() noexcept = 0;
 
-  // An array of zeros, in memory from which run() need not copy.
+  // An array of zeros, in memory from which run() can work without copying the array first.
   virtual Array allocate(const Shape& shape, DType dtype) { return ops::zeros(shape, dtype); }
 };
 

@@ -30,11 +30,11 @@ namespace {
 using Kind = Operation::Kind;
 using Clock = std::chrono::steady_clock;
 
-// The size of a slot. Small arrays go through a slot, which saves the second wait. But then every rank copies and reads
-// the whole array, where otherwise an array of the group's memory is not copied at all and the ranks share the work of
-// an all_reduce. So slots are for arrays below the sizes that were measured. Measured by bench/collectives with two
-// processes on two cores of an AMD EPYC: all_reduce of 8 KB takes 7.9 us through slots and 2.7 us without; of 116 KB 66
-// us and 9 us (16 us for arrays that are not the group's memory).
+// The size of a slot. A slot saves the second wait. But then every rank copies and reads the whole array, where
+// otherwise an array of the group's memory is not copied at all and the ranks share the work of an all_reduce. Measured
+// by bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes 7.9 us through slots
+// and 2.7 us without; of 116 KB 66 us and 9 us (16 us for arrays that are not the group's memory). So 8 KB are too many
+// for a slot. Chosen: half of that. No measurement shows from which size on a slot is slower.
 constexpr std::size_t slot_bytes = 4096;
 
 struct Header {
@@ -86,7 +86,8 @@ class SharedMemoryTransport : public HostTransport {
     std::snprintf(header.signature, sizeof header.signature, "%s", call.signature.c_str());
 
     const std::size_t bytes = published_bytes(operation);
-    // What a rank reads from all slots together is bounded, too: with many ranks only tiny arrays go through slots.
+    // In a reduction or a gather through slots, a rank reads the arrays of all ranks. With two ranks these may be two
+    // full slots, and with more ranks they may not have more bytes than that.
     const bool fits_slot = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
     header.offset = fits_slot ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
     mine.progress.raise(ready);
