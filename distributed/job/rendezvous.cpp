@@ -21,9 +21,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// The rank that serves the store leaves last: another rank may still be reading what this one wrote at its end. A rank
+// that goes on without the group is waited for in vain. Chosen: a rank on an overloaded host leaves within 5 s, and a
+// user can wait that long for the end of a program.
 struct ServedStore {
   TcpStoreServer server;
   TcpStore client;
+  ServedStore(const TcpStoreServer::Options& serving, const TcpStore::Options& connecting)
+      : server(serving), client(connecting) {}
+  ~ServedStore() {
+    const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+    while (server.clients() > 1 && steady_clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  }
 };
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
@@ -35,7 +44,7 @@ std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStor
   const auto& host = environment.master_addr;
   const TcpStoreServer::Options server{is_one_host || is_loopback(host) ? host : "", environment.master_port,
                                        environment.store_token};
-  const std::shared_ptr<ServedStore> served(new ServedStore{TcpStoreServer(server), TcpStore(client)});
+  const auto served = std::make_shared<ServedStore>(server, client);
   return {served, &served->client};
 }
 

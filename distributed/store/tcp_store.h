@@ -39,6 +39,8 @@ class TcpStoreServer {
   int port() const;
   // How many clients were turned away so far because they did not prove the token. Any thread may call it.
   int refused_clients() const;
+  // How many clients that have greeted are connected. Any thread may call it.
+  int clients() const;
 
  private:
   class Loop;

@@ -64,6 +64,7 @@ class TcpStoreServer::Loop {
 
   int port() const { return port_; }
   int refused_clients() const { return refused_clients_; }
+  int clients() const { return greeted_; }
 
  private:
   using ClientId = StoreService::ClientId;
@@ -84,6 +85,7 @@ class TcpStoreServer::Loop {
   const int port_;
   FileDescriptor wake_;
   std::atomic<int> refused_clients_{0};
+  std::atomic<int> greeted_{0};  // clients, at the end of the last turn
 
   const std::size_t max_clients_ = most_clients();
   // What one client may send in one turn. Chosen: large enough for most queries, so that one turn is enough for them.
@@ -124,6 +126,7 @@ void TcpStoreServer::Loop::run() {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (watched[i + 2].revents) serve(ids[i], watched[i + 2].revents);
     }
+    greeted_ = static_cast<int>(clients_.size() - strangers_.size());
   }
 }
 
@@ -192,5 +195,6 @@ TcpStoreServer::TcpStoreServer(const Options& options) : loop_(std::make_unique<
 TcpStoreServer::~TcpStoreServer() = default;
 int TcpStoreServer::port() const { return loop_->port(); }
 int TcpStoreServer::refused_clients() const { return loop_->refused_clients(); }
+int TcpStoreServer::clients() const { return loop_->clients(); }
 
 }  // namespace tandem::distributed
