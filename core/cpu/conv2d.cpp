@@ -1,6 +1,8 @@
-// Convolution. oneDNN does it, except where products of matrices are faster (conv2d_winograd.h and, for gradients,
-// conv2d_taps.h). Dtypes that oneDNN does not have go by the plain method: the windows of each image are laid out as
-// rows of a matrix (im2col), and that matrix is multiplied.
+// Convolution. oneDNN does it, except where our own code is faster: products of matrices (conv2d_winograd.h and, for
+// gradients, conv2d_taps.h), and sums of rows for few output channels (conv2d_direct.h). What oneDNN does not have goes
+// by the plain method: the windows of each image are laid out as rows of a matrix (im2col), and that matrix is
+// multiplied.
+#include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
@@ -57,8 +59,11 @@ Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
 // The dtype in which the plain method computes.
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// This version of oneDNN has no f16: f16 arrays are converted and computed in f32.
-bool goes_by_f32(const Array& a) { return a.dtype() == DType::f16; }
+// Arrays of a 16-bit dtype for which oneDNN has no kernels on this processor are converted and computed in f32. It has
+// none for f16, and those for bf16 want AVX-512.
+bool goes_by_f32(const Array& a) {
+  return a.dtype() == DType::f16 || (a.dtype() == DType::bf16 && !onednn::has_avx512());
+}
 
 template <class F>
 void dispatch_plain(DType dtype, F f) {
@@ -92,6 +97,8 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
   }
   const cpu::Winograd winograd(window, x.shape(), y.shape());
   if (winograd.pays(x.dtype())) return winograd.forward(x, weight, bias, y);
+  const cpu::DirectConv direct(window, x.shape(), y.shape());
+  if (direct.pay(x.dtype())) return direct.forward(x, weight, bias, y);
   if (onednn::conv2d(x, weight, bias, window, y)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -125,6 +132,8 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   const cpu::Winograd winograd(window, grad_x.shape(), grad_y.shape());
   if (winograd.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : 1))
     return winograd.grad_input(grad_y, weight, grad_x);
+  const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
+  if (direct.pay_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
   if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   if (taps.can(grad_y.dtype())) return taps.grad_input(grad_y, weight, grad_x);

@@ -119,9 +119,8 @@ memory::dims dims_of(const Array& a) { return {a.shape().begin(), a.shape().end(
 struct ImageLayout {
   bool blocked;
   static bool can_block(const Array& a, const Array& b) {
-    static const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
     const auto fits = [](const Array& image) { return image.dim(1) == 1 || image.dim(1) == 16; };
-    return avx512 && fits(a) && fits(b);
+    return has_avx512() && fits(a) && fits(b);
   }
   memory::desc operator()(const Array& a) const {
     const Tag tag = !blocked ? Tag::nhwc : a.dim(1) == 1 ? Tag::nchw : Tag::nChw16c;
@@ -220,6 +219,11 @@ auto forward_desc(const memory::desc& x, const memory::desc& weight, const memor
 }
 
 }  // namespace
+
+bool has_avx512() {
+  static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return has;
+}
 
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
             const Array& y) {

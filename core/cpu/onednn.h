@@ -1,4 +1,4 @@
-// oneDNN behind five functions. Only this file's source knows oneDNN's API, whose versions 2 and 3 differ.
+// oneDNN behind a few functions. Only this file's source knows oneDNN's API, whose versions 2 and 3 differ.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -20,6 +20,9 @@ struct Gemm {
   float alpha = 1, beta = 0;
 };
 void gemm(const Gemm& g);
+
+// Whether oneDNN may use AVX-512 on this processor. Without it, it has no kernels for bf16 either.
+bool has_avx512();
 
 // Each of the other functions returns false, and has done nothing, when oneDNN has no implementation for these dtypes
 // on this processor. Arguments are as in Backend. The matrices of a matmul have a matrix layout

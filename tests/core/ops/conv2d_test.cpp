@@ -1,7 +1,9 @@
-// The ways to convolve on the CPU, by oneDNN, by products for each tap and by Winograd's tiles, against the plain
-// method that f64 takes.
+// The ways to convolve on the CPU, by oneDNN, directly, by products for each tap and by Winograd's tiles, against the
+// plain method that f64 takes.
+#include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/conv2d_winograd.h>
+#include <tandem/core/cpu/onednn.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 
@@ -70,6 +72,47 @@ TEST(Conv2d, ByWinogradsTiles) {
     const Shape y = output_of(c);
     EXPECT_TRUE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
     expect_like_f64(c);
+  }
+}
+
+TEST(Conv2d, DirectlyForFewOutputs) {
+  const Window windows[] = {{.kernel = 3, .padding = 1},
+                            {.kernel = 3},
+                            {.kernel = {5, 3}, .stride = 2, .padding = {2, 1}},
+                            {.kernel = {1, 7}, .stride = {1, 3}, .padding = {0, 3}},
+                            {.kernel = {2, 3}, .padding = {4, 5}},  // outputs that see padding alone
+                            {.kernel = 3, .padding = {2, 1}, .dilation = {2, 1}}};
+  for (const Window& window : windows) {
+    for (const std::int64_t in : {8, 11, 16, 24}) {
+      for (const std::int64_t out : {1, 2, 3, 4, 7, 8}) {
+        // Rows of 3 pixels to several tiles, some of which overlap.
+        const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
+        EXPECT_EQ(cpu::DirectConv(window, c.x, output_of(c)).pay(DType::f32), !onednn::has_avx512()) << c.x;
+        expect_like_f64(c);
+      }
+    }
+  }
+  expect_like_f64({{2, 64, 10, 31}, 16, {.kernel = 3, .padding = 1}});
+  expect_like_f64({{3, 19, 10, 31}, 1, {.kernel = 1}});
+  expect_like_f64({{1, 64, 8, 60}, 12, {.kernel = 3, .stride = 2}});
+}
+
+// An Inf or NaN is seen by the outputs that see its pixel, and by no other.
+TEST(Conv2d, DirectSumsSpreadNothing) {
+  const Window window{.kernel = 3, .padding = 1};
+  for (const std::int64_t out : {1, 8}) {
+    for (const float odd : {INFINITY, NAN}) {
+      const Array x = ops::ones({1, 12, 9, 33}).channels_last();
+      x.narrow(2, 4, 1).narrow(3, 20, 1).fill(odd);
+      const auto y = ops::conv2d(x, ops::ones({out, 12, 3, 3}), {}, window).contiguous().to_vector<float>();
+      for (std::int64_t i = 0; i < out * 9 * 33; ++i) {
+        const std::int64_t h = i / 33 % 9, w = i % 33;
+        const bool sees = std::abs(h - 4) <= 1 && std::abs(w - 20) <= 1;
+        const float found = y[static_cast<std::size_t>(i)];
+        EXPECT_EQ(sees, !std::isfinite(found)) << h << ' ' << w;
+        EXPECT_EQ(sees && std::isnan(odd), std::isnan(found)) << h << ' ' << w;
+      }
+    }
   }
 }
 

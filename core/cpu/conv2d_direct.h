@@ -1,0 +1,37 @@
+// Convolutions that give few channels, as sums of rows.
+//
+// Images are channels last. What an output pixel sees of one row of the image lies together in memory, and so does the
+// weight that it is multiplied with. For up to three output channels, the lanes of a vector run along such rows, so
+// that all of them are used. For more, they are output channels. Where the processor has no AVX-512, oneDNN has too few
+// sums side by side to keep the multipliers busy when the output channels fill one vector or less.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/device/backend.h>
+
+#include <optional>
+
+namespace tandem::cpu {
+
+class DirectConv {
+ public:
+  // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
+  DirectConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
+
+  // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
+  bool pay(DType dtype) const;
+  bool pay_for_input(DType dtype) const;
+
+  // Arguments are as in Backend. All arrays are f32, and images are channels last.
+  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
+  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
+
+ private:
+  // The gradient of the input of a convolution of stride 1 is a convolution too, of the kernel seen from behind.
+  Window from_behind() const;
+
+  const Window& window_;
+  const Shape &x_, &y_;
+};
+
+}  // namespace tandem::cpu
