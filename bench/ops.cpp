@@ -43,7 +43,7 @@ Prepare train(Make make, F f) {
     std::vector<Tensor> in;
     for (const Array& a : make(n)) in.emplace_back(a, is_floating(a.dtype()));
     const Tensor y = f(in);
-    const Array gradient = ops::ones(y.shape(), y.dtype());
+    const Array gradient = ops::ones_like(y.value());
     return [f, in, gradient] {
       for (Tensor t : in) t.zero_grad();
       f(in).backward({.gradient = gradient});

@@ -58,12 +58,17 @@ class Side:
                                         text=True,
                                         env=environment(threads))
 
-    def ask(self, *words):
+    def ask(self, *words, timeout=ANSWER_TIMEOUT):
+        ended = "ended"
         try:
             print(*words, file=self.process.stdin, flush=True)
+            if not select.select([self.process.stdout], [], [], timeout)[0]:
+                self.process.kill()
+                ended = f"did not answer within {timeout} s"
             return float(self.process.stdout.readline())
         except (BrokenPipeError, ValueError):  # nothing comes from a program that has ended
-            raise Failure(f"{' '.join(self.process.args)}\nended at: {' '.join(map(str, words))}") from None
+            self.process.wait()
+            raise Failure(f"{' '.join(self.process.args)}\n{ended}: {' '.join(map(str, words))}") from None
 
     def stop(self):
         self.process.stdin.close()
