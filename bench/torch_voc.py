@@ -1,4 +1,5 @@
-"""torchvision's side of bench/voc: the arguments and the answer of voc.cpp. channels last, autocast for bf16."""
+"""torchvision's side of bench/voc: eager or compiled, then the arguments of voc.cpp, and its answer. channels last,
+autocast for bf16."""
 import json
 import resource
 import sys
@@ -7,8 +8,8 @@ import time
 import torch
 import torchvision
 
-name, dtype, device = sys.argv[1], sys.argv[4], sys.argv[6]
-batch, crop, steps = map(int, [*sys.argv[2:4], sys.argv[5]])
+style, name, batch, crop, dtype, steps, device = sys.argv[1:]
+batch, crop, steps = int(batch), int(crop), int(steps)
 torch.backends.cudnn.benchmark = True
 torch.manual_seed(0)
 model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, aux_loss=True)
@@ -23,13 +24,14 @@ labels = torch.arange(batch * crop * crop) // 7 % 22
 labels[labels == 21] = 255
 masks = labels.reshape(batch, crop, crop).to(device)
 criterion = torch.nn.CrossEntropyLoss(ignore_index=255)
+forward = torch.compile(model) if style == "compiled" else model
 
 seconds, losses = [], []
 for _ in range(steps):
     begin = time.perf_counter()
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == "bf16"):
-        found = model(images)
+        found = forward(images)
         loss = criterion(found["out"], masks) + 0.5 * criterion(found["aux"], masks)
     loss.backward()
     optimizer.step()
