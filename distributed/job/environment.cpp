@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/slurm.h>
+#include <tandem/distributed/job/store_token.h>
 
 #include <unistd.h>
 
@@ -209,7 +210,8 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
                result.world_size, " processes: start as many, or unset WORLD_SIZE");
   if (variables.is_set("MASTER_ADDR")) result.master_addr = variables.text("MASTER_ADDR");
   if (variables.is_set("MASTER_PORT")) result.master_port = variables.number("MASTER_PORT", 1, 65535);
-  result.store_token = variables.text("TANDEM_STORE_TOKEN");
+  result.store_proves = result.uses_agent_store && variables.is_set("TANDEM_LAUNCHER");
+  result.store_token = given_token(variable);
   if (result.world_size == 1 || !needs_master) return result;
   TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size, " processes that ",
                result.launcher, " started may be on several hosts: set it to the name of rank 0's host",

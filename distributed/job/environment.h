@@ -27,7 +27,9 @@ struct Environment {
   std::string run_id;      // the launcher's name for the job; empty where it has none
   int restart_count = 0;   // of this process; processes on other hosts may have restarted more or less often
   bool uses_agent_store = false;  // true: the launcher serves the store at master_addr; false: rank 0 serves it
-  std::string store_token;        // the secret that the store asks for; empty: it asks for none
+  bool store_proves = false;      // the launcher is ours: its store proves that it knows the token
+  std::string store_token;        // the token that the user or the launcher gave; empty: none (store_token.h)
+  bool open_store = false;        // the store that rank 0 serves asks for no token; the program decides that
   std::string note;               // a sentence for the user when something looks unintended; else empty
 };
 

@@ -91,6 +91,7 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   const bool on_gpus = options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
   if (on_gpus) require_nccl();
   if (environment.world_size == 1) return local_group();
+  environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);
   const auto connect = [&](const std::string& backend) {
     return host_group(std::move(store),

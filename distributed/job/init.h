@@ -22,6 +22,9 @@ struct InitOptions {
   // The longest wait for a peer. 300 s is the default of PyTorch's TCPStore.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
   std::string interface {};  // see GroupOptions
+  // Lets any process join the store that rank 0 serves where the launcher serves none. Without it, a job on several
+  // hosts must have a token (store_token.h).
+  bool open_store = false;
   // Where this rank computes. With backend "nccl" and the CPU here, gpu_of() chooses the GPU.
   Device device{};
 };

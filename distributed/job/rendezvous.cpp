@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/rendezvous.h>
+#include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -35,15 +37,24 @@ struct ServedStore {
   }
 };
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
+bool is_on_one_host(const Environment& environment) {
+  return (environment.knows_host && environment.local_world_size == environment.world_size) ||
+         is_loopback(environment.master_addr);
+}
+
+// The token of a store that rank 0 serves.
+std::string own_token(const Environment& environment) {
+  if (environment.open_store) return "";
+  if (!environment.store_token.empty()) return environment.store_token;
+  if (!is_on_one_host(environment)) fail_without_token();
+  return host_token(environment.run_id + " at port " + std::to_string(environment.master_port));
+}
 
 // Serves the store at the address where the other ranks look for it. In a job of one host only that address listens,
 // otherwise all addresses of this host do.
 std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
-  const bool is_one_host = environment.knows_host && environment.local_world_size == environment.world_size;
   const auto& host = environment.master_addr;
-  const TcpStoreServer::Options server{is_one_host || is_loopback(host) ? host : "", environment.master_port,
-                                       environment.store_token};
+  const TcpStoreServer::Options server{is_on_one_host(environment) ? host : "", environment.master_port, client.token};
   const auto served = std::make_shared<ServedStore>(server, client);
   return {served, &served->client};
 }
@@ -52,9 +63,12 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   TANDEM_CHECK(!environment.master_addr.empty() && environment.master_port > 0,
                "this process has no MASTER_ADDR and MASTER_PORT, so there is no store to connect to: start it with "
                "tandemrun or torchrun");
-  const TcpStore::Options client{environment.master_addr, environment.master_port, timeout, environment.store_token};
+  const bool is_own = !environment.uses_agent_store;
+  const TcpStore::Options client{environment.master_addr, environment.master_port, timeout,
+                                 is_own ? own_token(environment) : environment.store_token,
+                                 is_own || environment.store_proves};
   if (environment.rank > 0) return std::make_shared<TcpStore>(client);
-  if (!environment.uses_agent_store) return serve_store(environment, client);
+  if (is_own) return serve_store(environment, client);
   // A program may have set another address for its own processes and kept the launcher's other variables. A launcher's
   // store runs before the launcher starts a process. So if no store answers here, this rank has to serve one. The
   // second was chosen: long for a store that runs, and short for a user who waits.
@@ -68,7 +82,11 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
     } catch (const Error&) {  // the address is another host's, or is taken by a store that is only slow
     }
   }
-  return std::make_shared<TcpStore>(client);
+  auto store = std::make_shared<TcpStore>(client);
+  if (!client.token.empty() && !store->is_proved())
+    std::cerr << "note: the launcher's store at " << client.host << ':' << client.port
+              << " knows nothing of the token: any process that reaches it may join the job" << std::endl;
+  return store;
 }
 
 std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Timeout timeout) {

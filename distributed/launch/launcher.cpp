@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launcher.h>
 #include <tandem/distributed/launch/log_folder.h>
@@ -35,13 +36,14 @@ LaunchOptions with_run_id(LaunchOptions options) {
   return options;
 }
 
-// On several hosts, all launchers must know the token. It is the secret that a user put into TANDEM_STORE_TOKEN.
-// Without a secret, the token is made of the run's name, which keeps other jobs out, but no attacker.
+// Several launchers must know the same token: the user gives it to them, or they find it on their host.
 std::string job_token(const LaunchOptions& options) {
   if (options.open_store) return "";
   if (options.max_nodes == 1) return random_text(4);
-  const char* secret = std::getenv("TANDEM_STORE_TOKEN");
-  return secret && *secret ? secret : "run " + options.run_id;
+  const auto given = given_token();
+  if (!given.empty()) return given;
+  if (!is_loopback(options.master_addr)) fail_without_token();
+  return host_token("run " + options.run_id + " at port " + std::to_string(options.master_port));
 }
 
 NodeStatus first_status(const LaunchOptions& options) {
@@ -124,6 +126,8 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"TANDEM_STORE_TOKEN", token_},
+      {"TANDEM_STORE_TOKEN_FILE", ""},
+      {"TANDEM_LAUNCHER", "tandemrun"},
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));

@@ -70,6 +70,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", std::to_string(meeting.port)},
       {"TANDEM_STORE_TOKEN", meeting.token},
+      {"TANDEM_LAUNCHER", "spawn"},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_RUN_ID", "spawn"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/session.h>
+#include <tandem/distributed/system/random_text.h>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,18 +21,11 @@ using protocol::Reader;
 // kind (8 MiB), which is far above what ranks send.
 constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
 constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
-// Room for the greeting: its compare_set holds the token twice, a short key and three lengths.
-constexpr std::size_t max_greeting_bytes = 4 * StoreSession::max_token_bytes;
+// Room for the greeting: a compare_set of a short key with two proofs of 64 bytes.
+constexpr std::size_t max_greeting_bytes = 1024;
 // A larger buffer is freed as soon as it is empty. Chosen: common queries and replies are much smaller, so that their
 // buffers stay.
 constexpr std::size_t kept_bytes = std::size_t{64} << 10;
-
-// Takes the same time wherever the two texts differ, so that a client cannot guess the token byte by byte.
-bool equal_secrets(std::string_view a, std::string_view b) {
-  unsigned difference = a.size() != b.size();
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
@@ -96,16 +90,22 @@ void StoreSession::greet(Reader& reader) {
     is_valid_ = true;
     return;
   }
-  bool proved = false;
+  std::string said;
   if (query == Query::compare_set && reader.text(max_greeting_bytes) == protocol::token_key) {
     const auto expected = reader.text(max_greeting_bytes);
     const auto desired = reader.text(max_greeting_bytes);
-    proved = equal_secrets(expected, token_) && equal_secrets(desired, token_);
+    if (expected == desired) said = expected;
   }
-  was_refused_ = !proved;
-  TANDEM_CHECK(proved, "no token");
-  is_trusted_ = true;
-  reply(Message().text(token_));
+  if (client_nonce_.empty() && said.size() == protocol::nonce_bytes) {
+    client_nonce_ = said;
+    server_nonce_ = random_text(protocol::nonce_words);
+    return reply(Message().text(server_nonce_ + protocol::server_proof(token_, client_nonce_, server_nonce_)));
+  }
+  is_trusted_ =
+      !client_nonce_.empty() && equal_secrets(said, protocol::client_proof(token_, client_nonce_, server_nonce_));
+  was_refused_ = !is_trusted_;
+  TANDEM_CHECK(is_trusted_, "no proof of the token");
+  reply(Message().text(said));
 }
 
 void StoreSession::reply(const Message& message) noexcept try {

@@ -12,12 +12,12 @@
 
 namespace tandem::distributed {
 
-// A client greets with the protocol's magic number, and then with the token if the server asks for one. Before the
-// greeting a client may send only 1 KiB and must hurry (greeting_deadline); afterwards it may send as much as a query
-// needs. Only the server's thread uses a session.
+// A client greets with the protocol's magic number, and then with a proof of the token if the server asks for one.
+// Before the greeting a client may send only 1 KiB and must hurry (greeting_deadline); afterwards it may send as much
+// as a query needs. Only the server's thread uses a session.
 class StoreSession {
  public:
-  static constexpr std::size_t max_token_bytes = 256;  // chosen: the launcher's random tokens have 32
+  static constexpr std::size_t max_token_bytes = 256;  // chosen: random tokens have 32 or 64
 
   // `token` and `memory` must outlive the session. `memory` is the sum over all sessions: the session adds its own
   // bytes to it and takes them off at its end. The owner closes the session if it has not greeted by the deadline.
@@ -28,7 +28,8 @@ class StoreSession {
 
   int fd() const { return socket_.get(); }
   bool has_greeted() const { return is_valid_ && is_trusted_; }
-  bool was_refused() const { return was_refused_; }  // the client did not prove that it knows the token
+  // Whether the client did not prove that it knows the token.
+  bool was_refused() const { return was_refused_ || (!client_nonce_.empty() && !is_trusted_); }
   Deadline greeting_deadline() const { return greeting_deadline_; }
   bool has_replies() const { return !replies_.empty(); }
   std::size_t memory() const { return counted_; }
@@ -55,6 +56,7 @@ class StoreSession {
   bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
   bool is_over_ = false;  // the next receive() throws
+  std::string client_nonce_, server_nonce_;
   std::string received_;  // bytes of queries that are not complete yet
   std::string replies_;   // the socket has not taken the bytes from sent_ on
   std::size_t sent_ = 0;

@@ -23,8 +23,8 @@ class TcpStoreServer {
     // The address to listen on; empty: every interface, for a job of several hosts.
     std::string host = "127.0.0.1";
     int port = 0;  // 0: a free one
-    // If not empty: a client must prove that it knows the token before the server answers any other query. TcpStore
-    // does so.
+    // If not empty: a client must prove that it knows the token before the server answers any other query, and the
+    // server proves it to the client. TcpStore does so.
     std::string token;
     // The time within which a client must have greeted and proved the token. Chosen: ranks greet within milliseconds,
     // and a client on an overloaded host still has time.
@@ -55,12 +55,17 @@ class TcpStore final : public Store {
     int port = 0;
     Timeout timeout = default_timeout;  // for connecting, and for every later call
     std::string token = "";
+    // Whether only a server that proves to know the token will do. Stores of PyTorch know no tokens.
+    bool needs_proof = true;
   };
 
   // Connects, and tries again while the server is not there yet. After the timeout it throws an Error that names host
   // and port.
   explicit TcpStore(const Options& options);
   ~TcpStore() override;
+
+  // Whether the server has proved to know the token.
+  bool is_proved() const;
 
   using Store::wait;
   Timeout timeout() const override;

@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
+#include <tandem/distributed/system/random_text.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <fmt/format.h>
@@ -99,6 +100,7 @@ class TcpStore::Connection {
     return text;
   }
 
+  bool is_proved() const { return is_proved_; }
   void wait(const std::vector<std::string>& keys, Timeout timeout);
   // Sends a query that the server answers when another client does something. Returns false if that took longer than
   // `timeout`.
@@ -112,6 +114,7 @@ class TcpStore::Connection {
   const std::string name_;
   std::mutex mutex_;
   FileDescriptor socket_;  // guarded by mutex_, but for the constructor
+  bool is_proved_ = false;
 };
 
 void TcpStore::Connection::join() {
@@ -128,14 +131,15 @@ void TcpStore::Connection::join() {
       return;
     } catch (const Error& error) {
       socket_.close();
+      constexpr auto pause = std::chrono::milliseconds(100);
       const auto now = steady_clock::now();
       give_up = std::min(give_up, now + patience);
-      TANDEM_CHECK(now < std::min(give_up, deadline), name_,
+      TANDEM_CHECK(now + pause < std::min(give_up, deadline), name_,
                    ": connected, but it does not answer as a store: ", error.what(),
                    " (another program listens there, or it wants ",
                    options_.token.empty() ? "a token: run under the same launcher, or start that with --open-store)"
                                           : "another job's token)");
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(pause);
     }
   }
 }
@@ -144,14 +148,26 @@ void TcpStore::Connection::shake_hands(Deadline deadline) {
   Message hello;
   hello.query(Query::validate).u32(protocol::magic);
   if (!options_.token.empty()) {
-    hello.query(Query::compare_set).text(protocol::token_key).text(options_.token).text(options_.token);
+    const auto mine = random_text(protocol::nonce_words);
+    hello.query(Query::compare_set).text(protocol::token_key).text(mine).text(mine);
+    send_all(socket_, hello.bytes(), deadline);
+    hello = {};
+    const auto answer = receive_text(deadline);
+    const auto theirs = answer.substr(0, protocol::nonce_bytes);
+    is_proved_ = equal_secrets(answer, theirs + protocol::server_proof(options_.token, mine, theirs));
+    if (is_proved_) {
+      const auto proof = protocol::client_proof(options_.token, mine, theirs);
+      hello.query(Query::compare_set).text(protocol::token_key).text(proof).text(proof);
+      send_all(socket_, hello.bytes(), deadline);
+      hello = {};
+      receive_text(deadline);
+    } else {
+      TANDEM_CHECK(answer == mine && !options_.needs_proof, "it does not prove to know the job's token");
+    }
   }
   const auto nonce = static_cast<std::uint32_t>(getpid());
   hello.query(Query::ping).u32(nonce);
   send_all(socket_, hello.bytes(), deadline);
-  if (!options_.token.empty()) {
-    TANDEM_CHECK(receive_text(deadline) == options_.token, "it did not accept the token");
-  }
   const auto echo = receive<std::uint32_t>(deadline);
   TANDEM_CHECK(echo == nonce, "it answered a ping of ", nonce, " with ", echo);
 
@@ -209,6 +225,7 @@ TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<Connec
 TcpStore::~TcpStore() = default;
 
 Store::Timeout TcpStore::timeout() const { return connection_->timeout(); }
+bool TcpStore::is_proved() const { return connection_->is_proved(); }
 
 void TcpStore::set(const std::string& key, const std::string& value) {
   check_value(key, value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/system/keyed_hash.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,10 +49,23 @@ constexpr std::size_t max_keys = std::size_t{128} << 10;
 constexpr char user_prefix = '/';
 // Every client adds 1 to this key when it joins.
 constexpr const char* join_key = "init/";
-// A server of this project may ask for the job's token. The client then sends compare_set(token_key, token, token)
-// right after `validate`. The key is never stored. A server that knows nothing of tokens sees a compare_set of a
-// missing key, and answers it with the token, too.
+// A server of this project may ask for the job's token. Right after `validate` both sides prove that they know the
+// token, and neither shows it:
+//   client: compare_set(token_key, N, N)   N: the client's nonce
+//   server: M + server_proof(token, N, M)  M: the server's nonce, as long as N
+//   client: compare_set(token_key, P, P)   P: client_proof(token, N, M)
+//   server: P
+// The key is never stored. A server that knows nothing of tokens sees a compare_set of a missing key, and answers with
+// N: that server has proved nothing.
 constexpr const char* token_key = "tandem/token";
+constexpr int nonce_words = 4;                        // of random_text: 128 bits
+constexpr std::size_t nonce_bytes = 8 * nonce_words;  // as hexadecimal digits
+inline std::string server_proof(const std::string& token, const std::string& client, const std::string& server) {
+  return keyed_hash(token, "server " + client + server);
+}
+inline std::string client_proof(const std::string& token, const std::string& client, const std::string& server) {
+  return keyed_hash(token, "client " + client + server);
+}
 // compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
 // connection ends. This key is never stored either, so that other servers give the same answer and do nothing.
 constexpr const char* will_key = "tandem/will";

@@ -123,6 +123,8 @@ std::string reachable_address(const std::string& on_the_way) {
   return addresses.empty() ? "127.0.0.1" : addresses.front().text;
 }
 
+bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
+
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = "";
   gethostname(name, sizeof name - 1);

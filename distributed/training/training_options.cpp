@@ -241,6 +241,7 @@ void TrainingOptions::add_process_options(const std::string& shared) {
       throw UsageError("--interface " + v + ": " + error.what());
     }
   });
+  p.flag(shared, "--open-store", open_store, "let any process join where rank 0 serves the store");
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
       [this](const std::string& v) { dtype = v == "bf16"  ? DType::bf16
@@ -443,7 +444,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
 
 InitOptions TrainingOptions::init_options() const {
   const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
-  return {backend, init_method, wait, interface, device()};
+  return {backend, init_method, wait, interface, open_store, device()};
 }
 
 BucketSizes TrainingOptions::bucket_sizes() const {

@@ -81,6 +81,7 @@ class TrainingOptions {
   std::int64_t local_rank = 0;  // the launcher's LOCAL_RANK wins
   double timeout = 300;         // seconds: the longest wait for a peer
   std::string interface;
+  bool open_store = false;
   std::uint64_t seed = 0;
   bool deterministic = false;
   DType dtype = DType::f32;  // for Autocast

@@ -109,7 +109,9 @@ class TwoHosts : public Restart {
     if (!hosts_.are_usable())
       GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and ip(8): "
                    << hosts_.problem();
+    setenv("TANDEM_STORE_TOKEN", "a secret of both", 1);
   }
+  void TearDown() override { unsetenv("TANDEM_STORE_TOKEN"); }
   // The launcher of one of two nodes. The host's name leads nowhere in a namespace.
   Words node(int number, const Words& options, const Words& program) const {
     return hosts_.in(number) + Words{tandemrun, "--nproc-per-node", "1"} + options + program;
@@ -138,6 +140,17 @@ TEST_F(TwoHosts, TrainAsOneDoes) {
     expect_parts((is_fixed ? first : second).out(), {"Total loss: "});
     expect_parts((is_fixed ? first : second).err(), {"node 0 of 2 starts rank 0 of 2", "2 processes"});
   }
+}
+
+TEST_F(TwoHosts, NeedATokenOrLeaveToDoWithout) {
+  unsetenv("TANDEM_STORE_TOKEN");
+  testing::RunningProcess without(node(0, fixed(0), {"true"}));
+  EXPECT_EQ(without.finish(), 1);
+  expect_parts(without.err(), {"TANDEM_STORE_TOKEN", "TANDEM_STORE_TOKEN_FILE", "--open-store"});
+  testing::RunningProcess first(node(0, fixed(0) + Words{"--open-store"}, {"true"})),
+      second(node(1, fixed(1) + Words{"--open-store"}, {"true"}));
+  EXPECT_EQ(first.finish(), 0) << first.err();
+  EXPECT_EQ(second.finish(), 0) << second.err();
 }
 
 TEST_F(TwoHosts, AKilledRankOnOneRestartsBoth) {

@@ -1,4 +1,5 @@
-// Two clients of a store's server. The input is what they send; "\xff\x00" and "\xff\x01" in it say whose turn it is.
+// Three clients of a store's server, the last of which must prove a token. The input is what they send; "\xff\x00",
+// "\xff\x01" and "\xff\x02" in it say whose turn it is.
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/session.h>
 
@@ -31,10 +32,10 @@ struct Client {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string token;
+  const std::string none, token = "secret";
   std::size_t memory = 0;
   std::vector<char> chunk(4096);
-  std::array<Client, 2> clients{Client(token, memory), Client(token, memory)};
+  std::array<Client, 3> clients{Client(none, memory), Client(none, memory), Client(token, memory)};
   StoreService service([&](StoreService::ClientId id, const protocol::Message& message) {
     if (clients[id].session) clients[id].session->reply(message);
   });
@@ -60,13 +61,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto rest = fuzz::text_of(data, size);
   while (!rest.empty()) {
     std::size_t at = 0;
-    while (at + 1 < rest.size() && !(rest[at] == '\xff' && (rest[at + 1] == 0 || rest[at + 1] == 1))) ++at;
+    while (at + 1 < rest.size() && !(rest[at] == '\xff' && 0 <= rest[at + 1] && rest[at + 1] <= 2)) ++at;
     const bool is_cut = at + 1 < rest.size();
     send(turn, rest.substr(0, is_cut ? at : rest.size()));
     if (is_cut) turn = static_cast<std::size_t>(rest[at + 1]);
     rest.remove_prefix(is_cut ? at + 2 : rest.size());
   }
-  for (std::size_t id : {0, 1}) service.forget(id);
+  for (std::size_t id : {0, 1, 2}) service.forget(id);
   for (auto& client : clients) client.session.reset();
   if (memory != 0) std::abort();  // what the sessions counted and did not give back
   return 0;

@@ -2,6 +2,7 @@
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/network_interface.h>
 
 #include <gtest/gtest.h>
 #include <support/process.h>
@@ -73,6 +74,48 @@ TEST(ConnectStore, TheRankThatServesLeavesLast) {
                              EXPECT_EQ(store.get("the last word"), "of rank 0");
                            });
   EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
+}
+
+// Without tandemrun too.
+TEST(ConnectStore, NobodyElseJoinsTheStoreOfRankZero) {
+  const int port = free_port();
+  const auto errors =
+      meet({environment_at(port, 0, 2), environment_at(port, 1, 2)}, 10s, [&](const Environment& environment, Store&) {
+        if (environment.rank != 1) return;
+        expect_parts(testing::error_of([&] { TcpStore({"127.0.0.1", port, 300ms}); }), {"wants a token"});
+        expect_parts(testing::error_of([&] { TcpStore({"127.0.0.1", port, 300ms, "guessed"}); }), {"another job"});
+      });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
+TEST(ConnectStore, OfSeveralHostsNeedsATokenOrLeaveToDoWithout) {
+  auto one = environment_at(free_port(), 0, 2), other = environment_at(one.master_port, 1, 2);
+  one.master_addr = other.master_addr = reachable_address("");
+  if (is_loopback(one.master_addr)) one.master_addr = other.master_addr = "0.0.0.0";  // not known as this host's own
+  for (const auto& error : meet({one, other}, 10s, [](const Environment&, Store&) {}))
+    expect_parts(error, {"TANDEM_STORE_TOKEN", "TANDEM_STORE_TOKEN_FILE", "--open-store"});
+  one.open_store = other.open_store = true;
+  EXPECT_EQ(meet({one, other}, 10s, [](const Environment&, Store&) {}), (std::vector<std::string>{"", ""}));
+  one.open_store = other.open_store = false;
+  one.store_token = other.store_token = "secret";
+  EXPECT_EQ(meet({one, other}, 10s, [](const Environment&, Store&) {}), (std::vector<std::string>{"", ""}));
+}
+
+// A store of torchrun's kind proves nothing, which is said. In the place of tandemrun's store nothing else will do.
+TEST(ConnectStore, SaysWhereTheLaunchersStoreKnowsNoToken) {
+  TcpStoreServer server({});
+  auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
+  one.uses_agent_store = other.uses_agent_store = true;
+  one.store_token = other.store_token = "secret";
+  ::testing::internal::CaptureStderr();
+  const auto errors = meet({one, other}, 10s, [](const Environment&, Store&) {});
+  const auto said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+  expect_parts(said, {"knows nothing of the token"});
+  EXPECT_EQ(said.find("token"), said.rfind("token"));  // once, not once for each rank
+  one.store_proves = other.store_proves = true;
+  for (const auto& error : meet({one, other}, 300ms, [](const Environment&, Store&) {}))
+    expect_parts(error, {"does not prove to know the job's token"});
 }
 
 TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {

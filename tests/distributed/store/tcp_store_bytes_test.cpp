@@ -1,6 +1,7 @@
 // The exact bytes of the store's protocol, against both ends.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/store/tcp_store_protocol.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <gtest/gtest.h>
@@ -194,12 +195,39 @@ TEST(TcpStoreBytes, AStrangerLearnsNothing) {
   for (const auto& query :
        {"\x0d"s + "1234"s, "\x03"s + text("/k"), "\x07"s, "\x11"s, "\x02"s + text("tandem/token") + text("") + text(""),
         "\x02"s + text("tandem/token") + text("secret") + text("other"), "\x02"s + text("/k") + text("v") + text("w"),
-        std::string(5000, '\x02')}) {
+        "\x02"s + text("tandem/token") + text("secret") + text("secret"), std::string(5000, '\x02')}) {
     RawClient client(server.port());
     client.send(hello + query);
     EXPECT_TRUE(client.is_closed());
   }
   EXPECT_EQ(member.get("k"), "v");
+}
+
+// Both sides prove the token, and neither shows it.
+TEST(TcpStoreBytes, TheTokenDoesNotTravel) {
+  const std::string secret = "secret of 29 bytes, not shown", nonce(protocol::nonce_bytes, 'a');
+  const auto asking = [](const std::string& words) {
+    return "\x02"s + text("tandem/token") + text(words) + text(words);
+  };
+  TcpStoreServer server({"127.0.0.1", 0, secret});
+  RawClient client(server.port());
+  client.send(hello + asking(nonce));
+  const auto answer = client.receive(8 + 32 + 64).substr(8);
+  const auto theirs = answer.substr(0, 32);
+  EXPECT_EQ(answer.substr(32), keyed_hash(secret, "server " + nonce + theirs));
+  const auto proof = keyed_hash(secret, "client " + nonce + theirs);
+  client.send(asking(proof) + "\x0d"s + "1234"s);
+  EXPECT_EQ(client.receive(8 + 64 + 4), text(proof) + "1234");
+
+  // Proofs are of one connection: whoever recorded one gets nowhere with it, and a server's proof is no client's.
+  for (const std::string& recorded : {proof, answer.substr(32)}) {
+    RawClient other(server.port());
+    other.send(hello + asking(nonce));
+    EXPECT_NE(other.receive(8 + 32 + 64).substr(8), answer);
+    other.send(asking(recorded) + "\x0d"s + "1234"s);
+    EXPECT_TRUE(other.is_closed());
+  }
+  EXPECT_EQ(server.refused_clients(), 2);
 }
 
 }  // namespace

@@ -307,10 +307,22 @@ TEST(TcpStoreToken, IsAskedFor) {
   EXPECT_GE(server.refused_clients(), 2);
 }
 
+TEST(TcpStoreToken, IsProvedByTheServerToo) {
+  TcpStoreServer server({"127.0.0.1", 0, "secret"}), stranger({});
+  EXPECT_TRUE(TcpStore(options_for(server, 10s, "secret")).is_proved());
+  expect_parts(error_of([&] { TcpStore store(options_for(stranger, 300ms, "secret")); }),
+               {"does not prove to know the job's token"});
+}
+
+// A store of PyTorch's launcher knows no tokens.
 TEST(TcpStoreToken, DoesNotTroubleAServerWithoutOne) {
   TcpStoreServer server({});
-  TcpStore store(options_for(server, 10s, "secret"));
+  auto options = options_for(server, 10s, "secret");
+  options.needs_proof = false;
+  TcpStore store(options);
+  EXPECT_FALSE(store.is_proved());
   EXPECT_FALSE(store.check({"tandem/token"}));
+  EXPECT_EQ(store.key_count(), 1);  // only the one that counts clients
 }
 
 }  // namespace

@@ -1,0 +1,104 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/store_token.h>
+#include <tandem/distributed/system/keyed_hash.h>
+#include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/socket.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+namespace tandem::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The text of a file that nobody but this user may read or write, without white space at its end.
+std::string read_secret(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  TANDEM_CHECK(file.is_open(), "cannot read the store's token from ", path, ": ", errno_text());
+  struct stat about {};
+  TANDEM_CHECK(::fstat(file.get(), &about) == 0, path, ": ", errno_text());
+  TANDEM_CHECK(S_ISREG(about.st_mode), path, " is no file, expected one with the store's token");
+  TANDEM_CHECK(about.st_uid == ::geteuid(), path, " has the store's token and belongs to another user (", about.st_uid,
+               "), expected one of this user (", ::geteuid(), ")");
+  TANDEM_CHECK((about.st_mode & 077) == 0, path,
+               " has the store's token, and other users may read or write it: chmod 600 ", path);
+  char text[257];
+  const auto size = ::read(file.get(), text, sizeof text);
+  TANDEM_CHECK(size >= 0, path, ": ", errno_text());
+  std::string token(text, static_cast<std::size_t>(size));
+  token.erase(token.find_last_not_of(" \t\r\n") + 1);
+  TANDEM_CHECK(!token.empty() && token.size() <= 256, path, " has ", token.empty() ? "no text" : "more than 256 bytes",
+               ", expected the store's token");
+  return token;
+}
+
+// A folder of this user's alone, which is made where it is not there.
+std::string private_folder() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  // Not TMPDIR, which some batch systems set for each process.
+  const auto folder =
+      runtime && *runtime ? fs::path(runtime) / "tandem" : fs::path("/tmp/tandem-" + std::to_string(::geteuid()));
+  TANDEM_CHECK(::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST, "cannot make the folder ", folder.string(),
+               " for the store's token: ", errno_text(), " (TANDEM_STORE_TOKEN may give a token instead)");
+  struct stat about {};
+  TANDEM_CHECK(::lstat(folder.c_str(), &about) == 0, folder.string(), ": ", errno_text());
+  TANDEM_CHECK(S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0, folder.string(),
+               " is for the store's token, but it is not a folder of this user's alone (mode 0700): remove it, or set "
+               "TANDEM_STORE_TOKEN");
+  return folder.string();
+}
+
+}  // namespace
+
+std::string given_token(const std::function<const char*(const char*)>& variable) {
+  const auto text = [&](const char* name) {
+    const char* value = variable(name);
+    return std::string(value ? value : "");
+  };
+  const auto token = text("TANDEM_STORE_TOKEN"), path = text("TANDEM_STORE_TOKEN_FILE");
+  TANDEM_CHECK(token.size() <= 256, "TANDEM_STORE_TOKEN has ", token.size(), " bytes, at most 256 are allowed");
+  return token.empty() && !path.empty() ? read_secret(path) : token;
+}
+
+std::string given_token() {
+  return given_token([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::string host_token(const std::string& job) {
+  const auto folder = private_folder(), path = folder + "/secret";
+  if (::access(path.c_str(), F_OK) != 0) {
+    // Several processes may come here at once. The file appears with its text, and the first one stays.
+    const auto draft = folder + "/draft-" + random_text(4);
+    {
+      const FileDescriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+      const auto secret = random_text(8) + "\n";
+      const bool is_written =
+          file.is_open() && ::write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+      const int error = errno;
+      if (!is_written) ::unlink(draft.c_str());
+      errno = error;
+      TANDEM_CHECK(is_written, "cannot write ", draft, " for the store's token: ", errno_text(),
+                   " (TANDEM_STORE_TOKEN may give a token instead)");
+    }
+    ::link(draft.c_str(), path.c_str());  // fails where another process was first
+    ::unlink(draft.c_str());
+  }
+  return keyed_hash(read_secret(path), "job " + job);
+}
+
+void fail_without_token() {
+  detail::fail(
+      "a job on several hosts needs a token for its store, so that nobody else can join: give all processes the same "
+      "secret in TANDEM_STORE_TOKEN, or the name of a file with it (mode 0600) in TANDEM_STORE_TOKEN_FILE. For "
+      "example: "
+      "export TANDEM_STORE_TOKEN=$(openssl rand -hex 16). In a network that you trust, --open-store "
+      "(InitOptions::open_store) lets anybody join");
+}
+
+}  // namespace tandem::distributed
