@@ -194,11 +194,12 @@ void train(TrainingOptions& options, const Settings& s) {
       voc::load_from("--init", s.init, [&](const auto& tensors) { model.load_state_dict(tensors); });
     });
 
-  once_per_host(*group, [&]() -> std::string {
+  const auto download = [&]() -> std::string {
     for (const auto& image_set : {s.image_set, s.val_set})
       data::download_voc(s.data, s.year, image_set, {.report = report});
     return "";
-  });
+  };
+  once_per_host(*group, download, download_work);
   const auto [files, val_files] = run_together(*group, [&] {
     if (!s.predict.empty()) {
       create_folder(s.predict, "for predictions");

@@ -8,12 +8,16 @@
 #include <sstream>
 
 namespace tandem::distributed {
+namespace {
+
+std::string key(int rank) { return "member/" + std::to_string(rank); }
+
+}  // namespace
 
 std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
 Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout) {
   using Clock = std::chrono::steady_clock;
-  const auto key = [](int r) { return "member/" + std::to_string(r); };
   std::ostringstream mine;
   mine << job_rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n' << cannot_share;
   store.set(key(rank), mine.str());
@@ -29,18 +33,22 @@ Members meet(Store& store, int rank, int size, int job_rank, const std::string& 
                    r, " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
                    error.what(), ")");
     }
-    std::istringstream text(store.get(key(r)));
-    Member member;
-    std::string number;
-    std::getline(text, number);
-    member.rank = std::stoi(number);
-    std::getline(text, member.host);
-    std::getline(text, member.pid);
-    std::getline(text, member.loopback);
-    std::getline(text, member.cannot_share);
-    members.push_back(std::move(member));
+    members.push_back(member_of(store, r));
   }
   return members;
+}
+
+Member member_of(Store& store, int rank) {
+  std::istringstream text(store.get(key(rank)));
+  Member member;
+  std::string number;
+  std::getline(text, number);
+  member.rank = std::stoi(number);
+  std::getline(text, member.host);
+  std::getline(text, member.pid);
+  std::getline(text, member.loopback);
+  std::getline(text, member.cannot_share);
+  return member;
 }
 
 bool share_a_host(const Members& members) {

@@ -25,6 +25,9 @@ using Members = std::vector<Member>;  // by rank in the group
 // `rank` in a group of some of its ranks.
 Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout);
 
+// Who rank `rank` of the group is. It must have met already.
+Member member_of(Store& store, int rank);
+
 bool share_a_host(const Members& members);
 
 // "rank 0 (a, pid 1), rank 2 (b, pid 5)"

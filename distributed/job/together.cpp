@@ -1,7 +1,10 @@
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/watchdog.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/store/store.h>
 #include <tandem/distributed/system/network_interface.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -36,9 +39,11 @@ class Exchange {
     }
   }
 
-  // Waits for the text of `rank`. PeerError when that rank has left or gives no sign of life, or the group has failed.
-  std::string text_of(int rank) {
-    auto last_sign = Clock::now();
+  // Waits for the text of `rank`. PeerError when that rank has left, gives no sign of life or takes too long, or when
+  // the group has failed.
+  std::string text_of(int rank, const OwnWork& work) {
+    const auto start = Clock::now();
+    auto last_sign = start;
     std::string life;  // the progress that the rank's watchdog wrote last; a change is a sign of life
     for (;;) {
       try {
@@ -48,19 +53,22 @@ class Exchange {
         if (store_.check({key(rank)})) continue;
       }
       store_.add(watch_key, 1);
+      const auto name = [&] { return member_of(store_, rank).name(); };
+      const auto seconds = [](auto time) { return fmt::format("{:g} s", std::chrono::duration<double>(time).count()); };
       if (store_.check({left_key(rank)}) && !store_.check({key(rank)}))
-        throw PeerError("rank " + std::to_string(rank) + " has left, while others wait for what it does");
+        throw PeerError(name() + " has left, while others wait for " + work.what);
       if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
       if (store_.check({progress_key(rank)})) {
         const std::string now = store_.get(progress_key(rank));
         if (now != life) last_sign = Clock::now();
         life = now;
       }
-      if (Clock::now() - last_sign > group_.timeout()) {
-        throw PeerError("rank " + std::to_string(rank) + " has given no sign of life for " +
-                        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(group_.timeout()).count()) +
-                        " s, while others wait for what it does");
-      }
+      if (Clock::now() - last_sign > group_.timeout())
+        throw PeerError(name() + " has given no sign of life for " + seconds(group_.timeout()) +
+                        ", while others wait for " + work.what);
+      if (Clock::now() - start > work.longest)
+        throw PeerError(name() + " lives, but others have waited for " + work.what + " for " + seconds(work.longest) +
+                        ", the longest that this may take");
     }
   }
 
@@ -73,12 +81,12 @@ class Exchange {
 };
 
 // Every rank's text, by rank.
-std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
+std::vector<std::string> share(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
   if (group.size() == 1) return {mine};
   Exchange texts(group, mine);
   std::vector<std::string> all;
   try {
-    for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r));
+    for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r, work));
   } catch (const PeerError&) {
     texts.leave(group.size() - 2);  // one of the other ranks is gone
     throw;
@@ -90,7 +98,7 @@ std::vector<std::string> share(ProcessGroup& group, const std::string& mine) {
 
 }  // namespace
 
-void run_together(ProcessGroup& group, const std::function<void()>& f) {
+void run_together(ProcessGroup& group, const std::function<void()>& f, const OwnWork& work) {
   std::optional<EarlierFailure> mine;
   try {
     f();
@@ -101,7 +109,7 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
   } catch (...) {
     mine.emplace(unknown_exception);
   }
-  const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "");
+  const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "", work);
   for (int r = 0; r < group.size(); ++r) {
     if (outcomes[r].empty()) continue;
     if (r == group.rank()) throw *mine;
@@ -109,25 +117,31 @@ void run_together(ProcessGroup& group, const std::function<void()>& f) {
   }
 }
 
-void run_first(ProcessGroup& group, const std::function<void()>& f) {
-  run_together(group, [&] {
-    if (group.rank() == 0) f();
-  });
-  run_together(group, [&] {
-    if (group.rank() != 0) f();
-  });
+void run_first(ProcessGroup& group, const std::function<void()>& f, const OwnWork& work) {
+  const auto run_where = [&](bool acts) {
+    run_together(
+        group,
+        [&] {
+          if (acts) f();
+        },
+        work);
+  };
+  run_where(group.rank() == 0);
+  run_where(group.rank() != 0);
 }
 
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host) {
-  const auto hosts = share(group, "/" + host);
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host,
+                          const OwnWork& work) {
+  const auto hosts = share(group, "/" + host, work);
   const auto first = static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
   const bool acts = static_cast<std::size_t>(group.rank()) == first;
-  const auto mine = run_together(group, [&] { return acts ? f() : std::string(); });
-  return share(group, "/" + mine).at(first).substr(1);
+  const auto mine = run_together(
+      group, [&] { return acts ? f() : std::string(); }, work);
+  return share(group, "/" + mine, work).at(first).substr(1);
 }
 
-std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f) {
-  return once_per_host(group, f, loopback_identity());
+std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const OwnWork& work) {
+  return once_per_host(group, f, loopback_identity(), work);
 }
 
 }  // namespace tandem::distributed

@@ -42,7 +42,7 @@ void check_weights(const std::string& weights) {
 
 std::string find_weights(ProcessGroup& group, const std::string& weights,
                          const std::function<void(const std::string&)>& report) {
-  return once_per_host(group, [&]() -> std::string {
+  const auto find = [&]() -> std::string {
     check_weights(weights);
     const auto url = url_of(weights);
     if (url.empty()) return weights;
@@ -51,7 +51,8 @@ std::string find_weights(ProcessGroup& group, const std::string& weights,
     options.report = report;
     data::download({url}, path, checksum_of(url), options);
     return path.string();
-  });
+  };
+  return once_per_host(group, find, download_work);
 }
 
 }  // namespace tandem::distributed

@@ -13,11 +13,12 @@ std::filesystem::path mnist_folder(ProcessGroup& group, const std::string& data,
   const auto report = [quiet](const std::string& line) {
     if (!quiet) std::cerr << line << std::endl;
   };
-  return once_per_host(group, [&] {
+  const auto find = [&] {
     const auto found = data::find_mnist({.data = data, .report = report});
     if (!found.notice.empty()) std::cerr << found.notice << std::endl;
     return found.folder.string();
-  });
+  };
+  return once_per_host(group, find, download_work);
 }
 
 }  // namespace tandem::distributed
