@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 constexpr const char* format_version = "1";
 const std::string model_prefix = "model/";
 const std::string optimizer_prefix = "optimizer/";
+const std::string ddp_prefix = "ddp/";
 
 std::string file_name(const TrainingState& state) {
   char name[64];
@@ -108,6 +109,7 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   std::vector<NamedArray> arrays;
   for (const auto& [name, array] : state.model) arrays.push_back({model_prefix + name, array});
   for (const auto& [name, array] : state.optimizer) arrays.push_back({optimizer_prefix + name, array});
+  for (const auto& [name, array] : state.ddp) arrays.push_back({ddp_prefix + name, array});
   return arrays;
 }
 
@@ -136,8 +138,10 @@ TrainingState read_checkpoint(const fs::path& path) {
       state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
     } else if (name.compare(0, optimizer_prefix.size(), optimizer_prefix) == 0) {
       state.optimizer.push_back({name.substr(optimizer_prefix.size()), std::move(array)});
+    } else if (name.starts_with(ddp_prefix)) {
+      state.ddp.push_back({name.substr(ddp_prefix.size()), std::move(array)});
     } else {
-      detail::fail("it has a tensor \"", name, "\" that is neither the model's nor the optimizer's");
+      detail::fail("it has a tensor \"", name, "\" that belongs to nothing that this program knows");
     }
   }
   return state;

@@ -1,8 +1,8 @@
 // Checkpoints: files with the state of a training job, from which the job can go on as if it had never stopped.
 //
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
-// the model's (model/NAME) and those that the optimizer keeps (optimizer/NAME/momentum). Its metadata are the other
-// members of TrainingState, as text.
+// the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum) and those of
+// DistributedDataParallel (ddp/NAME). Its metadata are the other members of TrainingState, as text.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -32,6 +32,7 @@ struct TrainingState {
   std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
+  std::vector<NamedArray> ddp;  // DistributedDataParallel's; empty in older checkpoints and those of one process
 };
 
 // Whether `arrays` come from a checkpoint.

@@ -111,11 +111,12 @@ class MetricsFile {
 
 class TrainingRun::Implementation {
  public:
-  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, DistributedDataParallel& ddp,
                  optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
       : options_(options),
         group_(std::move(group)),
-        model_(model),
+        ddp_(ddp),
+        model_(ddp.model()),
         optimizer_(optimizer),
         loader_(loader),
         scaler_(scaler),
@@ -301,11 +302,28 @@ class TrainingRun::Implementation {
     } catch (const Error& error) {
       detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
     }
+    restore_ddp(saved);
     default_generator().set_state(saved.generator);
     if (saved.position > 0) total_before_ = saved.losses.at(group_->rank());
     saved.model.clear();
     saved.optimizer.clear();
+    saved.ddp.clear();
     state_ = std::move(saved);
+  }
+
+  // What does not fit is left out with a note, alike on all ranks.
+  void restore_ddp(const TrainingState& saved) {
+    if (saved.ddp.empty()) return;
+    if (saved.world_size != group_->size())
+      return console_.note(
+          "note: the order of gradients in the checkpoint is for another number of processes and is "
+          "left out");
+    try {
+      ddp_.load_state_dict(saved.ddp);
+    } catch (const Error& error) {
+      console_.note("note: the order of gradients in the checkpoint does not fit and is left out: " +
+                    std::string(error.what()));
+    }
   }
 
   // In the middle of an epoch, an Error when a setting differs from that of the checkpoint, because the batches that
@@ -336,6 +354,7 @@ class TrainingRun::Implementation {
     for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
     state.model = model_.state_dict();
     state.optimizer = optimizer_.state_dict();
+    state.ddp = ddp_.state_dict();
     if (scaler_) {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
@@ -384,6 +403,7 @@ class TrainingRun::Implementation {
 
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
+  DistributedDataParallel& ddp_;
   nn::Module& model_;
   optim::Optimizer& optimizer_;
   data::Loader& loader_;
@@ -405,9 +425,10 @@ class TrainingRun::Implementation {
   Clock::time_point line_start_;       // the time of line_begin_
 };
 
-TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
-                         optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
-    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                         DistributedDataParallel& ddp, optim::Optimizer& optimizer, data::Loader& loader,
+                         optim::GradScaler* scaler)
+    : implementation_(std::make_unique<Implementation>(options, std::move(group), ddp, optimizer, loader, scaler)) {}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
