@@ -85,6 +85,7 @@ class DistributedDataParallel {
 
   // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().
   void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
+  const CommunicationHook& communication_hook() const { return reducer_->communication_hook(); }
 
   // What the next step depends on besides the model and the hook, the same on all ranks: the order of the gradients in
   // the buckets. Empty before the first backward pass, and with a group of one rank.

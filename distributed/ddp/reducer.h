@@ -39,6 +39,7 @@ class Reducer {
   Reducer& operator=(const Reducer&) = delete;
 
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
+  const CommunicationHook& communication_hook() const { return communication_hook_; }
   // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }

@@ -1,3 +1,4 @@
+#include <tandem/core/array/text_array.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
@@ -64,6 +65,9 @@ std::string shown(Device device) {
 
 // In a checkpoint, the arrays of the GradScaler are among those of the optimizer, under names with this prefix.
 const std::string scaling_prefix = "grad_scaler/";
+
+// The arrays of a StatefulHook have names with this prefix.
+const std::string hook_prefix = "hook/";
 
 // Moves the arrays of the GradScaler out of `optimizer`.
 std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
@@ -287,7 +291,7 @@ class TrainingRun::Implementation {
   }
 
   void restore(const std::string& path) {
-    auto saved = read_checkpoint(path);
+    auto saved = read_checkpoint(path, group_->rank());
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
     if (saved.accumulate > 0) check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
@@ -299,31 +303,64 @@ class TrainingRun::Implementation {
       const auto scaling = take_scaling(saved.optimizer);
       optimizer_.load_state_dict(saved.optimizer);
       if (scaler_) scaler_->load_state_dict(scaling);
+      restore_ranks(saved);
     } catch (const Error& error) {
       detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
     }
-    restore_ddp(saved);
-    default_generator().set_state(saved.generator);
     if (saved.position > 0) total_before_ = saved.losses.at(group_->rank());
     saved.model.clear();
     saved.optimizer.clear();
     saved.ddp.clear();
+    saved.of_rank.clear();
     state_ = std::move(saved);
   }
 
-  // What does not fit is left out with a note, alike on all ranks.
-  void restore_ddp(const TrainingState& saved) {
-    if (saved.ddp.empty()) return;
-    if (saved.world_size != group_->size())
-      return console_.note(
-          "note: the order of gradients in the checkpoint is for another number of processes and is "
-          "left out");
+  // What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
+  void restore_ranks(TrainingState& saved) {
+    std::vector<NamedArray> hook;
+    for (const auto& [name, array] : saved.of_rank)
+      if (name.starts_with(hook_prefix)) hook.push_back({name.substr(hook_prefix.size()), array});
+    if (saved.world_size != group_->size()) {
+      std::string left_out;
+      const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
+      if (!saved.ddp.empty()) leave_out("the order of the gradients in the buckets");
+      if (!hook.empty()) leave_out("what the communication hook keeps");
+      if (saved.has_own_random_numbers) leave_out("the random numbers of each rank's own, which begin anew");
+      else default_generator().set_state(saved.generator);
+      if (!left_out.empty())
+        console_.note(
+            fmt::format("note: left out, as it is for {}: {}", count(saved.world_size, "process", "es"), left_out));
+      return;
+    }
     try {
       ddp_.load_state_dict(saved.ddp);
     } catch (const Error& error) {
-      console_.note("note: the order of gradients in the checkpoint does not fit and is left out: " +
-                    std::string(error.what()));
+      console_.note("note: the order of the gradients in the checkpoint is left out: " + std::string(error.what()));
     }
+    auto* const stateful = ddp_.communication_hook().stateful();
+    if (!hook.empty() && !stateful)
+      console_.note("note: left out, as this run has no such hook: what the communication hook keeps");
+    if (!hook.empty() && stateful) stateful->load_state_dict(hook);
+    for (const auto& [name, array] : saved.of_rank) {
+      if (name == "generator") saved.generator = text_of(array);
+      if (name == "generator_now") saved.generator_now = text_of(array);
+    }
+    default_generator().set_state(saved.generator);
+  }
+
+  // What this rank alone has.
+  std::vector<NamedArray> state_of_rank() {
+    std::vector<NamedArray> state;
+    // Most programs draw the same numbers on all ranks. Their state is in the metadata.
+    const std::string mine = state_.generator + '\n' + state_.generator_now;
+    if (group_->broadcast_string(mine, 0, "random numbers of rank 0") != mine) {
+      state.push_back({"generator", text_array(state_.generator)});
+      state.push_back({"generator_now", text_array(state_.generator_now)});
+    }
+    if (const auto* const stateful = ddp_.communication_hook().stateful()) {
+      for (auto& [name, array] : stateful->state_dict()) state.push_back({hook_prefix + name, array});
+    }
+    return state;
   }
 
   // In the middle of an epoch, an Error when a setting differs from that of the checkpoint, because the batches that
@@ -348,7 +385,8 @@ class TrainingRun::Implementation {
     std::vector<Array> losses;
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
-    if (group_->rank() != 0) return;
+    RankArrays of_ranks(*group_, state_of_rank());
+    if (group_->rank() != 0) return of_ranks.give();
     TrainingState state = state_;
     state.losses.clear();
     for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
@@ -358,7 +396,14 @@ class TrainingRun::Implementation {
     if (scaler_) {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
+    state.to_write = &of_ranks;
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
+    const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
+    if (mebibytes >= 1)
+      console_.note(
+          fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with "
+                      "{}",
+                      state.step, mebibytes, count(group_->size(), "process", "es")));
   }
 
   void write_step(int batches) {

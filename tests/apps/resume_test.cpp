@@ -4,6 +4,7 @@
 #include <support/process.h>
 #include <support/temporary_folder.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,50 @@ class Resume : public ::testing::Test {
 // Gloo's ring adds the gradients of three ranks in an order that depends on their place in the bucket.
 TEST_F(Resume, has_the_same_buckets) { expect_same_bits(3, 5, 10, {"--backend", "gloo"}); }
 
-TEST_F(Resume, with_other_ranks_leaves_the_buckets_out_and_says_so) {
-  // 3 ranks take 8 steps an epoch.
-  train(3, {"--checkpoint", path("checkpoints"), "--epochs", "1"});
+// PowerSGD begins with the third step. Each rank keeps what it has not sent yet.
+TEST_F(Resume, has_what_powersgd_keeps) { expect_same_bits(2, 5, 10, {"--compress", "powersgd"}); }
+
+// 2 ranks take 12 steps an epoch: the stop is in the middle of an epoch, and at its end.
+TEST_F(Resume, has_the_random_numbers_of_each_rank) {
+  expect_same_bits(2, 5, 10, {"--dropout", "0.5"});
+  std::filesystem::remove_all(path("checkpoints"));
+  expect_same_bits(2, 12, 15, {"--dropout", "0.5"});
+}
+
+TEST_F(Resume, has_all_of_these_at_once) {
+  expect_same_bits(3, 5, 10, {"--backend", "gloo", "--compress", "powersgd", "--dropout", "0.5"});
+}
+
+TEST_F(Resume, with_other_ranks_leaves_out_what_is_bound_to_them_and_says_so) {
+  const Words own{"--checkpoint", path("checkpoints"), "--compress", "powersgd", "--dropout", "0.5", "--epochs"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), own.begin(), own.end());
+    return more;
+  };
+  train(3, with({"1"}));
+  for (const int ranks : {2, 4}) {
+    const auto outcome = train(ranks, with({std::to_string(ranks), "--resume"}));
+    expect_parts(outcome.err, {"number of processes of", "going on with " + std::to_string(ranks), "note: left out",
+                               "the order of the gradients in the buckets", "what the communication hook keeps",
+                               "the random numbers of each rank's own"});
+  }
+  // Without these, nothing is said of them.
+  train(2, {"--checkpoint", path("plain"), "--epochs", "1"});
+  const auto outcome = train(1, {"--checkpoint", path("plain"), "--epochs", "2", "--resume"});
+  expect_parts(outcome.err, {"left out, as it is for 2 processes: the order of the gradients in the buckets"});
+  EXPECT_EQ(outcome.err.find("communication hook"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Resume, without_the_hook_of_before_says_so) {
+  train(2, {"--checkpoint", path("checkpoints"), "--epochs", "1", "--compress", "powersgd"});
   const auto outcome = train(2, {"--checkpoint", path("checkpoints"), "--epochs", "2", "--resume"});
-  expect_parts(outcome.err, {"number of processes of 3, going on with 2", "the order of gradients in the checkpoint",
-                             "another number of processes"});
+  expect_parts(outcome.err, {"left out, as this run has no such hook: what the communication hook keeps"});
+}
+
+// The weights that PowerSGD compresses take 197 KiB, which every rank keeps once more.
+TEST_F(Resume, says_how_large_the_part_of_the_ranks_is) {
+  const auto outcome = train(6, {"--checkpoint", path("checkpoints"), "--max-steps", "3", "--compress", "powersgd"});
+  expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it are of single ranks", "6 processes"});
 }
 
 }  // namespace
