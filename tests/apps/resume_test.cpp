@@ -103,5 +103,18 @@ TEST_F(Resume, says_how_large_the_part_of_the_ranks_is) {
   expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it are of single ranks", "6 processes"});
 }
 
+// A limit on the size of files stands for the full disk: rank 0 fails while it takes what the other ranks have.
+TEST_F(Resume, a_full_disk_is_named_and_leaves_no_partial_file) {
+  const std::string script = "ulimit -f 1200; exec \"$@\"";
+  const auto outcome =
+      testing::run_process({"sh", "-c", script, "sh", TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "3",
+                            TANDEM_PROGRAM_DIR "/resume_worker", "--backend", "gloo", "--compress", "powersgd",
+                            "--max-steps", "4", "--checkpoint", path("checkpoints")},
+                           {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"rank 0 failed first", "cannot write", "checkpoint-0000-00000004.safetensors"});
+  EXPECT_TRUE(std::filesystem::is_empty(path("checkpoints")));
+}
+
 }  // namespace
 }  // namespace tandem
