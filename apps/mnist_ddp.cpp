@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
 
     optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
-    TrainingRun run(options, group, model, optimizer, loader, &scaler);
+    TrainingRun run(options, group, ddp, optimizer, loader, &scaler);
     run.note("data: " + std::to_string(images.size()) + " training and " + std::to_string(tests.size()) +
              " test images in " + folder.string());
     // On a GPU the whole step is recorded once, and replayed in one call after that. With f16 nothing is recorded,

@@ -227,7 +227,7 @@ void train(TrainingOptions& options, const Settings& s) {
       optim::PolynomialLR{.total_iters = std::max<std::int64_t>(1, options.epochs * steps_an_epoch), .power = 0.9});
 
   optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
-  TrainingRun run(options, group, model, optimizer, loader, &scaler);
+  TrainingRun run(options, group, ddp, optimizer, loader, &scaler);
   for (const auto& notice : notices) run.note("note: " + notice);
   for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
     for (const auto& [name, reason] : data->skipped()) run.note("left out of '" + set + "': " + name + ": " + reason);

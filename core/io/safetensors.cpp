@@ -56,12 +56,13 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path, "safetensors file") {}
 
-  Safetensors read() {
+  Safetensors read(const std::function<bool(const std::string&)>& wanted) {
     const std::string header = read_header();
     Safetensors result;
     const std::vector<Entry> entries = parse(header, result.metadata);
     check_layout(entries, 8 + header.size());
     for (const auto& entry : entries) {
+      if (wanted && !wanted(entry.name)) continue;
       Array array = Array::empty(entry.shape, entry.dtype);
       if (entry.end > entry.begin) file_.read(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
       if (entry.dtype == DType::boolean) check_booleans(entry, array);
@@ -217,8 +218,14 @@ std::string quoted(const std::string& text, const std::string& path) {
   }
 }
 
-std::string make_header(const std::vector<const NamedArray*>& arrays,
-                        const std::map<std::string, std::string>& metadata, const std::string& path) {
+bool comes_before(const ExpectedArray& a, const ExpectedArray& b) {
+  const auto order_a = order_of(a.dtype);
+  const auto order_b = order_of(b.dtype);
+  return order_a != order_b ? order_a > order_b : a.name < b.name;
+}
+
+std::string make_header(const std::vector<ExpectedArray>& arrays, const std::map<std::string, std::string>& metadata,
+                        const std::string& path) {
   std::ostringstream out;
   out.imbue(std::locale::classic());
   const char* separator = "{";
@@ -231,13 +238,13 @@ std::string make_header(const std::vector<const NamedArray*>& arrays,
     out << '}';
   }
   std::uint64_t offset = 0;
-  for (const auto* named : arrays) {
-    const Array& array = named->array;
-    out << separator << quoted(named->name, path) << ":{\"dtype\":\"" << dtype_names[order_of(array.dtype())].second
+  for (const auto& [name, dtype, shape] : arrays) {
+    out << separator << quoted(name, path) << ":{\"dtype\":\"" << dtype_names[order_of(dtype)].second
         << "\",\"shape\":[";
-    for (int i = 0; i < array.ndim(); ++i) out << (i > 0 ? "," : "") << array.shape()[i];
-    out << "],\"data_offsets\":[" << offset << ',' << offset + array.bytes() << "]}";
-    offset += array.bytes();
+    for (int i = 0; i < shape.ndim(); ++i) out << (i > 0 ? "," : "") << shape[i];
+    const std::uint64_t end = offset + static_cast<std::uint64_t>(shape.product()) * size_of(dtype);
+    out << "],\"data_offsets\":[" << offset << ',' << end << "]}";
+    offset = end;
     separator = ",";
   }
   if (metadata.empty() && arrays.empty()) out << '{';
@@ -249,26 +256,39 @@ std::string make_header(const std::vector<const NamedArray*>& arrays,
 
 }  // namespace
 
-Safetensors read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+Safetensors read_safetensors(const std::filesystem::path& path,
+                             const std::function<bool(const std::string& name)>& wanted) {
+  return Reader(path).read(wanted);
+}
+
+void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays) {
+  std::sort(arrays.begin(), arrays.end(), comes_before);
+}
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                        const std::map<std::string, std::string>& metadata) {
+  write_safetensors(path, arrays, metadata, {}, {});
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                       const std::map<std::string, std::string>& metadata, std::span<const ExpectedArray> expected,
+                       const std::function<Array(const ExpectedArray&)>& take) {
   const std::string where = path.string();
-  std::set<std::string_view> names;
-  std::vector<const NamedArray*> sorted;
-  for (const auto& named : arrays) {
-    TANDEM_CHECK(named.array.defined(), "safetensors file ", where, ": array \"", named.name, "\" is undefined");
-    TANDEM_CHECK(named.name != metadata_key, "safetensors file ", where, ": \"", metadata_key,
+  std::map<std::string_view, const Array*> known;  // null: expected
+  std::vector<ExpectedArray> sorted;
+  const auto add = [&](ExpectedArray entry, std::string_view name, const Array* array) {
+    TANDEM_CHECK(name != metadata_key, "safetensors file ", where, ": \"", metadata_key,
                  "\" cannot be the name of an array, the format reserves it");
-    TANDEM_CHECK(names.insert(named.name).second, "safetensors file ", where, ": two arrays are named \"", named.name,
+    TANDEM_CHECK(known.emplace(name, array).second, "safetensors file ", where, ": two arrays are named \"", name,
                  "\"; names must be unique");
-    sorted.push_back(&named);
+    sorted.push_back(std::move(entry));
+  };
+  for (const auto& [name, array] : arrays) {
+    TANDEM_CHECK(array.defined(), "safetensors file ", where, ": array \"", name, "\" is undefined");
+    add({name, array.dtype(), array.shape()}, name, &array);
   }
-  std::sort(sorted.begin(), sorted.end(), [](const NamedArray* a, const NamedArray* b) {
-    const auto order_a = order_of(a->array.dtype());
-    const auto order_b = order_of(b->array.dtype());
-    return order_a != order_b ? order_a > order_b : a->name < b->name;
-  });
+  for (const auto& entry : expected) add(entry, entry.name, nullptr);
+  sort_as_in_safetensors(sorted);
   const std::string header = make_header(sorted, metadata, where);
   TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ", header.size(),
                " bytes, at most ", largest_header, " are allowed; use fewer or shorter names and metadata");
@@ -277,8 +297,13 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   const std::uint64_t length = header.size();
   file.write(&length, sizeof length);
   file.write(header.data(), header.size());
-  for (const auto* named : sorted) {
-    const Array rows = named->array.to(Device{}).contiguous();
+  for (const auto& entry : sorted) {
+    const Array* const array = known.at(entry.name);
+    const Array taken = array ? *array : take(entry);
+    TANDEM_CHECK(taken.dtype() == entry.dtype && taken.shape() == entry.shape, "safetensors file ", where, ": array \"",
+                 entry.name, "\" is ", taken.shape(), ' ', taken.dtype(), ", announced as ", entry.shape, ' ',
+                 entry.dtype);
+    const Array rows = taken.to(Device{}).contiguous();
     file.write(rows.raw(), rows.bytes());
   }
   file.commit();

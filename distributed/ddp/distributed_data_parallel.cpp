@@ -7,6 +7,8 @@
 namespace tandem::distributed {
 namespace {
 
+constexpr const char* order_name = "gradient_order";
+
 // One line for every tensor that the ranks must have in common.
 std::string describe(const nn::Module& model) {
   std::ostringstream text;
@@ -94,6 +96,25 @@ void DistributedDataParallel::sync_buffers() {
     root = join_->lead();
   }
   share_buffers(root);
+}
+
+std::vector<NamedArray> DistributedDataParallel::state_dict() const {
+  const auto& order = reducer_->gradient_order();
+  if (order.empty()) return {};
+  return {{order_name, Array::from(order, {static_cast<std::int64_t>(order.size())})}};
+}
+
+void DistributedDataParallel::load_state_dict(const std::vector<NamedArray>& state) {
+  if (state.empty()) return;
+  TANDEM_CHECK(state.size() == 1 && state[0].name == order_name, "DistributedDataParallel: the saved state has ",
+               state.size(), " entries, the first named ", state[0].name, "; expected one, ", order_name);
+  TANDEM_CHECK(state[0].array.dtype() == DType::i64, "DistributedDataParallel: ", order_name, " is ",
+               state[0].array.dtype(), ", expected ", DType::i64);
+  try {
+    reducer_->set_gradient_order(state[0].array.to_vector<std::int64_t>());
+  } catch (const Error& error) {
+    detail::fail("DistributedDataParallel: ", order_name, " is ", error.what());
+  }
 }
 
 void DistributedDataParallel::share_parameters(int root) {

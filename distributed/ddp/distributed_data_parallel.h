@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -84,6 +85,16 @@ class DistributedDataParallel {
 
   // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().
   void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
+  const CommunicationHook& communication_hook() const { return reducer_->communication_hook(); }
+
+  // What the next step depends on besides the model and the hook, the same on all ranks: the order of the gradients in
+  // the buckets. Empty before the first backward pass, and with a group of one rank.
+  std::vector<NamedArray> state_dict() const;
+  // For a group of as many ranks. All ranks must give the same. An empty state changes nothing. Error when an entry is
+  // unknown or fits other parameters. Then nothing is changed.
+  void load_state_dict(const std::vector<NamedArray>& state);
+
+  nn::Module& model() const { return model_; }
 
   // What communication took so far, and how much of it was hidden. This rank's view.
   CommunicationReport report() const { return reducer_->report(); }

@@ -1,3 +1,4 @@
+#include <tandem/core/array/text_array.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
@@ -11,7 +12,9 @@
 namespace tandem::distributed {
 namespace {
 
-// What a gradient keeps from one step to the next.
+// What a gradient keeps from one step to the next. In a state dict, these are the ends of the names of both arrays.
+constexpr const char* q_suffix = "/q";
+constexpr const char* error_suffix = "/error";
 struct Memory {
   Array q;      // (columns, rank)
   Array error;  // (rows, columns): what the last product left out
@@ -165,11 +168,11 @@ class Round : public Work {
   bool finished_ = false;
 };
 
-class PowerSgd {
+class PowerSgd : public StatefulHook {
  public:
   explicit PowerSgd(const PowerSgdOptions& options) : options_(options), generator_(options.seed) {}
 
-  std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) {
+  std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) override {
     if (bucket.index == 0) {
       previous_ = nullptr;
       ++step_;
@@ -191,6 +194,42 @@ class PowerSgd {
     return round;
   }
 
+  std::vector<NamedArray> state_dict() const override {
+    std::vector<NamedArray> state{{"step", ops::scalar(static_cast<double>(step_), DType::i64)},
+                                  {"generator", text_array(generator_.state())}};
+    for (const auto& [name, memory] : memories_) {
+      if (memory.q.defined()) state.push_back({name + q_suffix, memory.q});
+      if (memory.error.defined()) state.push_back({name + error_suffix, memory.error});
+    }
+    return state;
+  }
+
+  void load_state_dict(const std::vector<NamedArray>& state) override {
+    std::int64_t step = -1;
+    Generator generator;
+    bool has_generator = false;
+    std::map<std::string, Memory> memories;
+    for (const auto& [name, array] : state) {
+      if (name == "step") {
+        TANDEM_CHECK(array.numel() == 1, "PowerSGD: the saved step is ", array.shape(), ", not a number");
+        step = static_cast<std::int64_t>(array.item());
+      } else if (name == "generator") {
+        generator.set_state(text_of(array));
+        has_generator = true;
+      } else {
+        const bool is_q = name.ends_with(q_suffix), is_error = name.ends_with(error_suffix);
+        TANDEM_CHECK((is_q || is_error) && array.ndim() == 2 && array.dtype() == DType::f32,
+                     "PowerSGD: the saved state has an unknown entry ", name, ", ", array.shape(), ' ', array.dtype());
+        Memory& memory = memories[name.substr(0, name.rfind('/'))];
+        (is_q ? memory.q : memory.error) = array.clone();  // the steps write to both
+      }
+    }
+    TANDEM_CHECK(step >= 0 && has_generator, "PowerSGD: the saved state has no ", step < 0 ? "step" : "generator");
+    step_ = step;
+    generator_ = generator;
+    memories_ = std::move(memories);
+  }
+
  private:
   bool is_worth_it(const Array& gradient) const {
     if (gradient.dtype() != DType::f32 || gradient.ndim() < 2 || gradient.numel() == 0) return false;
@@ -201,14 +240,24 @@ class PowerSgd {
 
   Matrix matrix(const Array& gradient, Memory& memory) {
     const std::int64_t rows = gradient.dim(0), columns = gradient.numel() / rows;
+    const std::int64_t rank = std::min({options_.rank, rows, columns});
+    take_loaded(memory.q, {columns, rank}, gradient.device());
+    take_loaded(memory.error, {rows, columns}, gradient.device());
     Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
     m.input = memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
-    if (!memory.q.defined())
-      memory.q = ops::zeros({columns, std::min({options_.rank, rows, columns})}, DType::f32, gradient.device());
+    if (!memory.q.defined()) memory.q = ops::zeros({columns, rank}, DType::f32, gradient.device());
     else if (!options_.warm_start) memory.q.fill(0);
     orthonormalise(memory.q);
     replace_zero_columns(memory.q);
     return m;
+  }
+
+  // A loaded array is on the host, and may be of another model.
+  static void take_loaded(Array& array, const Shape& shape, Device device) {
+    if (!array.defined()) return;
+    TANDEM_CHECK(array.shape() == shape, "PowerSGD: the loaded state has a shape of ", array.shape(), ", expected ",
+                 shape, ": go on with the same model and the same rank of the matrices");
+    if (array.device() != device) array = array.to(device);
   }
 
   // From a column of zeros the power method would never come to anything else.
@@ -242,9 +291,7 @@ CommunicationHook powersgd_hook(const PowerSgdOptions& options) {
   TANDEM_CHECK(options.rank >= 1 && options.start_step >= 0 && options.min_compression_rate > 0,
                "PowerSGD: rank must be at least 1, start_step at least 0 and min_compression_rate above 0, got ",
                options.rank, ", ", options.start_step, " and ", options.min_compression_rate);
-  return [state = std::make_shared<PowerSgd>(options)](const GradBucket& bucket, ProcessGroup& group) {
-    return (*state)(bucket, group);
-  };
+  return std::shared_ptr<StatefulHook>(std::make_shared<PowerSgd>(options));
 }
 
 }  // namespace tandem::distributed

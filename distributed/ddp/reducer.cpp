@@ -2,6 +2,8 @@
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/reducer.h>
 
+#include <algorithm>
+
 namespace tandem::distributed {
 
 Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
@@ -86,9 +88,24 @@ void Reducer::rebuild_buckets() {
   const std::vector<std::int64_t> mine(order_.begin(), order_.end());
   const auto order = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
   group_->broadcast(order, join_ ? join_->lead() : 0, "order of the gradients")->wait();
-  const auto* agreed = order.data<std::int64_t>();
-  auto layout = assign_buckets(parameters_, std::vector<std::size_t>(agreed, agreed + order_.size()), sizes_);
+  take_order(order.to_vector<std::int64_t>());
+}
+
+void Reducer::take_order(std::vector<std::int64_t> order) {
+  gradient_order_ = std::move(order);
+  auto layout = assign_buckets(parameters_, {gradient_order_.begin(), gradient_order_.end()}, sizes_);
   if (layout != layout_) make_buckets(std::move(layout));
+}
+
+void Reducer::set_gradient_order(std::vector<std::int64_t> order) {
+  std::vector<std::int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  TANDEM_CHECK(std::equal(sorted.begin(), sorted.end(), reduced_.begin(), reduced_.end(),
+                          [](std::int64_t a, std::size_t b) { return a == static_cast<std::int64_t>(b); }),
+               "an order of ", order.size(), " gradients, which are not those of the ", reduced_.size(),
+               " parameters that require a gradient");
+  rebuilt_ = true;
+  take_order(std::move(order));
 }
 
 // --- One backward pass ---

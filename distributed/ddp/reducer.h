@@ -24,7 +24,8 @@ namespace tandem::distributed {
 //
 // In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass the reducer
 // makes the buckets anew, in the order in which rank 0's gradients became ready. The gradients keep their values, but
-// their addresses change.
+// their addresses change. A job that goes on from a checkpoint is given that order: a mean over three or more ranks may
+// have other bits at another place in a bucket.
 //
 // After an exception in the middle of a backward pass this rank is out of step with the others, and the group can't be
 // used any more. The error about unused parameters is different: all ranks throw it, at the end of the pass. Only the
@@ -38,6 +39,7 @@ class Reducer {
   Reducer& operator=(const Reducer&) = delete;
 
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
+  const CommunicationHook& communication_hook() const { return communication_hook_; }
   // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
@@ -46,6 +48,12 @@ class Reducer {
   void set_join(JoinRounds* join) { join_ = join; }
   // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
   void shadow_backward();
+
+  // The parameters in the order by which the buckets were made anew. Empty before that, and in a group of one rank.
+  const std::vector<std::int64_t>& gradient_order() const { return gradient_order_; }
+  // Makes the buckets in that order now, and not at the end of the first pass. All ranks must give the same. Error when
+  // `order` does not hold each parameter that requires a gradient once. Then nothing is changed.
+  void set_gradient_order(std::vector<std::int64_t> order);
 
   void begin_forward() { clock_.begin_forward(); }  // for the report
   CommunicationReport report() const { return clock_.report(); }
@@ -70,6 +78,7 @@ class Reducer {
   void finish_pass();
   void wait_for_buckets();
   void rebuild_buckets();
+  void take_order(std::vector<std::int64_t> order);
   template <class F>
   void call_communication_hook(const Bucket& bucket, F call) const;
 
@@ -89,6 +98,7 @@ class Reducer {
   // rank learns the result. If the gradients are on a GPU, the flag stays in host memory and is a message of its own.
   Array flag_;
   bool rebuilt_ = false;
+  std::vector<std::int64_t> gradient_order_;
 
   CommunicationHook communication_hook_;
   bool synchronising_ = true;

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 constexpr const char* format_version = "1";
 const std::string model_prefix = "model/";
 const std::string optimizer_prefix = "optimizer/";
+const std::string ddp_prefix = "ddp/";
 
 std::string file_name(const TrainingState& state) {
   char name[64];
@@ -108,6 +109,7 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   std::vector<NamedArray> arrays;
   for (const auto& [name, array] : state.model) arrays.push_back({model_prefix + name, array});
   for (const auto& [name, array] : state.optimizer) arrays.push_back({optimizer_prefix + name, array});
+  for (const auto& [name, array] : state.ddp) arrays.push_back({ddp_prefix + name, array});
   return arrays;
 }
 
@@ -121,23 +123,33 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays) {
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
-  write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state));
+  const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
+  write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state), expected,
+                    [&](const ExpectedArray& array) { return state.to_write->take(array); });
   const auto all = checkpoints_in(folder);
   std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
   for (std::size_t i = static_cast<std::size_t>(keep_last); i < all.size(); ++i) fs::remove(all[i], error);
 }
 
-TrainingState read_checkpoint(const fs::path& path) {
-  auto file = read_safetensors(path);
+TrainingState read_checkpoint(const fs::path& path, std::int64_t rank) {
   TrainingState state;
+  auto file = read_safetensors(path, [&](const std::string& name) {
+    const auto of = parse_rank_name(name);
+    state.has_own_random_numbers |= of && of->second == "generator";
+    return !of || of->first == rank;
+  });
   read_metadata(file.metadata, state);
   for (auto& [name, array] : file.arrays) {
     if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
       state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
     } else if (name.compare(0, optimizer_prefix.size(), optimizer_prefix) == 0) {
       state.optimizer.push_back({name.substr(optimizer_prefix.size()), std::move(array)});
+    } else if (name.starts_with(ddp_prefix)) {
+      state.ddp.push_back({name.substr(ddp_prefix.size()), std::move(array)});
+    } else if (const auto of = parse_rank_name(name)) {
+      state.of_rank.push_back({of->second, std::move(array)});
     } else {
-      detail::fail("it has a tensor \"", name, "\" that is neither the model's nor the optimizer's");
+      detail::fail("it has a tensor \"", name, "\" that belongs to nothing that this program knows");
     }
   }
   return state;

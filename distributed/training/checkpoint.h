@@ -1,11 +1,13 @@
 // Checkpoints: files with the state of a training job, from which the job can go on as if it had never stopped.
 //
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
-// the model's (model/NAME) and those that the optimizer keeps (optimizer/NAME/momentum). Its metadata are the other
-// members of TrainingState, as text.
+// the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
+// DistributedDataParallel (ddp/NAME) and what each rank alone has (rank-R/NAME). Its metadata are the other members of
+// TrainingState, as text.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
+#include <tandem/distributed/training/rank_arrays.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -32,6 +34,10 @@ struct TrainingState {
   std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
+  std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty in older checkpoints and those of one process
+  RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
+  std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
+  bool has_own_random_numbers = false;  // whether of_rank holds a "generator" on any rank
 };
 
 // Whether `arrays` come from a checkpoint.
@@ -50,7 +56,7 @@ void save_checkpoint(const std::filesystem::path& folder, const TrainingState& s
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& warn);
 
-// Error, with the reason, when the file is no checkpoint or a damaged one.
-TrainingState read_checkpoint(const std::filesystem::path& path);
+// With what rank `rank` alone has. Error, with the reason, when the file is no checkpoint or a damaged one.
+TrainingState read_checkpoint(const std::filesystem::path& path, std::int64_t rank = 0);
 
 }  // namespace tandem::distributed

@@ -1,3 +1,4 @@
+#include <tandem/core/array/text_array.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
@@ -65,6 +66,9 @@ std::string shown(Device device) {
 // In a checkpoint, the arrays of the GradScaler are among those of the optimizer, under names with this prefix.
 const std::string scaling_prefix = "grad_scaler/";
 
+// The arrays of a StatefulHook have names with this prefix.
+const std::string hook_prefix = "hook/";
+
 // Moves the arrays of the GradScaler out of `optimizer`.
 std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
   std::vector<NamedArray> scaling;
@@ -111,11 +115,12 @@ class MetricsFile {
 
 class TrainingRun::Implementation {
  public:
-  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+  Implementation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, DistributedDataParallel& ddp,
                  optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
       : options_(options),
         group_(std::move(group)),
-        model_(model),
+        ddp_(ddp),
+        model_(ddp.model()),
         optimizer_(optimizer),
         loader_(loader),
         scaler_(scaler),
@@ -286,7 +291,7 @@ class TrainingRun::Implementation {
   }
 
   void restore(const std::string& path) {
-    auto saved = read_checkpoint(path);
+    auto saved = read_checkpoint(path, group_->rank());
     check_same("--seed", saved.position, saved.seed, options_.seed);
     check_same("--batch-size", saved.position, saved.batch_size, options_.batch_size);
     if (saved.accumulate > 0) check_same("--accumulate", saved.position, saved.accumulate, options_.accumulate);
@@ -298,14 +303,64 @@ class TrainingRun::Implementation {
       const auto scaling = take_scaling(saved.optimizer);
       optimizer_.load_state_dict(saved.optimizer);
       if (scaler_) scaler_->load_state_dict(scaling);
+      restore_ranks(saved);
     } catch (const Error& error) {
       detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
     }
-    default_generator().set_state(saved.generator);
     if (saved.position > 0) total_before_ = saved.losses.at(group_->rank());
     saved.model.clear();
     saved.optimizer.clear();
+    saved.ddp.clear();
+    saved.of_rank.clear();
     state_ = std::move(saved);
+  }
+
+  // What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
+  void restore_ranks(TrainingState& saved) {
+    std::vector<NamedArray> hook;
+    for (const auto& [name, array] : saved.of_rank)
+      if (name.starts_with(hook_prefix)) hook.push_back({name.substr(hook_prefix.size()), array});
+    if (saved.world_size != group_->size()) {
+      std::string left_out;
+      const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
+      if (!saved.ddp.empty()) leave_out("the order of the gradients in the buckets");
+      if (!hook.empty()) leave_out("what the communication hook keeps");
+      if (saved.has_own_random_numbers) leave_out("the random numbers of each rank's own, which begin anew");
+      else default_generator().set_state(saved.generator);
+      if (!left_out.empty())
+        console_.note(
+            fmt::format("note: left out, as it is for {}: {}", count(saved.world_size, "process", "es"), left_out));
+      return;
+    }
+    try {
+      ddp_.load_state_dict(saved.ddp);
+    } catch (const Error& error) {
+      console_.note("note: the order of the gradients in the checkpoint is left out: " + std::string(error.what()));
+    }
+    auto* const stateful = ddp_.communication_hook().stateful();
+    if (!hook.empty() && !stateful)
+      console_.note("note: left out, as this run has no such hook: what the communication hook keeps");
+    if (!hook.empty() && stateful) stateful->load_state_dict(hook);
+    for (const auto& [name, array] : saved.of_rank) {
+      if (name == "generator") saved.generator = text_of(array);
+      if (name == "generator_now") saved.generator_now = text_of(array);
+    }
+    default_generator().set_state(saved.generator);
+  }
+
+  // What this rank alone has.
+  std::vector<NamedArray> state_of_rank() {
+    std::vector<NamedArray> state;
+    // Most programs draw the same numbers on all ranks. Their state is in the metadata.
+    const std::string mine = state_.generator + '\n' + state_.generator_now;
+    if (group_->broadcast_string(mine, 0, "random numbers of rank 0") != mine) {
+      state.push_back({"generator", text_array(state_.generator)});
+      state.push_back({"generator_now", text_array(state_.generator_now)});
+    }
+    if (const auto* const stateful = ddp_.communication_hook().stateful()) {
+      for (auto& [name, array] : stateful->state_dict()) state.push_back({hook_prefix + name, array});
+    }
+    return state;
   }
 
   // In the middle of an epoch, an Error when a setting differs from that of the checkpoint, because the batches that
@@ -330,16 +385,25 @@ class TrainingRun::Implementation {
     std::vector<Array> losses;
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
-    if (group_->rank() != 0) return;
+    RankArrays of_ranks(*group_, state_of_rank());
+    if (group_->rank() != 0) return of_ranks.give();
     TrainingState state = state_;
     state.losses.clear();
     for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));
     state.model = model_.state_dict();
     state.optimizer = optimizer_.state_dict();
+    state.ddp = ddp_.state_dict();
     if (scaler_) {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
+    state.to_write = &of_ranks;
     save_checkpoint(options_.checkpoint, state, options_.keep_last);
+    const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
+    if (mebibytes >= 1)
+      console_.note(
+          fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with "
+                      "{}",
+                      state.step, mebibytes, count(group_->size(), "process", "es")));
   }
 
   void write_step(int batches) {
@@ -384,6 +448,7 @@ class TrainingRun::Implementation {
 
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
+  DistributedDataParallel& ddp_;
   nn::Module& model_;
   optim::Optimizer& optimizer_;
   data::Loader& loader_;
@@ -405,9 +470,10 @@ class TrainingRun::Implementation {
   Clock::time_point line_start_;       // the time of line_begin_
 };
 
-TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
-                         optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler)
-    : implementation_(std::make_unique<Implementation>(options, std::move(group), model, optimizer, loader, scaler)) {}
+TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                         DistributedDataParallel& ddp, optim::Optimizer& optimizer, data::Loader& loader,
+                         optim::GradScaler* scaler)
+    : implementation_(std::make_unique<Implementation>(options, std::move(group), ddp, optimizer, loader, scaler)) {}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }

@@ -3,9 +3,9 @@
 
 #include <tandem/core/io/event_file.h>
 #include <tandem/data/loader.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/training/training_options.h>
-#include <tandem/nn/module.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
 
@@ -26,7 +26,7 @@ struct Metric {
 
 // The program writes the loop itself:
 //
-//   TrainingRun run(options, group, model, optimizer, loader);
+//   TrainingRun run(options, group, ddp, optimizer, loader);
 //   while (run.next_epoch()) {
 //     sampler.set_epoch(run.epoch());
 //     for (auto& [images, labels] : loader) {
@@ -45,10 +45,10 @@ struct Metric {
 // one thread.
 class TrainingRun {
  public:
-  // Opens the files that the run writes. With --resume, sets model, optimizer, scaler, loader and default_generator()
-  // to their state in the newest checkpoint. Error when a file or folder can't be written, or the checkpoint doesn't
-  // fit.
-  TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+  // Opens the files that the run writes. With --resume, sets ddp and its model, optimizer, scaler, loader and
+  // default_generator() to their state in the newest checkpoint. Error when a file or folder can't be written, or the
+  // checkpoint doesn't fit.
+  TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, DistributedDataParallel& ddp,
               optim::Optimizer& optimizer, data::Loader& loader, optim::GradScaler* scaler = nullptr);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;

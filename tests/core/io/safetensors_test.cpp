@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "support/temporary_folder.h"
 
@@ -264,6 +265,56 @@ TEST(Safetensors, DamagedAtEveryByte) {
   }
   EXPECT_FALSE(read(whole + "x"));
   EXPECT_GT(refused, static_cast<int>(whole.size()));
+}
+
+TEST(Safetensors, reads_what_is_wanted) {
+  const TemporaryFolder folder;
+  const auto path = folder / "file.safetensors";
+  const Array one = Array::from(std::vector<float>{1, 2, 3}, {3}), two = Array::from(std::vector<float>{4}, {1});
+  write_safetensors(path, std::vector<NamedArray>{{"one", one}, {"two", two}}, {{"key", "value"}});
+  std::vector<std::string> asked;
+  const auto file = read_safetensors(path, [&](const std::string& name) {
+    asked.push_back(name);
+    return name == "two";
+  });
+  EXPECT_EQ(asked, (std::vector<std::string>{"one", "two"}));
+  ASSERT_EQ(file.arrays.size(), 1u);
+  EXPECT_EQ(file.arrays[0].name, "two");
+  EXPECT_EQ(file.arrays[0].array.item(), 4);
+  EXPECT_EQ(file.metadata.at("key"), "value");
+}
+
+TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
+  const TemporaryFolder folder;
+  const Array a = Array::from(std::vector<float>{1, 2, 3, 4}, {2, 2}),
+              b = Array::from(std::vector<std::int64_t>{5}, {}), c = Array::from(std::vector<float>{6}, {1});
+  write_safetensors(folder / "whole", std::vector<NamedArray>{{"c", c}, {"b", b}, {"a", a.transpose(0, 1)}});
+
+  std::vector<ExpectedArray> expected{{"a", DType::f32, {2, 2}}, {"b", DType::i64, {}}};
+  std::vector<std::string> asked;
+  const auto give = [&](const ExpectedArray& array) {
+    asked.push_back(array.name);
+    return array.name == "a" ? a.transpose(0, 1) : b;
+  };
+  write_safetensors(folder / "parts", std::vector<NamedArray>{{"c", c}}, {}, expected, give);
+  EXPECT_EQ(read_bytes(folder / "parts"), read_bytes(folder / "whole"));
+  EXPECT_EQ(asked, (std::vector<std::string>{"b", "a"}));
+  sort_as_in_safetensors(expected);
+  EXPECT_EQ(expected[0].name, "b");
+
+  // Nothing of a file that could not be finished is left.
+  const auto write = [&](const std::function<Array(const ExpectedArray&)>& take) {
+    return testing::error_of([&] { write_safetensors(folder / "parts", {}, {}, expected, take); });
+  };
+  EXPECT_EQ(write([](const ExpectedArray&) -> Array { throw Error("gone"); }), "gone");
+  testing::expect_parts(write([&](const ExpectedArray&) { return a; }),
+                        {"array \"b\" is (2, 2) f32, announced as () i64"});
+  EXPECT_EQ(read_bytes(folder / "parts"), read_bytes(folder / "whole"));
+  testing::expect_parts(testing::error_of([&] {
+                          write_safetensors(folder / "x", std::vector<NamedArray>{{"a", a}}, {}, expected, give);
+                        }),
+                        {"two arrays are named \"a\""});
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"parts", "whole"}));
 }
 
 }  // namespace

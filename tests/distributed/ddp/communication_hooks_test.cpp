@@ -7,6 +7,7 @@
 #include <support/arrays.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
+#include <support/temporary_folder.h>
 
 #include <cmath>
 
@@ -182,6 +183,65 @@ TEST(PowerSgd, makes_up_for_its_errors) {
   const double with = relative_error(true), without = relative_error(false);
   EXPECT_LT(with, 0.3);
   EXPECT_GT(without, 0.5);
+}
+
+// Half of the steps with one hook, and the rest with another that is given the state of the first: the same bits as
+// with one hook. The seeds differ, so that the generator's state counts, too: for a gradient of zeros it is asked anew.
+TEST(PowerSgd, gives_and_takes_what_it_keeps) {
+  run_ranks(2, [](Group group) {
+    const auto gradients = [&](int step) {
+      Array first = noise({16, 24}, 10 * step + group->rank());
+      if (step == 5) first.fill(0);
+      return std::vector<Array>{first, noise({24, 16}, 100 * step + group->rank()), noise({24}, step)};
+    };
+    std::string expected, found;
+    const auto train = [&](bool stops, std::string& bits) {
+      const auto parameters = parameters_of({{16, 24}, {24, 16}, {24}});
+      Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
+      reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 2, .warm_start = false}));
+      for (int step = 1; step <= 8; ++step) {
+        if (stops && step == 5) {
+          auto state = reducer.communication_hook().stateful()->state_dict();
+          CommunicationHook next = powersgd_hook({.rank = 2, .start_step = 2, .warm_start = false, .seed = 77});
+          next.stateful()->load_state_dict(state);
+          // The hook has copies.
+          for (const auto& [name, array] : state) {
+            if (array.ndim() == 2) Array(array).fill(0);
+          }
+          reducer.set_communication_hook(next);
+        }
+        pass(parameters, gradients(step));
+        for (const auto& [name, tensor] : parameters) bits += bits_of(tensor.grad());
+      }
+    };
+    train(false, expected);
+    train(true, found);
+    EXPECT_TRUE(found == expected);
+  });
+}
+
+TEST(PowerSgd, refuses_a_state_of_something_else) {
+  run_ranks(1, [](Group group) {
+    const auto parameters = parameters_of({{16, 24}});
+    Reducer reducer(parameters, group, {});
+    reducer.set_communication_hook(powersgd_hook({.rank = 1, .start_step = 0}));
+    pass(parameters, {noise({16, 24}, 1)});
+    auto* const hook = reducer.communication_hook().stateful();
+    ASSERT_TRUE(hook);
+    const auto state = hook->state_dict();
+    std::vector<NamedArray> more = state, less = state, other = state;
+    more.push_back({"p0/momentum", ops::zeros({16, 24})});
+    EXPECT_ERROR(hook->load_state_dict(more), "unknown entry p0/momentum");
+    std::erase_if(less, [](const NamedArray& entry) { return entry.name == "step"; });
+    EXPECT_ERROR(hook->load_state_dict(less), "has no step");
+    for (auto& [name, array] : other) {
+      if (name == "p0/error") array = ops::zeros({24, 16});
+    }
+    hook->load_state_dict(other);
+    EXPECT_ERROR(pass(parameters, {noise({16, 24}, 2)}), "gradient bucket 0", "(24, 16), expected (16, 24)",
+                 "the same model");
+    EXPECT_FALSE(compress_hook(DType::bf16).stateful());
+  });
 }
 
 TEST(PowerSgd, recovers_from_a_gradient_of_zeros_and_refuses_nonsense) {

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
+#include <support/temporary_folder.h>
 
 #include <cmath>
 #include <cstring>
@@ -271,6 +272,46 @@ TEST(DistributedDataParallel, reports_what_communication_took) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
     }
   });
+}
+
+// The sums of three ranks over Gloo's ring depend on where in a bucket a gradient lies.
+TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
+  run_ranks(
+      3,
+      [](Group group) {
+        const auto pass = [&](nn::Module& model, DistributedDataParallel& ddp) {
+          for (const auto& [name, tensor] : model.parameters()) Tensor(tensor).zero_grad();
+          sum(exp(ddp(Tensor(testing::noise_array({2, 256}, group->rank() * 512))))).backward();
+          std::vector<NamedArray> gradients;
+          for (const auto& [name, tensor] : model.parameters()) gradients.push_back({name, tensor.grad()});
+          return bits_of(gradients);
+        };
+        const auto make = [] {
+          manual_seed(3);
+          return nn::Sequential{nn::Linear(256, 256), nn::Linear(256, 64)};
+        };
+        nn::Sequential first = make(), second = make();
+        DistributedDataParallel ddp(first, group);
+        EXPECT_TRUE(ddp.state_dict().empty());
+        pass(first, ddp);
+        const auto state = ddp.state_dict();
+        ASSERT_EQ(state.size(), 1u);
+        EXPECT_EQ(state[0].name, "gradient_order");
+        const auto expected = pass(first, ddp);
+
+        DistributedDataParallel resumed(second, group);
+        EXPECT_ERROR(resumed.load_state_dict({{"order", state[0].array}}), "named order",
+                     "expected one, gradient_order");
+        EXPECT_ERROR(
+            resumed.load_state_dict({{"gradient_order", Array::from(std::vector<std::int64_t>{0, 1, 1, 3}, {4})}}),
+            "gradient_order is an order of 4 gradients", "not those of the 4 parameters");
+        resumed.load_state_dict({});
+        EXPECT_TRUE(resumed.state_dict().empty());
+        resumed.load_state_dict(state);
+        EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
+        EXPECT_TRUE(pass(second, resumed) == expected);
+      },
+      std::chrono::seconds(60), "gloo");
 }
 
 }  // namespace

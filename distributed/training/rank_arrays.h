@@ -1,0 +1,49 @@
+// RankArrays: what each rank alone has, on its way into the checkpoint that rank 0 writes.
+#pragma once
+
+#include <tandem/core/array/named_array.h>
+#include <tandem/core/io/safetensors.h>
+#include <tandem/distributed/groups/process_group.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::distributed {
+
+// The arrays travel one at a time, in the order of the file, so rank 0 never holds more than one that is not its own.
+// While rank 0 writes, the other ranks wait for signs of life from it, as in run_together().
+class RankArrays {
+ public:
+  // `mine` are the arrays of this rank, on any device. Other ranks may have others. Collective.
+  RankArrays(ProcessGroup& group, std::vector<NamedArray> mine);
+  RankArrays(const RankArrays&) = delete;
+  RankArrays& operator=(const RankArrays&) = delete;
+
+  // Those of all ranks, "rank-R/NAME", in the order of the file.
+  const std::vector<ExpectedArray>& all() const { return all_; }
+  std::size_t bytes() const;  // of all ranks
+
+  // On rank 0: the next of all(), which must be `expected`.
+  Array take(const ExpectedArray& expected);
+  // On the other ranks: sends what this rank has, while rank 0 takes one after the other.
+  void give();
+
+ private:
+  void begin_turn_if_due();
+  int owner() const;  // of all()[next_]
+
+  ProcessGroup& group_;
+  std::vector<NamedArray> mine_;
+  std::vector<ExpectedArray> all_;
+  std::size_t next_ = 0;        // in all()
+  std::size_t turn_bytes_ = 0;  // what this turn has come to so far
+};
+
+// The rank and the NAME in "rank-R/NAME"; nullopt for other names.
+std::optional<std::pair<std::int64_t, std::string>> parse_rank_name(const std::string& name);
+
+}  // namespace tandem::distributed

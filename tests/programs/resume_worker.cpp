@@ -1,0 +1,57 @@
+// Trains a small network on noise. Much of what a job needs to go on belongs to its ranks here: random numbers of each
+// rank's own for dropout, PowerSGD from an early step on, and gradients that are ready in another order than expected.
+#include <tandem/tandem.h>
+
+using namespace tandem;
+using namespace tandem::distributed;
+
+// The layers are registered in the reverse order of their use, so the buckets are made anew after the first step. All
+// gradients are more bytes than Gloo sends to each rank directly.
+struct Net : nn::Module {
+  nn::Linear& last = add("last", nn::Linear(128, 10));
+  nn::Linear& middle = add("middle", nn::Linear(256, 128));
+  nn::Linear& first = add("first", nn::Linear(64, 256));
+  double dropout = 0;
+  Tensor forward(const Tensor& x) override {
+    const Tensor hidden = tandem::dropout(relu(first(x)), dropout, is_training());
+    return last(relu(middle(hidden)));
+  }
+};
+
+int main(int argc, char** argv) {
+  TrainingOptions options("resume_worker", "Trains a small network on noise.");
+  options.batch_size = 4;
+  double lr = 0.1;
+  std::int64_t start_step = 2;
+  Net model;
+  options.add("--lr", lr, "learning rate", {.min = 0});
+  options.add("--dropout", model.dropout, "fraction that is dropped, by random numbers of each rank's own", {.min = 0});
+  options.add("--start-step", start_step, "steps before PowerSGD begins", {.min = 0});
+  return options.run(argc, argv, [&] {
+    const auto group = init(options.init_options());
+    Generator numbers(1);
+    const data::ArrayDataset samples(ops::randn({96, 64}, DType::f32, {}, numbers),
+                                     ops::randint(0, 10, {96}, DType::i64, {}, numbers));
+    data::Loader loader(samples, {.batch_size = options.batch_size, .shard = shard_of(*group), .shuffle = true});
+    DistributedDataParallel ddp(model, group, options.bucket_sizes());
+    if (options.compress == "powersgd")
+      ddp.set_communication_hook(powersgd_hook({.start_step = start_step, .seed = options.seed}));
+    optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = 0.9});
+    manual_seed(options.seed + static_cast<std::uint64_t>(group->rank()));
+    TrainingRun run(options, group, ddp, optimizer, loader);
+    while (run.next_epoch()) {
+      for (auto& [inputs, labels] : loader.epoch(run.epoch())) {
+        const auto local = ddp.no_sync(!run.completes_step());
+        const Tensor loss = cross_entropy(ddp(inputs), labels);
+        (loss / run.parts()).backward();
+        if (run.completes_step()) {
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        if (!run.step(loss)) break;
+      }
+      run.end_epoch({});
+    }
+    run.finish();
+  });
+}
