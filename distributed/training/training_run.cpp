@@ -386,7 +386,13 @@ class TrainingRun::Implementation {
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
     RankArrays of_ranks(*group_, state_of_rank());
-    if (group_->rank() != 0) return of_ranks.give();
+    // Rank 0 may write for longer than the group's timeout.
+    const auto write_or_give = [&] { group_->rank() == 0 ? write_checkpoint(losses, of_ranks) : of_ranks.give(); };
+    run_together(*group_, write_or_give, {.what = "the checkpoint"});
+  }
+
+  // On rank 0.
+  void write_checkpoint(const std::vector<Array>& losses, RankArrays& of_ranks) {
     TrainingState state = state_;
     state.losses.clear();
     for (const auto& loss : losses) state.losses.push_back(static_cast<float>(loss.item()));

@@ -51,6 +51,18 @@ TEST_F(MnistDdp, resumes_to_the_bit) {
   }
 }
 
+// Rank 0 writes for longer than the others wait for each other.
+TEST_F(MnistDdp, outlives_a_slow_disk_under_its_checkpoints) {
+  const auto outcome = run_mnist_ddp(2,
+                                     with_data({"--timeout", "2", "--checkpoint", path("slow"), "--save-every-steps",
+                                                "1", "--max-steps", "2", "--epochs", "2"}),
+                                     {{"LD_PRELOAD", TANDEM_PROGRAM_DIR "/slow_fsync.so"},
+                                      {"SLOW_FSYNC", "4"},
+                                      {"ASAN_OPTIONS", "verify_asan_link_order=0"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(outcome.seconds, 8);
+}
+
 // The first steps overflow, as the first scale is a large one: a run that began with that scale again would skip
 // others.
 TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
