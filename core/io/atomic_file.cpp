@@ -14,13 +14,6 @@
 #include <utility>
 
 namespace tandem {
-namespace {
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
@@ -93,14 +86,8 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
     detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ", explain_file_error(error_number),
                  ". What was there before is unchanged.");
   }
-  const auto folder = folder_of(to);
-  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return;  // a folder that one may write to but not read: nothing to synchronise with
-  const int synced = ::fsync(handle);
-  const int error_number = errno;
-  ::close(handle);
-  // Some file systems do not know how to synchronise a folder; then there is nothing more to do.
-  TANDEM_CHECK(synced == 0 || error_number == EINVAL || error_number == ENOTSUP, "wrote ", to.string(),
+  const int error_number = synchronise_folder(folder_of(to));
+  TANDEM_CHECK(error_number == 0, "wrote ", to.string(),
                " but could not make its name durable: ", explain_file_error(error_number));
 }
 
