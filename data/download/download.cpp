@@ -3,6 +3,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -29,15 +30,16 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The file `destination`.part, opened for appending and locked against other processes.
+// The file `destination`.part, opened for appending and locked against other processes. On a file system without locks
+// this process gives it a temporary name, which no other process knows, and gives it back when the download fails.
 class PartFile {
  public:
   // Waits while another process holds the lock. That process may finish the download and rename its file to the
   // destination. So the caller looks at the destination again.
-  PartFile(fs::path path, const DownloadOptions& options) : path_(std::move(path)) {
+  PartFile(const fs::path& path, const DownloadOptions& options) : path_(path), shared_path_(path) {
     const auto deadline = Clock::now() + options.lock_timeout;
     bool has_said = false;
-    while (!open_and_lock()) {
+    while (!open_alone(options)) {
       if (!has_said && options.report) options.report(path_.string() + ": another process is downloading it, waiting");
       has_said = true;
       TANDEM_CHECK(Clock::now() < deadline, "download: another process has held ", path_.string(), " for ",
@@ -46,8 +48,9 @@ class PartFile {
     }
   }
   ~PartFile() {
-    // An empty file is removed, because nothing could be resumed from it.
+    // Nothing could be resumed from an empty file.
     if (!path_.empty() && size() == 0) ::unlink(path_.c_str());
+    else if (!path_.empty() && path_ != shared_path_) ::rename(path_.c_str(), shared_path_.c_str());
     ::close(file_);
   }
   PartFile(const PartFile&) = delete;
@@ -68,22 +71,38 @@ class PartFile {
   }
 
  private:
-  fs::path path_;
+  fs::path path_;         // where the file is; empty when it has become the destination
+  fs::path shared_path_;  // where others look for it
   int file_ = -1;
 
-  bool open_and_lock() {
+  void open() {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     TANDEM_CHECK(file_ >= 0, "download: cannot create ", path_.string(), ": ", reason_for(errno),
                  "; choose a folder that you may write to");
-    struct stat opened {};
-    struct stat named {};
-    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) {
+  }
+
+  // Returns whether only this process writes to the file from now on.
+  bool open_alone(const DownloadOptions& options) {
+    open();
+    const int error_number = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error_number == 0) {
       // The file may have been renamed or removed between open and lock.
+      struct stat opened {};
+      struct stat named {};
       if (::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino)
         return true;
     }
     ::close(std::exchange(file_, -1));
-    return false;
+    if (error_number == 0 || error_number == EWOULDBLOCK || error_number == EINTR) return false;
+    const fs::path mine = temporary_path(folder_of(path_));
+    if (::rename(path_.c_str(), mine.c_str()) != 0) return false;  // another process was faster
+    if (options.report)
+      options.report(path_.string() + ": downloading it without a lock, because the file system has none (" +
+                     reason_for(error_number) + ")");
+    path_ = mine;
+    open();
+    remove_leftovers(folder_of(path_), file_);
+    return true;
   }
 };
 
@@ -263,7 +282,7 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   part_path += ".part";
   PartFile part(part_path, options);
   if (is_there()) return;  // another process has downloaded it meanwhile
-  if (part.size() > 0 && checksum.fits(part_path)) return part.become(destination);
+  if (part.size() > 0 && checksum.fits(part.path())) return part.become(destination);
 
   std::string problems;
   for (const auto& url : urls) {

@@ -46,7 +46,10 @@ struct DownloadOptions {
 // Makes `destination` the file that has this checksum. Nothing happens when it has the checksum already. Otherwise the
 // URLs are tried in order. The bytes that have arrived are kept in `destination`.part, and the next mirror or the next
 // call resumes there. The file gets its name only when the checksum is right. The folder is created when it is missing.
-// Processes that download the same file take turns. A download can't be cancelled, but every wait in it has a timeout.
+// Processes that download the same file take turns. Where the file system has no locks, each downloads to a file of its
+// own. URLs are http:// or https://; what begins with https:// is redirected
+// to https:// alone. SSL_CERT_FILE, where it is set, names the certificates to trust. A download can't be cancelled,
+// but every wait in it has a timeout.
 void download(const std::vector<std::string>& urls, const std::filesystem::path& destination, const Checksum& checksum,
               const DownloadOptions& options = {});
 

@@ -6,9 +6,12 @@
 #include <sys/fsuid.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <functional>
 #include <future>
 
 #include "data/http_server.h"
+#include "support/refused_calls.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -202,6 +205,59 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "another process has held",
                (folder / "file.part").string(), "1 s");
   ::close(other);
+}
+
+// Calls `action` as if no file system had locks.
+void run_without_locks(const std::function<void()>& action) {
+  std::async(std::launch::async, [&] {
+    testing::refuse_call(SYS_flock, ENOLCK);
+    action();
+  }).get();
+}
+
+TEST(Download, GoesOnAtOnceOnAFileSystemWithoutLocks) {
+  TemporaryFolder folder;
+  DownloadOptions options = quick;
+  std::vector<std::string> lines;
+  options.report = [&](const std::string& line) { lines.push_back(line); };
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
+  run_without_locks([&] { download({server.url()}, folder / "file", md5, options); });
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  ASSERT_FALSE(lines.empty());
+  testing::expect_parts(lines[0], {(folder / "file.part").string(), "without a lock", "No locks available"});
+}
+
+TEST(Download, ResumesOnAFileSystemWithoutLocks) {
+  TemporaryFolder folder;
+  int request_number = 0;
+  HttpServer severed([&](auto&) {
+    if (++request_number > 1) return HttpServer::answer("500 Internal Server Error", "");
+    return HttpServer::answer("200 OK", content).substr(0, 150'000);
+  });
+  run_without_locks([&] { EXPECT_THROW(download({severed.url()}, folder / "file", md5, quick), DownloadError); });
+  EXPECT_EQ(folder.names(), Names{"file.part"});
+  HttpServer whole([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
+  run_without_locks([&] { download({whole.url()}, folder / "file", md5, quick); });
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  EXPECT_GT(HttpServer::range_begin(whole.requests().at(0)), 100'000u);
+}
+
+TEST(Download, SeveralAtOnceWithoutLocksEachGetTheFile) {
+  TemporaryFolder folder;
+  HttpServer server([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(std::async(std::launch::async, [&] {
+      DownloadOptions patient = quick;
+      patient.stall_timeout = 30s;
+      run_without_locks([&] { download({server.url()}, folder / "file", md5, patient); });
+      EXPECT_EQ(md5_of(folder / "file"), md5);
+    }));
+  }
+  for (auto& one : all) one.get();
+  EXPECT_EQ(folder.names(), Names{"file"});
 }
 
 TEST(Download, SaysThatAnotherFileIsThere) {

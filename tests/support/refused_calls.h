@@ -13,8 +13,9 @@
 
 namespace tandem::testing {
 
-// Makes a call of the system fail with `error_number`, in this thread, in all that it starts, and for ever: call it in
-// a child process. With `flags` the call fails only when its argument number `argument` has all of them.
+// Makes a call of the system fail with `error_number`, in this thread and in all that it starts, for ever: call it in a
+// thread of its own or in a child process. With `flags` the call fails only when its argument number `argument` has all
+// of them.
 inline void refuse_call(unsigned number, unsigned error_number, int argument = 0, unsigned flags = 0) {
   const auto at = [](std::size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));
