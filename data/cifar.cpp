@@ -117,7 +117,7 @@ void download_cifar(const fs::path& folder, Cifar::Version version, const CifarS
   if (std::ranges::all_of(layout.train, is_there) && std::ranges::all_of(layout.test, is_there)) return;
   const fs::path archive = folder / layout.archive;
   download({source.base_url + layout.archive}, archive, source.md5.empty() ? layout.md5 : source.md5,
-           {.report = source.report});
+           {.max_bytes = std::int64_t{1} << 30, .report = source.report});
   extract_archive(archive, folder);
 }
 

@@ -4,6 +4,7 @@
 #include <tandem/core/base/check.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -38,8 +39,10 @@ struct Checksum {
 
 struct DownloadOptions {
   std::chrono::seconds connect_timeout{10};
-  std::chrono::seconds stall_timeout{20};  // a mirror that sends almost nothing for so long is given up
-  std::chrono::seconds lock_timeout{600};  // the longest wait for another process that downloads the same file
+  std::chrono::seconds stall_timeout{20};           // a mirror that sends almost nothing for so long is given up
+  std::chrono::seconds lock_timeout{600};           // the longest wait for another process that downloads the same file
+  std::chrono::seconds total_timeout{12 * 3600};    // of the transfers; each mirror gets its share of what is left
+  std::int64_t max_bytes = std::int64_t{16} << 30;  // a mirror that sends more is given up
   std::function<void(const std::string&)> report = {};  // gets one line about every second; may be empty
 };
 

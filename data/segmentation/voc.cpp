@@ -152,7 +152,8 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);
   if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);
-  download(urls, archive, source.md5.empty() ? release.md5 : source.md5, {.report = source.report});
+  download(urls, archive, source.md5.empty() ? release.md5 : source.md5,
+           {.max_bytes = std::int64_t{8} << 30, .report = source.report});
   if (source.report) source.report("unpacking " + archive.string());
   extract_archive(archive, root, [&] { return is_complete(folder, set); });
   TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not hold ",
