@@ -14,6 +14,7 @@
 #include <utility>
 
 namespace tandem {
+
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
   TANDEM_CHECK(path_.has_filename(), "cannot write \"", path_.string(), "\": it names no file");
@@ -29,10 +30,12 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   if (::lstat(path_.c_str(), &there) != 0 && errno == ENAMETOOLONG) fail("look at it", errno);
   // Without a name, where the file system can: nothing is left of it if this process is killed.
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-  is_named_ = file_ < 0;
-  if (is_named_) file_ = create_temporary(folder_of(path_), temporary_);
-  else remove_leftovers(folder_of(path_), file_);
-  is_named_ = is_named_ && file_ >= 0;
+  if (file_ >= 0) {
+    remove_leftovers(folder_of(path_), file_);
+  } else {
+    file_ = create_temporary(folder_of(path_), temporary_);
+    is_named_ = file_ >= 0;
+  }
   if (file_ < 0) fail("create a temporary file beside it", errno);
 }
 

@@ -2,6 +2,7 @@
 
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/write_all.h>
+#include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/io/temporary_file.h>
 
@@ -46,9 +47,12 @@ fs::path mark_of(const fs::path& archive, const fs::path& folder) {
                "; free space there or choose another folder. The archive stays, to go on from");
 }
 
+// Brings all that was written to the file system of `folder` to the disk: one call for any number of files.
 void synchronise(const fs::path& archive, const fs::path& folder) {
-  if (const int error_number = synchronise_folder(folder); error_number != 0)
-    fail_to_write(archive, folder, error_number);
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int error_number = handle >= 0 && ::syncfs(handle) == 0 ? 0 : errno;
+  if (handle >= 0) ::close(handle);
+  if (error_number != 0) fail_to_write(archive, folder, error_number);
 }
 
 // An open file, which is removed unless it gets its name.
@@ -202,14 +206,10 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
   create_folder(folder, for_entries_of(archive));
   // The mark is on the disk before the first file, and all files are before the mark is removed.
   const fs::path mark = mark_of(archive, folder);
-  const int marked = ::open(mark.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (marked < 0) fail_to_write(archive, mark, errno);
-  const std::unique_ptr<const int, void (*)(const int*)> close_it(&marked, [](const int* file) { ::close(*file); });
-  synchronise(archive, folder);
+  AtomicFile(mark).commit();
   write_entries(reader.get(), archive, folder, limits);
-  if (::syncfs(marked) != 0) fail_to_write(archive, folder, errno);
-  if (::unlink(mark.c_str()) != 0 && errno != ENOENT) fail_to_write(archive, mark, errno);
   synchronise(archive, folder);
+  if (::unlink(mark.c_str()) != 0 && errno != ENOENT) fail_to_write(archive, mark, errno);
 }
 
 }  // namespace tandem::data
