@@ -114,11 +114,15 @@ void download_cifar(const fs::path& folder, Cifar::Version version, const CifarS
     std::error_code error;
     return fs::exists(folder / name, error) || fs::exists(folder / layout.folder / name, error);
   };
-  if (std::ranges::all_of(layout.train, is_there) && std::ranges::all_of(layout.test, is_there)) return;
   const fs::path archive = folder / layout.archive;
+  const auto is_done = [&] {
+    return !is_half_unpacked(archive, folder) && std::ranges::all_of(layout.train, is_there) &&
+           std::ranges::all_of(layout.test, is_there);
+  };
+  if (is_done()) return;
   download({source.base_url + layout.archive}, archive, source.md5.empty() ? layout.md5 : source.md5,
-           {.report = source.report});
-  extract_archive(archive, folder);
+           {.max_bytes = std::int64_t{1} << 30, .report = source.report});
+  extract_archive(archive, folder, is_done);
 }
 
 }  // namespace tandem::data

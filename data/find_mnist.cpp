@@ -41,6 +41,8 @@ void download_all(const MnistSource& source, const fs::path& folder) {
                md5.size());
   DownloadOptions options;
   options.report = source.report;
+  options.max_bytes = std::int64_t{64} << 20;
+  options.total_timeout = std::chrono::hours(1);
   for (std::size_t i = 0; i < md5.size(); ++i) {
     const std::string name = names[i];
     if (holds(folder, name)) continue;

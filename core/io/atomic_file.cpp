@@ -3,24 +3,17 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <sstream>
 #include <string>
 #include <utility>
 
 namespace tandem {
-namespace {
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
@@ -32,16 +25,17 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     TANDEM_CHECK(!error, "cannot write ", path_.string(), ": the symbolic link cannot be followed: ", error.message());
     path_ = target;
   }
-  static std::atomic<unsigned> counter{0};
-  std::ostringstream name;
-  name << '.' << path_.filename().string() << '.' << ::getpid() << '-' << counter++ << ".tmp";
-  temporary_ = folder_of(path_) / name.str();
-  // A leftover of the same name can only be of a dead process that had our id.
-  if (::unlink(temporary_.c_str()) != 0 && errno == ENAMETOOLONG) fail("make a temporary file beside it", errno);
+  // A name that is too long is an error now, not after all has been written.
+  struct stat there {};
+  if (::lstat(path_.c_str(), &there) != 0 && errno == ENAMETOOLONG) fail("look at it", errno);
   // Without a name, where the file system can: nothing is left of it if this process is killed.
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-  is_named_ = file_ < 0;
-  if (is_named_) file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file_ >= 0) {
+    remove_leftovers(folder_of(path_), file_);
+  } else {
+    file_ = create_temporary(folder_of(path_), temporary_);
+    is_named_ = file_ >= 0;
+  }
   if (file_ < 0) fail("create a temporary file beside it", errno);
 }
 
@@ -59,9 +53,11 @@ void AtomicFile::commit() {
   if (::fsync(file_) != 0) fail("write it to the disk", errno);
   if (!is_named_) {
     const std::string handle = "/proc/self/fd/" + std::to_string(file_);
-    if (::linkat(AT_FDCWD, handle.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      fail("give it a name", errno);
-    is_named_ = true;
+    do {
+      temporary_ = temporary_path(folder_of(path_));
+      is_named_ = ::linkat(AT_FDCWD, handle.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    } while (!is_named_ && errno == EEXIST);
+    if (!is_named_) fail("give it a name", errno);
   }
   // NFS and quotas report a failed write as late as here.
   const int closed = ::close(std::exchange(file_, -1));
@@ -93,14 +89,8 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
     detail::fail("cannot put ", from.string(), " in the place of ", to.string(), ": ", explain_file_error(error_number),
                  ". What was there before is unchanged.");
   }
-  const auto folder = folder_of(to);
-  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return;  // a folder that one may write to but not read: nothing to synchronise with
-  const int synced = ::fsync(handle);
-  const int error_number = errno;
-  ::close(handle);
-  // Some file systems do not know how to synchronise a folder; then there is nothing more to do.
-  TANDEM_CHECK(synced == 0 || error_number == EINVAL || error_number == ENOTSUP, "wrote ", to.string(),
+  const int error_number = synchronise_folder(folder_of(to));
+  TANDEM_CHECK(error_number == 0, "wrote ", to.string(),
                " but could not make its name durable: ", explain_file_error(error_number));
 }
 

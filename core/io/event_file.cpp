@@ -81,9 +81,12 @@ EventFile::EventFile(const std::filesystem::path& folder, std::function<double()
   static std::atomic<unsigned> counter{0};
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%010lld", static_cast<long long>(clock_()));
-  path_ = folder / (std::string("events.out.tfevents.") + seconds + "." + host_name() + "." +
-                    std::to_string(::getpid()) + "." + std::to_string(counter++));
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  const std::string name =
+      std::string("events.out.tfevents.") + seconds + "." + host_name() + "." + std::to_string(::getpid()) + ".";
+  do {  // a process in another container may have the same number
+    path_ = folder / (name + std::to_string(counter++));
+    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  } while (file_ < 0 && errno == EEXIST);
   TANDEM_CHECK(file_ >= 0, "can't write the event file ", path_.string(), ": ", explain_file_error(errno));
   add_event(0, field(3, "brain.Event:2"));
   flush();

@@ -2,12 +2,18 @@
 
 #include <tandem/core/base/check.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <system_error>
 
 namespace tandem {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 const char* advice_for(int error_number) {
   switch (error_number) {
@@ -31,11 +37,33 @@ std::string reason_for(int error_number) { return std::generic_category().messag
 
 std::string explain_file_error(int error_number) { return reason_for(error_number) + "; " + advice_for(error_number); }
 
-void create_folder(const std::filesystem::path& folder, const std::string& purpose) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  TANDEM_CHECK(!error, "can't create the folder ", folder.string(), ' ', purpose, ": ",
-               explain_file_error(error.value()));
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+int synchronise_folder(const fs::path& folder) {
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return errno == EACCES ? 0 : errno;
+  const int error_number = ::fsync(handle) == 0 ? 0 : errno;
+  ::close(handle);
+  return error_number == EINVAL || error_number == ENOTSUP ? 0 : error_number;
+}
+
+void create_folder(const fs::path& folder, const std::string& purpose) {
+  const auto require = [&](int error_number) {
+    TANDEM_CHECK(error_number == 0, "can't create the folder ", folder.string(), ' ', purpose, ": ",
+                 explain_file_error(error_number));
+  };
+  require(folder.empty() ? ENOENT : 0);
+  fs::path path;
+  for (const fs::path& name : folder) {
+    path /= name;
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) continue;
+    const int error_number = ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
+    // Another process may have made it meanwhile, and may be killed before it synchronises the folder above.
+    const bool is_there = error_number == EEXIST && fs::is_directory(path, ignored);
+    require(is_there ? 0 : error_number == EEXIST ? ENOTDIR : error_number);
+    require(synchronise_folder(folder_of(path)));
+  }
 }
 
 }  // namespace tandem

@@ -12,8 +12,15 @@ std::string reason_for(int error_number);
 // "No space left on device; free space on that file system or write to another one".
 std::string explain_file_error(int error_number);
 
-// Makes `folder` and those above it, where they aren't there yet. The Error names the folder and `purpose` ("for
-// checkpoints").
+// The folder in which `path` lies: "." for a name alone.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+// Makes durable which names `folder` holds. Returns 0 or the error number. Returns 0 also where that cannot be done: in
+// a folder that one may write to but not read, and on a file system that does not know how.
+int synchronise_folder(const std::filesystem::path& folder);
+
+// Makes `folder` and those above it, where they aren't there yet. Those that it makes outlive a loss of power. The
+// Error names the folder and `purpose` ("for checkpoints").
 void create_folder(const std::filesystem::path& folder, const std::string& purpose);
 
 }  // namespace tandem

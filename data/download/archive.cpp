@@ -1,17 +1,21 @@
 #include <tandem/data/download/archive.h>
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
+#include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -34,35 +38,83 @@ fs::path checked_path(const char* name, const fs::path& archive) {
 
 std::string for_entries_of(const fs::path& archive) { return "to unpack " + archive.string() + " to"; }
 
-// Writes the data of the current entry to the file `part`.
-void write_data(::archive* reader, const fs::path& archive, const fs::path& part) {
-  const auto fail = [&](int error_number) {
-    detail::fail("cannot unpack ", archive.string(), ": writing ", part.string(), " failed: ", reason_for(error_number),
-                 "; free space there or choose another folder. The archive stays, to go on from");
-  };
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "wb"), std::fclose);
-  if (file == nullptr) fail(errno);
-  const void* data = nullptr;
-  std::size_t size = 0;
-  la_int64_t offset = 0;
-  int code = ARCHIVE_OK;
-  while ((code = archive_read_data_block(reader, &data, &size, &offset)) == ARCHIVE_OK)
-    if (fseeko(file.get(), offset, SEEK_SET) != 0 || std::fwrite(data, 1, size, file.get()) != size) fail(errno);
-  if (std::fclose(file.release()) != 0) fail(errno);
-  TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
+fs::path mark_of(const fs::path& archive, const fs::path& folder) {
+  return folder / (archive.filename().string() + ".unpacking");
 }
 
-void write_entry(::archive* reader, const fs::path& archive, const fs::path& target) {
-  create_folder(target.parent_path(), for_entries_of(archive));
-  const fs::path part = target.string() + ".part";
-  try {
-    write_data(reader, archive, part);
-    fs::rename(part, target);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(part, ignored);
-    throw;
+[[noreturn]] void fail_to_write(const fs::path& archive, const fs::path& path, int error_number) {
+  detail::fail("cannot unpack ", archive.string(), ": writing ", path.string(), " failed: ", reason_for(error_number),
+               "; free space there or choose another folder. The archive stays, to go on from");
+}
+
+// Brings all that was written to the file system of `folder` to the disk: one call for any number of files.
+void synchronise(const fs::path& archive, const fs::path& folder) {
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int error_number = handle >= 0 && ::syncfs(handle) == 0 ? 0 : errno;
+  if (handle >= 0) ::close(handle);
+  if (error_number != 0) fail_to_write(archive, folder, error_number);
+}
+
+// An open file, which is removed unless it gets its name.
+class NewFile {
+ public:
+  NewFile(const fs::path& archive, const fs::path& target)
+      : archive_(archive), target_(target), file_(create_temporary(folder_of(target), temporary_)) {
+    if (file_ < 0) fail_to_write(archive_, target_, errno);
   }
+  ~NewFile() {
+    ::close(file_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(const void* data, std::size_t size, std::int64_t offset) {
+    if (write_all(file_, data, size, offset) < size) fail_to_write(archive_, target_, errno);
+  }
+  void set_size(std::int64_t size) {
+    if (::ftruncate(file_, size) != 0) fail_to_write(archive_, target_, errno);
+  }
+  void take_its_name() {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_to_write(archive_, target_, errno);
+    temporary_.clear();
+  }
+
+ private:
+  const fs::path& archive_;
+  const fs::path& target_;
+  fs::path temporary_;
+  int file_;
+};
+
+// Writes the data of the current entry to `target`. Subtracts its size from `bytes_left`.
+void write_entry(::archive* reader, archive_entry* entry, const fs::path& archive, const fs::path& target,
+                 std::int64_t& bytes_left) {
+  std::int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
+  const auto check_size = [&] {
+    TANDEM_CHECK(size <= bytes_left, archive.string(),
+                 " holds more than the bytes that it may have when unpacked: ", target.filename().string(),
+                 " has at least ", size, ", ", bytes_left, " were left. If you trust it, unpack it by hand");
+  };
+  check_size();
+  create_folder(target.parent_path(), for_entries_of(archive));
+  NewFile file(archive, target);
+  const void* data = nullptr;
+  std::size_t count = 0;
+  la_int64_t offset = 0;
+  int code = ARCHIVE_OK;
+  while ((code = archive_read_data_block(reader, &data, &count, &offset)) == ARCHIVE_OK) {
+    TANDEM_CHECK(offset >= 0 && offset <= bytes_left, archive.string(), " is damaged: data at byte ", offset, " of ",
+                 target.filename().string());
+    size = std::max(size, offset + static_cast<std::int64_t>(count));
+    check_size();
+    file.write(data, count, offset);
+  }
+  // A warning about data is an error: it says that a checksum or a size is wrong.
+  TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
+  file.set_size(size);  // a sparse file may end in a hole
+  file.take_its_name();
+  bytes_left -= size;
 }
 
 // While a Turn lives, no other process unpacks the same archive. On a file system without locks nothing prevents it.
@@ -89,28 +141,75 @@ class Turn {
   int file_;
 };
 
-}  // namespace
+// While a NamesInUtf8 lives, libarchive gives this thread all names in UTF-8. In the locale in which programs start, it
+// cannot give those that are not ASCII.
+class NamesInUtf8 {
+ public:
+  NamesInUtf8() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    if (utf8_ != nullptr) before_ = ::uselocale(utf8_);
+  }
+  ~NamesInUtf8() {
+    if (utf8_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(utf8_);
+  }
+  NamesInUtf8(const NamesInUtf8&) = delete;
+  NamesInUtf8& operator=(const NamesInUtf8&) = delete;
 
-void extract_archive(const fs::path& archive, const fs::path& folder, const std::function<bool()>& is_done) {
-  const Turn turn(archive);
-  if (is_done && is_done()) return;
-  const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(), archive_read_free);
-  archive_read_support_filter_all(reader.get());
-  archive_read_support_format_all(reader.get());
-  constexpr std::size_t block = 1 << 16;
-  TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
-               "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()));
-  create_folder(folder, for_entries_of(archive));
+ private:
+  locale_t utf8_;
+  locale_t before_ = nullptr;
+};
+
+void write_entries(::archive* reader, const fs::path& archive, const fs::path& folder, const ArchiveLimits& limits) {
   archive_entry* entry = nullptr;
+  std::int64_t entries = 0, bytes_left = limits.bytes;
   int code = ARCHIVE_OK;
-  while ((code = archive_read_next_header(reader.get(), &entry)) == ARCHIVE_OK) {
+  // A warning about an entry's head says that an attribute could not be read, such as the owner's name. Without a
+  // path checked_path() fails.
+  while ((code = archive_read_next_header(reader, &entry)) == ARCHIVE_OK || code == ARCHIVE_WARN) {
+    TANDEM_CHECK(++entries <= limits.entries, archive.string(), " holds more than ", limits.entries,
+                 " files and folders, the most that is taken. If you trust it, unpack it by hand");
     const fs::path path = checked_path(archive_entry_pathname(entry), archive);
     const bool is_link = archive_entry_hardlink(entry) != nullptr;
     if (archive_entry_filetype(entry) == AE_IFDIR) create_folder(folder / path, for_entries_of(archive));
-    else if (archive_entry_filetype(entry) == AE_IFREG && !is_link) write_entry(reader.get(), archive, folder / path);
+    else if (archive_entry_filetype(entry) == AE_IFREG && !is_link)
+      write_entry(reader, entry, archive, folder / path, bytes_left);
     else detail::fail(archive.string(), ": ", path.string(), " is neither a file nor a folder; links are not unpacked");
   }
-  TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader.get()));
+  TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
+}
+
+}  // namespace
+
+bool is_half_unpacked(const fs::path& archive, const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(mark_of(archive, folder), error);
+}
+
+void extract_archive(const fs::path& archive, const fs::path& folder, const std::function<bool()>& is_done,
+                     const ArchiveLimits& limits) {
+  const Turn turn(archive);
+  if (is_done && is_done()) return;
+  const NamesInUtf8 names;
+  const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(), archive_read_free);
+  // Nothing else: some of libarchive's filters start other programs, and some of its formats read files of this host.
+  // Without zlib it would start gzip, and says so by a warning.
+  TANDEM_CHECK(archive_read_support_filter_gzip(reader.get()) == ARCHIVE_OK &&
+                   archive_read_support_format_tar(reader.get()) == ARCHIVE_OK &&
+                   archive_read_support_format_zip(reader.get()) == ARCHIVE_OK,
+               "this libarchive cannot unpack: ", archive_error_string(reader.get()), "; install one with zlib");
+  constexpr std::size_t block = 1 << 16;
+  TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
+               "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()),
+               "; it must be a tar, a tar.gz or a zip");
+  create_folder(folder, for_entries_of(archive));
+  // The mark is on the disk before the first file, and all files are before the mark is removed.
+  const fs::path mark = mark_of(archive, folder);
+  AtomicFile(mark).commit();
+  write_entries(reader.get(), archive, folder, limits);
+  synchronise(archive, folder);
+  if (::unlink(mark.c_str()) != 0 && errno != ENOENT) fail_to_write(archive, mark, errno);
 }
 
 }  // namespace tandem::data

@@ -3,6 +3,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -29,15 +31,16 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The file `destination`.part, opened for appending and locked against other processes.
+// The file `destination`.part, opened for appending and locked against other processes. On a file system without locks
+// this process gives it a temporary name, which no other process knows, and gives it back when the download fails.
 class PartFile {
  public:
   // Waits while another process holds the lock. That process may finish the download and rename its file to the
   // destination. So the caller looks at the destination again.
-  PartFile(fs::path path, const DownloadOptions& options) : path_(std::move(path)) {
+  PartFile(const fs::path& path, const DownloadOptions& options) : path_(path), shared_path_(path) {
     const auto deadline = Clock::now() + options.lock_timeout;
     bool has_said = false;
-    while (!open_and_lock()) {
+    while (!open_alone(options)) {
       if (!has_said && options.report) options.report(path_.string() + ": another process is downloading it, waiting");
       has_said = true;
       TANDEM_CHECK(Clock::now() < deadline, "download: another process has held ", path_.string(), " for ",
@@ -46,8 +49,9 @@ class PartFile {
     }
   }
   ~PartFile() {
-    // An empty file is removed, because nothing could be resumed from it.
+    // Nothing could be resumed from an empty file.
     if (!path_.empty() && size() == 0) ::unlink(path_.c_str());
+    else if (!path_.empty() && path_ != shared_path_) ::rename(path_.c_str(), shared_path_.c_str());
     ::close(file_);
   }
   PartFile(const PartFile&) = delete;
@@ -68,22 +72,38 @@ class PartFile {
   }
 
  private:
-  fs::path path_;
+  fs::path path_;         // where the file is; empty when it has become the destination
+  fs::path shared_path_;  // where others look for it
   int file_ = -1;
 
-  bool open_and_lock() {
+  void open() {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     TANDEM_CHECK(file_ >= 0, "download: cannot create ", path_.string(), ": ", reason_for(errno),
                  "; choose a folder that you may write to");
-    struct stat opened {};
-    struct stat named {};
-    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) {
+  }
+
+  // Returns whether only this process writes to the file from now on.
+  bool open_alone(const DownloadOptions& options) {
+    open();
+    const int error_number = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error_number == 0) {
       // The file may have been renamed or removed between open and lock.
+      struct stat opened {};
+      struct stat named {};
       if (::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino)
         return true;
     }
     ::close(std::exchange(file_, -1));
-    return false;
+    if (error_number == 0 || error_number == EWOULDBLOCK || error_number == EINTR) return false;
+    const fs::path mine = temporary_path(folder_of(path_));
+    if (::rename(path_.c_str(), mine.c_str()) != 0) return false;  // another process was faster
+    if (options.report)
+      options.report(path_.string() + ": downloading it without a lock, because the file system has none (" +
+                     reason_for(error_number) + ")");
+    path_ = mine;
+    open();
+    remove_leftovers(folder_of(path_), file_);
+    return true;
   }
 };
 
@@ -91,9 +111,11 @@ struct Transfer {
   PartFile& part;
   std::string name;
   const DownloadOptions& options;
+  Clock::time_point deadline;
   // How many bytes the file had before this transfer.
   std::int64_t begin;
   int write_error = 0;
+  bool is_too_large = false;
   Clock::time_point last_report = Clock::now();
   // Whether the report has said that the transfer is complete.
   bool is_reported = false;
@@ -101,6 +123,8 @@ struct Transfer {
 
 std::size_t on_data(char* data, std::size_t, std::size_t bytes, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
+  transfer.is_too_large = transfer.part.size() + static_cast<std::int64_t>(bytes) > transfer.options.max_bytes;
+  if (transfer.is_too_large) return CURL_WRITEFUNC_ERROR;
   transfer.write_error = transfer.part.append(data, bytes);
   return transfer.write_error == 0 ? bytes : CURL_WRITEFUNC_ERROR;
 }
@@ -122,6 +146,19 @@ int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_o
   return 0;
 }
 
+// Lets a transfer use HTTP and HTTPS alone, and keeps HTTPS when it is redirected.
+void limit_protocols(CURL* curl, const std::string& url) {
+  const bool is_safe = url.starts_with("https://");
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_safe ? "https" : "http,https");
+#else
+  const long both = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS, both);
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS, is_safe ? static_cast<long>(CURLPROTO_HTTPS) : both);
+#endif
+}
+
 // Makes one request and appends what comes to the part file. Returns nothing, or what went wrong. Sets `may_retry` to
 // whether another try could get further.
 std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_retry) {
@@ -132,6 +169,9 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   CURL* curl = handle.get();
   std::array<char, CURL_ERROR_SIZE> text{};
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  limit_protocols(curl, url);
+  if (const char* certificates = std::getenv("SSL_CERT_FILE"); certificates != nullptr && *certificates != 0)
+    curl_easy_setopt(curl, CURLOPT_CAINFO, certificates);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "tandem");
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text.data());
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -141,6 +181,10 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(transfer.options.connect_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes per second
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(transfer.options.stall_timeout.count()));
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(transfer.deadline - Clock::now());
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, std::max<long>(left.count(), 1));
+  curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE,
+                   std::max<curl_off_t>(transfer.options.max_bytes - transfer.begin, 1));
   curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.begin));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
@@ -151,6 +195,12 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   TANDEM_CHECK(transfer.write_error == 0, "download: cannot write ", transfer.part.path().string(), ": ",
                reason_for(transfer.write_error), "; free space or choose another folder");
   if (result == CURLE_OK) return std::nullopt;
+  if (transfer.is_too_large || result == CURLE_FILESIZE_EXCEEDED) {
+    transfer.part.discard();
+    // If bytes of an earlier download were there, they may have been too many.
+    may_retry = transfer.begin > 0;
+    return fmt::format("it sends more than {} bytes, the most that this file may have", transfer.options.max_bytes);
+  }
 
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -185,14 +235,14 @@ std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
 // Downloads from `url` until the part file has the checksum. Returns whether it has it; if not, `problem` says what
 // went wrong.
 bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum, const DownloadOptions& options,
-                   const std::string& name, std::string& problem) {
+                   Clock::time_point deadline, const std::string& name, std::string& problem) {
   constexpr int tries = 4;
   for (int i = 0; i < tries; ++i) {
-    Transfer transfer{part, name, options, part.size()};
+    Transfer transfer{part, name, options, deadline, part.size()};
     bool may_retry = false;
     if (const auto failure = fetch(url, transfer, may_retry)) {
       problem = *failure;
-      if (may_retry) continue;
+      if (may_retry && Clock::now() < deadline) continue;
       return false;
     }
     const std::string found = checksum.found_in(part.path());
@@ -263,16 +313,19 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   part_path += ".part";
   PartFile part(part_path, options);
   if (is_there()) return;  // another process has downloaded it meanwhile
-  if (part.size() > 0 && checksum.fits(part_path)) return part.become(destination);
+  if (part.size() > 0 && checksum.fits(part.path())) return part.become(destination);
 
+  const auto deadline = Clock::now() + options.total_timeout;
   std::string problems;
-  for (const auto& url : urls) {
+  for (std::size_t i = 0; i < urls.size(); ++i) {
+    const auto left = std::max(deadline - Clock::now(), Clock::duration::zero());
+    const auto share = Clock::now() + left / static_cast<int>(urls.size() - i);
     std::string problem;
-    if (fetch_checked(url, part, checksum, options, destination.filename().string(), problem)) {
+    if (fetch_checked(urls[i], part, checksum, options, share, destination.filename().string(), problem)) {
       part.become(destination);
       return;
     }
-    problems += "\n  " + url + ": " + problem;
+    problems += "\n  " + urls[i] + ": " + problem;
   }
   std::error_code error;
   const std::string found = fs::is_regular_file(destination, error)

@@ -147,14 +147,17 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
       is_official && std::ranges::any_of(releases, [&](const Release& other) {
         return std::string_view(other.base) == release.base && is_there(root / fs::path(other.path).filename());
       });
-  const bool is_somebodys_own = is_there(folder) && !is_there(archive) && !has_other_half;
-  if (is_somebodys_own || is_complete(folder, set)) return;
+  const bool is_somebodys_own =
+      is_there(folder) && !is_there(archive) && !has_other_half && !is_half_unpacked(archive, root);
+  const auto is_done = [&] { return !is_half_unpacked(archive, root) && is_complete(folder, set); };
+  if (is_somebodys_own || is_done()) return;
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);
   if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);
-  download(urls, archive, source.md5.empty() ? release.md5 : source.md5, {.report = source.report});
+  download(urls, archive, source.md5.empty() ? release.md5 : source.md5,
+           {.max_bytes = std::int64_t{8} << 30, .report = source.report});
   if (source.report) source.report("unpacking " + archive.string());
-  extract_archive(archive, root, [&] { return is_complete(folder, set); });
+  extract_archive(archive, root, is_done);
   TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not hold ",
                list_of(folder, set).string(), " with every picture and mask that it names");
 }

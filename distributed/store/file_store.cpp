@@ -64,7 +64,7 @@ FileStore::FileStore(const Options& options) : options_(options) {
     // a new file.
     struct stat mine {
     }, there{};
-    const bool is_current = fstat(file_.get(), &mine) == 0 && stat(options_.path.c_str(), &there) == 0 &&
+    const bool is_current = fstat(file_.get(), &mine) == 0 && lstat(options_.path.c_str(), &there) == 0 &&
                             mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
     if (is_current) break;
   }
@@ -76,12 +76,23 @@ FileStore::~FileStore() {
   if (options_.removes_file) ::unlink(options_.path.c_str());
 }
 
+// Who may write to the file may steer the job, and in a folder that all may write to, somebody else may have put a
+// file, a link or a pipe where the store shall be.
 void FileStore::open() {
-  file_ = FileDescriptor(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  file_ = FileDescriptor(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  TANDEM_CHECK(file_.is_open() || errno != ELOOP, "store: ", options_.path,
+               " is a symbolic link: name the file that it leads to, or remove it");
   TANDEM_CHECK(file_.is_open(), "store: cannot open the file ", options_.path, ": ", std::strerror(errno));
   struct stat status {};
   TANDEM_CHECK(fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode), "store: ", options_.path,
                " is not a regular file");
+  TANDEM_CHECK(status.st_uid == geteuid(), "store: the file ", options_.path, " belongs to the user ", status.st_uid,
+               ", this process runs as ", geteuid(), ": name a file in a folder that nobody else can write to");
+  TANDEM_CHECK((status.st_mode & (S_IWGRP | S_IWOTH)) == 0, "store: other users may write to the file ", options_.path,
+               ": remove it, or take their permission away (chmod 600)");
+  // PyTorch makes its file readable for all.
+  TANDEM_CHECK((status.st_mode & 0777) == 0600 || fchmod(file_.get(), 0600) == 0, "store: cannot take the file ",
+               options_.path, " from other users: ", std::strerror(errno));
 }
 
 void FileStore::lock(int operation, Deadline deadline) const {

@@ -26,7 +26,8 @@ class FileStore final : public Store {
     bool removes_file = false;  // when this store is destroyed; processes that have the file open may go on
   };
 
-  // Error when the file cannot be opened or holds something else than a store.
+  // Makes the file accessible to this user alone (mode 0600). Error when the file cannot be opened or holds something
+  // else than a store, is a symbolic link, belongs to another user, or may be written to by other users.
   explicit FileStore(const Options& options);
   ~FileStore() override;
 

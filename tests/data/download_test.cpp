@@ -6,9 +6,15 @@
 #include <sys/fsuid.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
 #include <future>
 
 #include "data/http_server.h"
+#include "support/process.h"
+#include "support/refused_calls.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -177,6 +183,125 @@ TEST(Download, SilentServerIsGivenUp) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+TEST(Download, ASlowMirrorLeavesTimeToTheNext) {
+  TemporaryFolder folder;
+  const auto ranges = [](const std::string& request) { return HttpServer::serve_ranges(request, content); };
+  DownloadOptions options = quick;
+  options.stall_timeout = 30s;
+  options.total_timeout = 2s;
+  HttpServer slow(ranges, 50ms);  // 15 s for all of it, and never a stall
+  HttpServer right(ranges);
+  const auto begin = std::chrono::steady_clock::now();
+  download({slow.url(), right.url()}, folder / "file", md5, options);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_GT(HttpServer::range_begin(right.requests().at(0)), 1'000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST(Download, EndsWhenItsTimeIsUp) {
+  TemporaryFolder folder;
+  DownloadOptions options = quick;
+  options.stall_timeout = 30s;
+  options.total_timeout = 1s;
+  HttpServer slow([](auto&) { return HttpServer::answer("200 OK", content); }, 50ms);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_ERROR(download({slow.url()}, folder / "file", md5, options), slow.url(), "timed out");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_EQ(folder.names(), Names{"file.part"});  // what has come is not lost
+}
+
+TEST(Download, TooLargeAFileIsGivenUp) {
+  DownloadOptions options = quick;
+  options.max_bytes = static_cast<std::int64_t>(content.size());
+  const auto ranges = [](const std::string& request) { return HttpServer::serve_ranges(request, content); };
+  const auto says_its_size = [](auto&) { return HttpServer::answer("200 OK", content + "x"); };
+  const auto says_nothing = [](auto&) { return "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + content + "x"; };
+  for (const HttpServer::Handler& handler : {HttpServer::Handler(says_its_size), HttpServer::Handler(says_nothing)}) {
+    TemporaryFolder folder;
+    HttpServer large(handler);
+    EXPECT_ERROR(download({large.url()}, folder / "file", md5, options), large.url(), "more than 300000 bytes");
+    EXPECT_TRUE(folder.names().empty());
+    HttpServer right(ranges);
+    download({large.url(), right.url()}, folder / "file", md5, options);
+    EXPECT_EQ(read_bytes(folder / "file"), content);
+  }
+  // Bytes of an earlier download, which are too many.
+  TemporaryFolder folder;
+  write_bytes(folder / "file.part", content + "xx");
+  HttpServer right([](auto&) { return HttpServer::answer("200 OK", content); });
+  download({right.url()}, folder / "file", md5, options);
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+}
+
+// A server with TLS, which sends the files of a folder as they are: each holds a whole answer, with its head.
+class HttpsServer {
+ public:
+  HttpsServer() {
+    const auto made = testing::run_process({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
+                                            (files / "key").string(), "-out", certificate().string(), "-days", "2",
+                                            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"});
+    TANDEM_CHECK(made.code == 0, "openssl makes no certificate: ", made.err);
+    server_ = testing::start_process(
+        {"sh", "-c",
+         "cd '" + files.path().string() + "' && exec openssl s_server -accept 127.0.0.1:0 -HTTP -key key -cert cert"},
+        {}, output_);
+    for (int i = 0; i < 200 && port_.empty(); ++i) {
+      const std::string said = read_bytes(output_ / "out");
+      const std::string before = "ACCEPT 127.0.0.1:";
+      const auto at = said.find(before), end = said.find('\n', at);
+      if (at != said.npos && end != said.npos) port_ = said.substr(at + before.size(), end - at - before.size());
+      std::this_thread::sleep_for(50ms);
+    }
+    TANDEM_CHECK(!port_.empty(), "openssl s_server does not listen: ", read_bytes(output_ / "err"));
+  }
+  ~HttpsServer() {
+    ::kill(server_, SIGKILL);
+    ::waitpid(server_, nullptr, 0);
+  }
+  HttpsServer(const HttpsServer&) = delete;
+  HttpsServer& operator=(const HttpsServer&) = delete;
+
+  std::filesystem::path certificate() const { return files / "cert"; }
+  std::string url() const { return "https://127.0.0.1:" + port_ + "/"; }
+
+  const TemporaryFolder files;
+
+ private:
+  const TemporaryFolder output_;
+  pid_t server_ = 0;
+  std::string port_;
+};
+
+TEST(Download, HttpsIsRedirectedToHttpsAlone) {
+  HttpServer plain([](auto&) { return HttpServer::answer("200 OK", content); });
+  HttpsServer safe;
+  write_bytes(safe.files / "file", HttpServer::answer("200 OK", content));
+  write_bytes(safe.files / "down", HttpServer::answer("302 Found", "", "Location: " + plain.url() + "\r\n"));
+  write_bytes(safe.files / "across", HttpServer::answer("302 Found", "", "Location: " + safe.url() + "file\r\n"));
+  HttpServer up([&](auto&) { return HttpServer::answer("302 Found", "", "Location: " + safe.url() + "file\r\n"); });
+
+  TemporaryFolder folder;
+  EXPECT_ERROR(download({safe.url() + "file"}, folder / "file", md5, quick), "certificate");
+  ::setenv("SSL_CERT_FILE", safe.certificate().c_str(), 1);
+  EXPECT_ERROR(download({safe.url() + "down"}, folder / "file", md5, quick), "http");
+  EXPECT_TRUE(plain.requests().empty());
+  EXPECT_TRUE(folder.names().empty());
+  for (const auto& url : {safe.url() + "file", safe.url() + "across", up.url()}) {
+    download({url}, folder / "file", md5, quick);
+    EXPECT_EQ(read_bytes(folder / "file"), content);
+    std::filesystem::remove(folder / "file");
+  }
+  ::unsetenv("SSL_CERT_FILE");
+}
+
+TEST(Download, KnowsHttpAndHttpsAlone) {
+  TemporaryFolder folder;
+  write_bytes(folder / "secret", content);
+  EXPECT_ERROR(download({"file://" + (folder / "secret").string(), "ftp://127.0.0.1:9/x"}, folder / "file", md5, quick),
+               "file://", "\n  ftp://", "rotocol");
+  EXPECT_EQ(folder.names(), Names{"secret"});
+}
+
 TEST(Download, ProcessesTakeTurns) {
   TemporaryFolder folder;
   HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
@@ -202,6 +327,59 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "another process has held",
                (folder / "file.part").string(), "1 s");
   ::close(other);
+}
+
+// Calls `action` as if no file system had locks.
+void run_without_locks(const std::function<void()>& action) {
+  std::async(std::launch::async, [&] {
+    testing::refuse_call(SYS_flock, ENOLCK);
+    action();
+  }).get();
+}
+
+TEST(Download, GoesOnAtOnceOnAFileSystemWithoutLocks) {
+  TemporaryFolder folder;
+  DownloadOptions options = quick;
+  std::vector<std::string> lines;
+  options.report = [&](const std::string& line) { lines.push_back(line); };
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", content); });
+  run_without_locks([&] { download({server.url()}, folder / "file", md5, options); });
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  ASSERT_FALSE(lines.empty());
+  testing::expect_parts(lines[0], {(folder / "file.part").string(), "without a lock", "No locks available"});
+}
+
+TEST(Download, ResumesOnAFileSystemWithoutLocks) {
+  TemporaryFolder folder;
+  int request_number = 0;
+  HttpServer severed([&](auto&) {
+    if (++request_number > 1) return HttpServer::answer("500 Internal Server Error", "");
+    return HttpServer::answer("200 OK", content).substr(0, 150'000);
+  });
+  run_without_locks([&] { EXPECT_THROW(download({severed.url()}, folder / "file", md5, quick), DownloadError); });
+  EXPECT_EQ(folder.names(), Names{"file.part"});
+  HttpServer whole([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
+  run_without_locks([&] { download({whole.url()}, folder / "file", md5, quick); });
+  EXPECT_EQ(read_bytes(folder / "file"), content);
+  EXPECT_EQ(folder.names(), Names{"file"});
+  EXPECT_GT(HttpServer::range_begin(whole.requests().at(0)), 100'000u);
+}
+
+TEST(Download, SeveralAtOnceWithoutLocksEachGetTheFile) {
+  TemporaryFolder folder;
+  HttpServer server([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(std::async(std::launch::async, [&] {
+      DownloadOptions patient = quick;
+      patient.stall_timeout = 30s;
+      run_without_locks([&] { download({server.url()}, folder / "file", md5, patient); });
+      EXPECT_EQ(md5_of(folder / "file"), md5);
+    }));
+  }
+  for (auto& one : all) one.get();
+  EXPECT_EQ(folder.names(), Names{"file"});
 }
 
 TEST(Download, SaysThatAnotherFileIsThere) {

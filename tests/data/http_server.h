@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
@@ -46,7 +48,9 @@ class HttpServer : public ClosedPort {
   // Gets the text of a request's head; returns all bytes to send, after which the connection is closed.
   using Handler = std::function<std::string(const std::string& request)>;
 
-  explicit HttpServer(Handler handler) : handler_(std::move(handler)) {
+  // Where a pause is given, it follows each 1,000 bytes.
+  explicit HttpServer(Handler handler, std::chrono::milliseconds pause = {})
+      : handler_(std::move(handler)), pause_(pause) {
     // The tests are about this server, not about the proxy of the machine they run on.
     ::setenv("no_proxy", "127.0.0.1", 1);
     if (::listen(socket_, 16) != 0) throw std::runtime_error("cannot listen on 127.0.0.1");
@@ -83,6 +87,7 @@ class HttpServer : public ClosedPort {
 
  private:
   Handler handler_;
+  std::chrono::milliseconds pause_;
   mutable std::mutex mutex_;
   std::vector<std::string> requests_;
   std::atomic<bool> is_stopped_{false};
@@ -109,9 +114,12 @@ class HttpServer : public ClosedPort {
       }
       const std::string bytes = handler_(request);
       for (std::size_t sent = 0; sent < bytes.size();) {
-        const auto count = ::send(connection, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-        if (count <= 0) break;
+        const auto size = bytes.size() - sent;
+        const auto count = ::send(connection, bytes.data() + sent,
+                                  pause_.count() > 0 ? std::min<std::size_t>(size, 1000) : size, MSG_NOSIGNAL);
+        if (count <= 0 || is_stopped_) break;
         sent += static_cast<std::size_t>(count);
+        std::this_thread::sleep_for(pause_);
       }
       ::close(connection);
     }

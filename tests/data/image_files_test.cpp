@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -16,6 +19,7 @@
 #include "data/http_server.h"
 #include "support/arrays.h"
 #include "support/full_disk.h"
+#include "support/refused_calls.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -104,6 +108,21 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_ERROR(ImageFolder{folder.path()}, "the class birds holds no image");
 }
 
+using Names = std::vector<std::string>;
+
+Names names_in(const fs::path& folder) {
+  Names names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Makes the archive `name` in `folder` of what is in its folder "in".
+void make_archive(const TemporaryFolder& folder, const std::string& name, const std::string& options,
+                  const std::string& what = ".") {
+  run("tar " + options + " -cf '" + (folder / name).string() + "' -C '" + (folder / "in").string() + "' " + what);
+}
+
 TEST(Archive, UnpacksFilesAndFolders) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "in/a/b");
@@ -127,7 +146,7 @@ TEST(Archive, UnpacksFilesAndFolders) {
   run("tar cf '" + (folder / "x.tar").string() + "' -C '" + (folder / "in").string() + "' noise");
   write_bytes(folder / "short.tar", read_bytes(folder / "x.tar").substr(0, 100000));
   EXPECT_ERROR(extract_archive(folder / "short.tar", folder / "out4"), "short.tar is damaged");
-  EXPECT_TRUE(fs::is_empty(folder / "out4"));
+  EXPECT_EQ(names_in(folder / "out4"), Names{"short.tar.unpacking"});
   EXPECT_ERROR(extract_archive(folder / "none.tar", folder / "out5"), "none.tar", "No such file");
 }
 
@@ -139,12 +158,14 @@ TEST(Archive, FullDiskLeavesNothingHalfWritten) {
   run("tar cf '" + (folder / "x.tar").string() + "' -C '" + (folder / "in").string() + "' a b");
   {
     const testing::FullDisk full(10000);
-    EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "out"), "x.tar", "out/b.part", "File too large",
+    EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "out"), "x.tar", "out/b failed", "File too large",
                  "free space");
   }
-  EXPECT_TRUE(fs::exists(folder / "out/a"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 1);
+  EXPECT_EQ(names_in(folder / "out"), (Names{"a", "x.tar.unpacking"}));
+  EXPECT_TRUE(is_half_unpacked(folder / "x.tar", folder / "out"));
   extract_archive(folder / "x.tar", folder / "out");
+  EXPECT_FALSE(is_half_unpacked(folder / "x.tar", folder / "out"));
+  EXPECT_EQ(names_in(folder / "out"), (Names{"a", "b"}));
   EXPECT_EQ(read_bytes(folder / "out/b"), std::string(100000, 'b'));
   write_bytes(folder / "file", "");
   EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "file"), "can't create the folder", "file to unpack",
@@ -193,10 +214,138 @@ TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {
   write_bytes(folder / "device.tar", device);
   for (const char* name : {"pipe.tar", "device.tar"})
     EXPECT_ERROR(extract_archive(folder / name, folder / "out"), name, "neither a file nor a folder");
-  EXPECT_TRUE(fs::is_empty(folder / "out"));
+  for (const auto& name : names_in(folder / "out")) EXPECT_TRUE(name.ends_with(".unpacking")) << name;
   run("tar cf '" + (folder / "hard.tar").string() + "' -C '" + (folder / "in").string() + "' one two");
   EXPECT_ERROR(extract_archive(folder / "hard.tar", folder / "out"), "two is neither", "links are not");
   EXPECT_FALSE(fs::exists(folder / "out/two"));
+}
+
+TEST(Archive, CountsAsUnpackedWhenAllIsOnTheDisk) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/a", "small");
+  make_archive(folder, "x.tar", "");
+  std::async(std::launch::async, [&] {
+    testing::refuse_call(SYS_syncfs, EIO);
+    EXPECT_ERROR(extract_archive(folder / "x.tar", folder / "out"), "x.tar", "Input/output error");
+  }).get();
+  EXPECT_EQ(read_bytes(folder / "out/a"), "small");
+  EXPECT_TRUE(is_half_unpacked(folder / "x.tar", folder / "out"));
+  extract_archive(folder / "x.tar", folder / "out");
+  EXPECT_FALSE(is_half_unpacked(folder / "x.tar", folder / "out"));
+}
+
+TEST(Archive, SeveralAtOnceWithoutLocksEachGetWholeFiles) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/b", std::string(3000000, 'b'));
+  make_archive(folder, "x.tar", "", "b");
+  std::vector<std::future<void>> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back(std::async(std::launch::async, [&] {
+      testing::refuse_call(SYS_flock, ENOLCK);
+      for (int times = 0; times < 5; ++times) {
+        extract_archive(folder / "x.tar", folder / "out");
+        EXPECT_TRUE(read_bytes(folder / "out/b") == std::string(3000000, 'b'));
+      }
+    }));
+  for (auto& one : all) one.get();
+  EXPECT_EQ(names_in(folder / "out"), Names{"b"});
+}
+
+TEST(Archive, HasLimits) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "in/c");
+  write_bytes(folder / "in/a", std::string(1'000'000, 'a'));
+  write_bytes(folder / "in/b", std::string(1'000'000, 'b'));
+  make_archive(folder, "x.tar.gz", "-z", "a b c");
+  const auto extract = [&](const std::string& name, const ArchiveLimits& limits) {
+    fs::remove_all(folder / "out");
+    extract_archive(folder / name, folder / "out", {}, limits);
+  };
+  extract("x.tar.gz", {3, 2'000'000});
+  EXPECT_ERROR(extract("x.tar.gz", {2, 2'000'000}), "x.tar.gz holds more than 2 files and folders");
+  EXPECT_ERROR(extract("x.tar.gz", {3, 1'999'999}), "x.tar.gz holds more than", "1000000, 999999 were left");
+  EXPECT_EQ(names_in(folder / "out"), (Names{"a", "x.tar.gz.unpacking"}));
+  // A hole of a TiB costs nothing, and counts all the same.
+  write_bytes(folder / "in/hole", "x");
+  fs::resize_file(folder / "in/hole", std::uintmax_t{1} << 40);
+  make_archive(folder, "hole.tar", "-S", "hole");
+  EXPECT_ERROR(extract("hole.tar", {}), "hole.tar holds more than", "1099511627776");
+  // Smaller, it has its size, the hole at its end included.
+  fs::resize_file(folder / "in/hole", 5'000'000);
+  make_archive(folder, "hole.tar", "-S", "hole");
+  extract("hole.tar", {});
+  EXPECT_EQ(read_bytes(folder / "out/hole"), "x" + std::string(4'999'999, '\0'));
+}
+
+TEST(Archive, StartsNoProgramsAndReadsNoOtherFiles) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "in");
+  write_bytes(folder / "secret", "of this host");
+  write_bytes(folder / "x.mtree", "#mtree\nstolen type=file contents=" + (folder / "secret").string() + "\n");
+  EXPECT_ERROR(extract_archive(folder / "x.mtree", folder / "out"), "x.mtree", "must be a tar, a tar.gz or a zip");
+  EXPECT_FALSE(fs::exists(folder / "out/stolen"));
+  // libarchive would start lrzip.
+  write_bytes(folder / "lrzip", "#!/bin/sh\ntouch '" + (folder / "started").string() + "'\n");
+  fs::permissions(folder / "lrzip", fs::perms(0755));
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  write_bytes(folder / "x.tar.lrz", std::string("LRZI\0\6", 6) + std::string(1000, '\0'));
+  EXPECT_ERROR(extract_archive(folder / "x.tar.lrz", folder / "out"), "x.tar.lrz", "must be a tar");
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_FALSE(fs::exists(folder / "started"));
+  write_bytes(folder / "empty.tar", "");
+  EXPECT_ERROR(extract_archive(folder / "empty.tar", folder / "out"), "empty.tar", "must be a tar");
+}
+
+TEST(Archive, TakesNamesOfAllLanguages) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/ä", "umlaut");
+  write_bytes(folder / "in/z", "the last");
+  for (const std::string format : {"pax", "gnu"}) {
+    make_archive(folder, format + ".tar", "--format=" + format, "ä z");
+    extract_archive(folder / (format + ".tar"), folder / format);
+    EXPECT_EQ(names_in(folder / format), (Names{"z", "ä"}));
+    EXPECT_EQ(read_bytes(folder / format / "ä"), "umlaut");
+  }
+  // Bytes that are UTF-8 nowhere: a warning, and the name as it is.
+  write_bytes(folder / "in/\xe4", "Latin-1");
+  make_archive(folder, "latin.tar", "--format=pax", "'\xe4' z");
+  extract_archive(folder / "latin.tar", folder / "latin");
+  EXPECT_EQ(names_in(folder / "latin"), (Names{"z", "\xe4"}));
+}
+
+// A zip of one stored file. The flags say that its name is in UTF-8.
+std::string zip_of(const std::string& name, const std::string& data, std::uint32_t crc) {
+  const auto number = [](std::uint32_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    return text;
+  };
+  const auto size = static_cast<std::uint32_t>(data.size());
+  const auto name_size = static_cast<std::uint32_t>(name.size());
+  // Version, flags, method, time and date, checksum, both sizes, lengths of the name and of what follows it; in the
+  // directory at the end then the lengths of a comment, disk, attributes, and where the file begins.
+  const std::string fields = number(20, 2) + number(0x800, 2) + number(0, 2) + number(0x210000, 4) + number(crc, 4) +
+                             number(size, 4) + number(size, 4) + number(name_size, 2) + number(0, 2);
+  const std::string file = "PK\3\4" + fields + name + data;
+  const std::string directory = "PK\1\2" + number(20, 2) + fields + std::string(14, '\0') + name;
+  return file + directory + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) +
+         number(static_cast<std::uint32_t>(directory.size()), 4) + number(static_cast<std::uint32_t>(file.size()), 4) +
+         number(0, 2);
+}
+
+TEST(Archive, UnpacksAZipAndChecksItsBytes) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "x.zip", zip_of("ä", "hello", 0x3610a686));
+  extract_archive(folder / "x.zip", folder / "out");
+  EXPECT_EQ(read_bytes(folder / "out/ä"), "hello");
+  // libarchive calls a wrong checksum a warning.
+  write_bytes(folder / "wrong.zip", zip_of("b", "hello", 0x3610a687));
+  EXPECT_ERROR(extract_archive(folder / "wrong.zip", folder / "out"), "wrong.zip is damaged", "CRC");
+  EXPECT_FALSE(fs::exists(folder / "out/b"));
 }
 
 // `count` samples: the label, then 1,024 times red, green and blue, which differ from sample to sample.
@@ -258,6 +407,12 @@ TEST(Cifar, IsDownloadedAndUnpackedOnce) {
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, archive); });
   const CifarSource source{server.url(), md5_of(folder / "made.tar.gz"), {}};
   for (int times = 0; times < 2; ++times) download_cifar(folder / "data", Cifar::Version::cifar100, source);
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(Cifar(folder / "data", Cifar::Version::cifar100, Split::train).size(), 5);
+  // The power was lost while it was unpacked: every name is there, but not every byte.
+  write_bytes(folder / "data/cifar-100-binary/train.bin", "");
+  write_bytes(folder / "data/cifar-100-binary.tar.gz.unpacking", "");
+  download_cifar(folder / "data", Cifar::Version::cifar100, source);
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(Cifar(folder / "data", Cifar::Version::cifar100, Split::train).size(), 5);
 }

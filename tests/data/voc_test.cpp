@@ -183,7 +183,7 @@ TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
 int half_written_in(const fs::path& folder) {
   int count = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".part") ++count;
+    if (entry.path().extension() == ".part" || entry.path().extension() == ".tmp") ++count;
   return count;
 }
 
@@ -204,13 +204,43 @@ TEST(Voc, GoesOnWhenADiskThatWasFullHasSpace) {
   fs::remove(archive.string() + ".part");
   {
     const testing::FullDisk full(600);
-    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string(), ".part", "File too large",
-                 "free space");
+    EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string(), "VOCdevkit/VOC2012/",
+                 "File too large", "free space");
   }
   EXPECT_EQ(half_written_in(folder.path()), 0);
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(VocSegmentation(folder.path()).size(), 2);
   EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(Voc, IsUnpackedAgainWhereThePowerWasLostMeanwhile) {
+  const MadeArchive made;
+  const TemporaryFolder folder;
+  HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
+  const VocSource source{{server.url()}, made.md5, {}};
+  download_voc(folder.path(), "2012", "train", source);
+  const fs::path picture = folder / "VOCdevkit/VOC2012/JPEGImages/scene_a.jpg";
+  const std::string before = read_bytes(picture);
+  // Every name is there, but not every byte.
+  const auto lose = [&] { write_bytes(picture, ""); };
+  const fs::path mark = folder / "VOCtrainval_11-May-2012.tar.unpacking";
+  EXPECT_FALSE(fs::exists(mark));
+  lose();
+  write_bytes(mark, "");
+  download_voc(folder.path(), "2012", "train", source);
+  EXPECT_EQ(read_bytes(picture), before);
+  EXPECT_FALSE(fs::exists(mark));
+  // The same without the archive, which is downloaded again.
+  lose();
+  write_bytes(mark, "");
+  fs::remove(folder / "VOCtrainval_11-May-2012.tar");
+  download_voc(folder.path(), "2012", "train", source);
+  EXPECT_EQ(read_bytes(picture), before);
+  EXPECT_EQ(server.requests().size(), 2u);
+  // Without the mark it is what somebody wanted.
+  lose();
+  download_voc(folder.path(), "2012", "train", source);
+  EXPECT_EQ(read_bytes(picture), "");
 }
 
 TEST(Voc, RefusesAnArchiveThatIsCut) {

@@ -1,14 +1,21 @@
 #include <tandem/core/io/atomic_file.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/fsuid.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <utility>
 
 #include "support/full_disk.h"
+#include "support/refused_calls.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -141,6 +148,168 @@ TEST(AtomicFile, FailedRenameLeavesNoTemporary) {
   std::filesystem::create_directory(folder / "a");
   EXPECT_ERROR(file.commit(), "Is a directory");
   EXPECT_EQ(folder.names(), Names{"a"});
+}
+
+// As on NFS and Lustre. For child processes: there is no way back.
+void refuse_files_without_a_name() {
+  testing::refuse_call(SYS_openat, EOPNOTSUPP, 2, O_TMPFILE);
+  TANDEM_CHECK(::open("/tmp", O_WRONLY | O_TMPFILE, 0600) < 0, "files without a name are still possible");
+}
+
+// A process that is the first of a container, on a file system without O_TMPFILE. It writes a file step by step.
+class Container {
+ public:
+  enum Report : char { ready = 'r', no_container = 'n', written = 'w', failed = 'f' };
+
+  Container(const std::filesystem::path& path, const std::string& text) {
+    int ends[2];
+    TANDEM_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no pair of sockets");
+    socket_ = ends[0];
+    child_ = ::fork();
+    if (child_ == 0) live(ends[1], path, text);
+    ::close(ends[1]);
+  }
+  ~Container() {
+    ::close(socket_);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+
+  Report take_a_step() { return ::write(socket_, "", 1) == 1 ? wait() : failed; }
+  Report wait() {
+    char report = failed;
+    return ::read(socket_, &report, 1) == 1 ? Report{report} : failed;
+  }
+
+ private:
+  int socket_;
+  pid_t child_;
+
+  [[noreturn]] static void live(int socket, const std::filesystem::path& path, const std::string& text) {
+    const auto report = [&](Report what) { return ::write(socket, &what, 1) == 1; };
+    const auto wait_for_a_step = [&] {
+      char step = 0;
+      if (::read(socket, &step, 1) != 1) ::_exit(0);
+    };
+    if (::unshare((::geteuid() == 0 ? 0 : CLONE_NEWUSER) | CLONE_NEWPID) != 0) {
+      report(no_container);
+      ::_exit(0);
+    }
+    if (const pid_t child = ::fork(); child != 0) {
+      ::close(socket);
+      ::waitpid(child, nullptr, 0);
+      ::_exit(0);
+    }
+    try {
+      TANDEM_CHECK(::getpid() == 1, "not the first process of a container");
+      refuse_files_without_a_name();
+      report(ready);
+      wait_for_a_step();
+      AtomicFile file(path);
+      file.write(text.data(), text.size() / 2);
+      report(written);
+      wait_for_a_step();
+      file.write(text.data() + text.size() / 2, text.size() - text.size() / 2);
+      file.commit();
+      report(written);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      report(failed);
+    }
+    ::_exit(0);
+  }
+};
+
+TEST(AtomicFile, ContainersWithOneProcessIdLeaveEachOthersFilesAlone) {
+  const TemporaryFolder folder;
+  Container one(folder / "a", "first");
+  Container two(folder / "a", "second");
+  for (Container* container : {&one, &two}) {
+    const auto report = container->wait();
+    if (report == Container::no_container) GTEST_SKIP() << "NOT RUN: no process namespaces are allowed here";
+    ASSERT_EQ(report, Container::ready);
+  }
+  for (Container* container : {&one, &two}) EXPECT_EQ(container->take_a_step(), Container::written);
+  EXPECT_EQ(folder.names().size(), 2u);
+  EXPECT_EQ(one.take_a_step(), Container::written);
+  EXPECT_EQ(read_bytes(folder / "a"), "first");
+  EXPECT_EQ(two.take_a_step(), Container::written);
+  EXPECT_EQ(read_bytes(folder / "a"), "second");
+  EXPECT_EQ(folder.names(), Names{"a"});
+}
+
+// Writes an empty file, as if somebody had last written to it so long ago.
+void write_aged(const std::filesystem::path& path, std::chrono::hours age) {
+  write_bytes(path, "");
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
+}
+
+TEST(AtomicFile, RemovesWhatWritersLeftThatWereKilledLongAgo) {
+  const TemporaryFolder folder;
+  using std::chrono::hours;
+  const Names kept = {
+      ".a.123-0.tmp",                         // not of ours
+      ".tandem-0123456789abcde.tmp",          // too short
+      ".tandem-0123456789abcdeF.tmp",         // no digit
+      ".tandem-0123456789abcdef.tmp.backup",  // somebody keeps it
+      "tandem-0123456789abcdef.tmp",
+  };
+  for (const auto& name : kept) write_aged(folder / name, hours(1000));
+  write_aged(folder / ".tandem-0000000000000001.tmp", hours(23));
+  write_aged(folder / ".tandem-0000000000000002.tmp", hours(25));
+  write_aged(folder / ".tandem-0000000000000003.tmp", -hours(25));
+  std::filesystem::create_directory(folder / ".tandem-0000000000000004.tmp");
+  std::filesystem::create_symlink("none", folder / ".tandem-0000000000000005.tmp");
+  for (const char* last : {"4", "5"}) {
+    const timespec times[2] = {{1, 0}, {1, 0}};
+    const auto path = folder / (std::string(".tandem-000000000000000") + last + ".tmp");
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+  }
+  write_aged(folder / ".tandem-fedcba9876543210.tmp", hours(1000));
+  if (::geteuid() == 0) {
+    write_aged(folder / ".tandem-0000000000000006.tmp", hours(1000));
+    ASSERT_EQ(::chown((folder / ".tandem-0000000000000006.tmp").c_str(), 65534, 65534), 0);
+  }
+  write_atomically(folder / "a", "x");
+  Names expected = kept;
+  for (const char* last : {"1", "3", "4", "5", "6"})
+    if (last[0] != '6' || ::geteuid() == 0) expected.push_back(std::string(".tandem-000000000000000") + last + ".tmp");
+  expected.push_back("a");
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(folder.names(), expected);
+}
+
+TEST(AtomicFile, WorksWithoutFilesWithoutAName) {
+  const TemporaryFolder folder;
+  write_aged(folder / ".tandem-0000000000000001.tmp", std::chrono::hours(25));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    refuse_files_without_a_name();
+    write_atomically(folder / "a", "old");
+    {
+      AtomicFile file(folder / "a");
+      file.write("new", 3);
+    }
+    AtomicFile file(folder / "a");
+    file.write("half", 4);
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_bytes(folder / "a"), "old");
+  // What an ended process left is not touched before it is old.
+  EXPECT_EQ(folder.names().size(), 2u);
+  write_atomically(folder / "a", "new");
+  EXPECT_EQ(folder.names().size(), 2u);
+}
+
+TEST(AtomicFile, TakesTheLongestName) {
+  const TemporaryFolder folder;
+  const std::string name(255, 'n');
+  write_atomically(folder / name, "x");
+  EXPECT_EQ(read_bytes(folder / name), "x");
 }
 
 }  // namespace

@@ -50,6 +50,22 @@ TEST(EventFile, writes_tensorboards_bytes) {
   EXPECT_EQ(found.substr(first.size()), golden.substr(first.size()));
 }
 
+TEST(EventFile, takes_the_next_name_where_another_container_has_the_first) {
+  TemporaryFolder folder;
+  const auto clock = [] { return 5.0; };
+  std::string name;
+  {
+    const EventFile file(folder.path(), clock);
+    name = file.path().string();
+  }
+  const auto dot = name.rfind('.') + 1;
+  const std::string next = name.substr(0, dot) + std::to_string(std::stoi(name.substr(dot)) + 1);
+  testing::write_bytes(next, "of another process with this one's number");
+  const EventFile file(folder.path(), clock);
+  EXPECT_EQ(folder.names().size(), 3u);
+  EXPECT_EQ(read_bytes(next), "of another process with this one's number");
+}
+
 TEST(EventFile, files_of_one_folder_have_different_names) {
   TemporaryFolder folder;
   const auto clock = [] { return 5.0; };

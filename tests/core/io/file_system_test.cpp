@@ -1,10 +1,31 @@
 #include <tandem/core/io/file_system.h>
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support/temporary_folder.h"
+
+namespace {
+
+std::vector<std::string>* synchronised = nullptr;  // what fsync() was called for, while a test wants to know
+int fsync_error = 0;                               // what it fails with
+
+}  // namespace
+
+// In the place of the C library's, for all of this program.
+extern "C" int fsync(int file) {
+  if (synchronised != nullptr)
+    synchronised->push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)).string());
+  if (fsync_error == 0) return static_cast<int>(::syscall(SYS_fsync, file));
+  errno = fsync_error;
+  return -1;
+}
 
 namespace tandem {
 namespace {
@@ -16,6 +37,38 @@ TEST(FileSystem, CreatesAFolderAndThoseAboveIt) {
   const TemporaryFolder folder;
   for (int twice = 0; twice < 2; ++twice) create_folder(folder / "a/b/c", "for logs");
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c"));
+}
+
+TEST(FileSystem, MakesEveryNewFolderDurable) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  std::vector<std::string> names;
+  synchronised = &names;
+  create_folder(folder / "a/b/c/", "for checkpoints");
+  const auto first = std::exchange(names, {});
+  create_folder(folder / "a/b/c", "for checkpoints");
+  synchronised = nullptr;
+  EXPECT_EQ(first, (std::vector<std::string>{(folder / "a").string(), (folder / "a/b").string()}));
+  EXPECT_TRUE(names.empty());
+
+  fsync_error = EIO;
+  EXPECT_ERROR(create_folder(folder / "d", "for checkpoints"), (folder / "d").string(), "Input/output error");
+  fsync_error = EINVAL;  // of a file system that cannot synchronise folders
+  EXPECT_NO_THROW(create_folder(folder / "e", "for checkpoints"));
+  fsync_error = 0;
+}
+
+TEST(FileSystem, MakesRelativeFolders) {
+  const TemporaryFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  create_folder("a/b", "for logs");
+  create_folder("./c", "for logs");
+  create_folder("a/../d", "for logs");
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b"));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"a", "c", "d"}));
+  EXPECT_ERROR(create_folder("", "for logs"), "No such file");
 }
 
 TEST(FileSystem, SaysWhatTheFolderIsForAndWhatIsInTheWay) {

@@ -7,6 +7,8 @@
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -124,6 +126,49 @@ TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
   }
   expect_parts(error_of([&] { FileStore store({folder_.path().string(), 1s}); }), {"cannot open"});
   expect_parts(error_of([&] { FileStore store({(folder_ / "none/store").string(), 1s}); }), {"No such file"});
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0);
+  return status.st_mode & 0777;
+}
+
+TEST_F(FileStoreTest, BelongsToItsUserAlone) {
+  const mode_t before = umask(0);
+  { FileStore store(options()); }
+  umask(before);
+  EXPECT_EQ(mode_of(path_), 0600u);
+  // As PyTorch makes it.
+  ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
+  FileStore(options()).set("k", "v");
+  EXPECT_EQ(mode_of(path_), 0600u);
+  for (const mode_t mode : {0620u, 0602u, 0666u}) {
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+    expect_parts(error_of([&] { FileStore store(options()); }), {path_, "other users may write", "chmod 600"});
+    EXPECT_EQ(mode_of(path_), mode);
+  }
+}
+
+TEST_F(FileStoreTest, RefusesTheFileOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: only root can give a file to another user";
+  write_bytes(path_, "");
+  ASSERT_EQ(chmod(path_.c_str(), 0600), 0);
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  expect_parts(error_of([&] { FileStore store(options()); }), {path_, "belongs to the user 65534"});
+  EXPECT_EQ(read_bytes(path_), "");
+}
+
+TEST_F(FileStoreTest, FollowsNoLinkAndWaitsForNoPipe) {
+  const auto target = (folder_ / "precious").string();
+  std::filesystem::create_symlink(target, path_);
+  expect_parts(error_of([&] { FileStore store(options()); }), {path_, "is a symbolic link"});
+  EXPECT_FALSE(std::filesystem::exists(target));
+  write_bytes(target, "");
+  expect_parts(error_of([&] { FileStore store(options()); }), {path_, "is a symbolic link"});
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  expect_parts(error_of([&] { FileStore store(options()); }), {"is not a regular file"});
 }
 
 TEST_F(FileStoreTest, AProcessThatKeepsTheLockIsAnErrorInTime) {
