@@ -37,7 +37,7 @@ struct TrainingState {
   std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty in older checkpoints and those of one process
   RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
   std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
-  bool has_own_random_numbers = false;  // whether of_rank holds a "generator" on any rank
+  bool has_own_random_numbers = false;  // whether any rank has a "generator" there
 };
 
 // Whether `arrays` come from a checkpoint.
