@@ -111,6 +111,15 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   return arrays;
 }
 
+bool is_whole(const fs::path& path) {
+  try {
+    read_checkpoint(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::vector<NamedArray>& arrays) {
@@ -120,11 +129,26 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays) {
 
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
-void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
-  write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state));
-  const auto all = checkpoints_in(folder);
-  std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
-  for (std::size_t i = static_cast<std::size_t>(keep_last); i < all.size(); ++i) fs::remove(all[i], error);
+void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
+                     std::set<fs::path>* proven) {
+  const fs::path written = folder / file_name(state);
+  write_safetensors(written, arrays_of(state), metadata_of(state));
+  std::set<fs::path> none;
+  if (!proven) proven = &none;
+  proven->insert(written);
+  std::int64_t kept = 1;  // the one just written
+  for (const auto& path : checkpoints_in(folder)) {
+    if (parse_name(path.filename().string()) >= parse_name(written.filename().string())) continue;
+    if (kept < keep_last) {
+      if (!proven->contains(path) && !is_whole(path)) continue;
+      proven->insert(path);
+      ++kept;
+    } else {
+      std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
+      fs::remove(path, error);
+      proven->erase(path);
+    }
+  }
 }
 
 TrainingState read_checkpoint(const fs::path& path) {

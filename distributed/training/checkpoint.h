@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,15 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays);
 // Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`. Then removes the oldest checkpoints, so that `keep_last` are left. A crash or a full
-// disk while it writes leaves the older checkpoints as they were, and no partial file.
-void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
+// Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` whole ones are left, of which this
+// one is the newest. Damaged ones do not count. Checkpoints with higher numbers than this one's stay and do not count,
+// because a job that went on from an older one has left them out. A crash or a full disk while it writes leaves the
+// older checkpoints as they were, and no partial file.
+//
+// `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
+// that are not in it and may be kept are read to find out, as a whole.
+void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
+                     std::set<std::filesystem::path>* proven = nullptr);
 
 // The newest checkpoint of `folder` that can be read; nullopt when the folder has no checkpoint or is missing. Damaged
 // checkpoints are left out, and `warn` is called for each. Error when all are damaged, or when the newest one that can

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -269,7 +270,9 @@ class TrainingRun::Implementation {
       if (group_->rank() != 0) return "";
       const auto path = find_checkpoint(options_.checkpoint, options_.program(),
                                         [this](const std::string& warning) { console_.note("warning: " + warning); });
-      return path ? path->string() : "";
+      if (!path) return "";
+      proven_checkpoints_.insert(*path);
+      return path->string();
     };
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
     if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
@@ -339,7 +342,7 @@ class TrainingRun::Implementation {
     if (scaler_) {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
-    save_checkpoint(options_.checkpoint, state, options_.keep_last);
+    save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_checkpoints_);
   }
 
   void write_step(int batches) {
@@ -392,9 +395,10 @@ class TrainingRun::Implementation {
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;  // null: none
 
-  TrainingState state_;                // its arrays are empty
-  Generator generator_;                // default_generator() as the last batch left it
-  std::int64_t epoch_ = 0;             // the epoch that runs
+  TrainingState state_;                                 // its arrays are empty
+  std::set<std::filesystem::path> proven_checkpoints_;  // rank 0's; see save_checkpoint()
+  Generator generator_;                                 // default_generator() as the last batch left it
+  std::int64_t epoch_ = 0;                              // the epoch that runs
   double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
   Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
   Array step_loss_;                    // the sum of this rank's losses in this optimizer step

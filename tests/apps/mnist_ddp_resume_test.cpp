@@ -93,6 +93,22 @@ TEST_F(MnistDdp, keeps_checkpoints_as_told) {
                                       "checkpoint-0002-00000004.safetensors"}));
 }
 
+TEST_F(MnistDdp, keep_last_spares_the_whole_checkpoint_beside_a_damaged_one) {
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--epochs", "5", "--checkpoint", path("c")});
+    const auto outcome = run_mnist_ddp(1, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  train({"--save-every-steps", "2", "--max-steps", "6"});
+  const auto damaged = folder / "c/checkpoint-0001-00000006.safetensors";
+  write_bytes(damaged, read_bytes(damaged).substr(0, 1000));
+  expect_parts(train({"--resume", "--save-every-steps", "1", "--keep-last", "1", "--max-steps", "5"}),
+               {"checkpoint-0001-00000006.safetensors is damaged", "checkpoint-0001-00000004.safetensors"});
+  EXPECT_TRUE(fs::exists(folder / "c/checkpoint-0001-00000005.safetensors"));
+  expect_parts(train({"--resume", "--max-steps", "6"}), {"checkpoint-0001-00000005.safetensors: 1 epoch and 5 steps"});
+}
+
 TEST_F(MnistDdp, resume_says_what_it_found) {
   const auto fresh = run_mnist_ddp(1, with_data({"--epochs", "1", "--checkpoint", path("c"), "--resume"}));
   EXPECT_EQ(fresh.code, 0);

@@ -7,6 +7,7 @@
 #include <support/temporary_folder.h>
 
 #include <filesystem>
+#include <set>
 
 namespace tandem::distributed {
 namespace {
@@ -88,6 +89,36 @@ TEST(Checkpoint, keeps_the_newest_and_touches_nothing_else) {
   for (int epoch = 1; epoch <= 12; ++epoch) save_checkpoint(folder.path(), example(epoch, epoch * 10), 2);
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"checkpoint-0011-00000110.safetensors",
                                                       "checkpoint-0012-00000120.safetensors", "checkpoint-notes.txt"}));
+}
+
+// A job goes on from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
+// one.
+TEST(Checkpoint, removes_no_whole_one_in_favour_of_a_damaged_one) {
+  const TemporaryFolder folder;
+  for (const int step : {2, 4}) save_checkpoint(folder.path(), example(0, step), 9);
+  const auto damaged = folder / "checkpoint-0000-00000004.safetensors";
+  write_bytes(damaged, read_bytes(damaged).substr(0, 100));
+  save_checkpoint(folder.path(), example(0, 3), 1);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors"}));
+  // The damaged one is now among the older ones, where it does not count.
+  save_checkpoint(folder.path(), example(0, 5), 2);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors",
+                                      "checkpoint-0000-00000005.safetensors"}));
+  save_checkpoint(folder.path(), example(0, 6), 2);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000005.safetensors", "checkpoint-0000-00000006.safetensors"}));
+}
+
+TEST(Checkpoint, reads_older_ones_only_where_it_does_not_know_them) {
+  const TemporaryFolder folder;
+  save_checkpoint(folder.path(), example(0, 1), 3);
+  std::set<std::filesystem::path> proven;
+  for (int step = 2; step <= 4; ++step) save_checkpoint(folder.path(), example(0, step), 3, &proven);
+  EXPECT_EQ(proven, (std::set<std::filesystem::path>{folder / "checkpoint-0000-00000002.safetensors",
+                                                     folder / "checkpoint-0000-00000003.safetensors",
+                                                     folder / "checkpoint-0000-00000004.safetensors"}));
 }
 
 TEST(Checkpoint, the_newest_is_the_one_with_the_largest_numbers) {
