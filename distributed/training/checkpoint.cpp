@@ -132,7 +132,7 @@ bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).em
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<fs::path>* proven) {
   const fs::path written = folder / file_name(state);
-  write_safetensors(written, arrays_of(state), metadata_of(state));
+  write_safetensors(written, arrays_of(state), metadata_of(state), Checksums::crc32);
   std::set<fs::path> none;
   if (!proven) proven = &none;
   proven->insert(written);
@@ -154,6 +154,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
 TrainingState read_checkpoint(const fs::path& path) {
   auto file = read_safetensors(path);
   TrainingState state;
+  state.has_checksums = file.has_checksums;
   read_metadata(file.metadata, state);
   for (auto& [name, array] : file.arrays) {
     if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
@@ -168,18 +169,24 @@ TrainingState read_checkpoint(const fs::path& path) {
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::string& program,
-                                        const std::function<void(const std::string&)>& warn) {
+                                        const std::function<void(const std::string&)>& report) {
   const auto paths = checkpoints_in(folder);
   for (const auto& path : paths) {
     std::string writer;
+    bool has_checksums = false;
     try {
-      writer = read_checkpoint(path).program;
+      const auto state = read_checkpoint(path);
+      writer = state.program;
+      has_checksums = state.has_checksums;
     } catch (const Error& error) {
-      warn("the checkpoint " + path.string() + " is damaged and left out: " + error.what());
+      report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
       continue;
     }
     TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,
                  ": give another --checkpoint folder");
+    if (!has_checksums)
+      report("note: the checkpoint " + path.string() +
+             " has no checksums, as an older version wrote it: damage to its numbers would not be found");
     return path;
   }
   TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),

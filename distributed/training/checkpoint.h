@@ -2,7 +2,7 @@
 //
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
 // the model's (model/NAME) and those that the optimizer keeps (optimizer/NAME/momentum). Its metadata are the other
-// members of TrainingState, as text.
+// members of TrainingState, as text, and checksums of all that (safetensors.h).
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -33,6 +33,7 @@ struct TrainingState {
   std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
+  bool has_checksums = false;  // of a checkpoint that was read; older ones have none
 };
 
 // Whether `arrays` come from a checkpoint.
@@ -51,11 +52,11 @@ bool has_checkpoints(const std::filesystem::path& folder);
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr);
 
-// The newest checkpoint of `folder` that can be read; nullopt when the folder has no checkpoint or is missing. Damaged
-// checkpoints are left out, and `warn` is called for each. Error when all are damaged, or when the newest one that can
-// be read was written by another program.
+// The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
+// checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without
+// checksums. Error when all are damaged, or when the newest whole one was written by another program.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
-                                                     const std::function<void(const std::string&)>& warn);
+                                                     const std::function<void(const std::string&)>& report);
 
 // Error, with the reason, when the file is no checkpoint or a damaged one.
 TrainingState read_checkpoint(const std::filesystem::path& path);

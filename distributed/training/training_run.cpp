@@ -269,7 +269,7 @@ class TrainingRun::Implementation {
     const auto find = [this]() -> std::string {
       if (group_->rank() != 0) return "";
       const auto path = find_checkpoint(options_.checkpoint, options_.program(),
-                                        [this](const std::string& warning) { console_.note("warning: " + warning); });
+                                        [this](const std::string& line) { console_.note(line); });
       if (!path) return "";
       proven_checkpoints_.insert(*path);
       return path->string();

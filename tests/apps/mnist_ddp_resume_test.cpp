@@ -137,6 +137,18 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
   }
 }
 
+TEST_F(MnistDdp, resume_leaves_out_a_checkpoint_with_a_flipped_bit) {
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("c")})).code, 0);
+  const auto newest = folder / "c/checkpoint-0002-00000008.safetensors";
+  auto bytes = read_bytes(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_bytes(newest, bytes);
+  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  expect_parts(outcome.err, {"checkpoint-0002-00000008.safetensors is damaged and left out", "should have the CRC-32",
+                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors")});
+}
+
 TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   fs::create_directory(folder / "c");
   const auto file = folder / "c/checkpoint-0001-00000004.safetensors";

@@ -145,6 +145,40 @@ TEST(Checkpoint, leaves_out_damaged_ones_and_says_so) {
   EXPECT_NE(warnings[2].find("no \"format\""), std::string::npos) << warnings[2];
 }
 
+TEST(Checkpoint, leaves_out_one_with_a_flipped_bit) {
+  const TemporaryFolder folder;
+  for (int step = 1; step <= 2; ++step) save_checkpoint(folder.path(), example(0, step), 9);
+  const auto newest = folder / "checkpoint-0000-00000002.safetensors";
+  const auto bytes = read_bytes(newest);
+  const auto resumed = [&](std::size_t byte) {
+    auto damaged = bytes;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 1);
+    write_bytes(newest, damaged);
+    std::vector<std::string> lines;
+    EXPECT_EQ(find(folder, lines)->filename(), "checkpoint-0000-00000001.safetensors");
+    EXPECT_EQ(lines.size(), 1u);
+    return lines.at(0);
+  };
+  testing::expect_parts(resumed(bytes.size() - 1), {"warning: the checkpoint " + newest.string() + " is damaged",
+                                                    "tensor \"optimizer/fc.weight/momentum\" should have the CRC-32"});
+  testing::expect_parts(resumed(bytes.find("position\":\"3") + 11), {"its metadata should have the CRC-32"});
+  // Nor does such a one count among those that are kept.
+  save_checkpoint(folder.path(), example(0, 3), 2);
+  EXPECT_EQ(folder.names().front(), "checkpoint-0000-00000001.safetensors");
+}
+
+TEST(Checkpoint, of_an_older_version_is_read_with_a_note) {
+  const TemporaryFolder folder;
+  save_checkpoint(folder.path(), example(1, 1), 3);
+  const auto path = folder / "checkpoint-0001-00000001.safetensors";
+  const auto file = read_safetensors(path);
+  write_safetensors(path, file.arrays, file.metadata);
+  std::vector<std::string> lines;
+  EXPECT_EQ(find(folder, lines), path);
+  ASSERT_EQ(lines.size(), 1u);
+  testing::expect_parts(lines[0], {"note: the checkpoint " + path.string() + " has no checksums"});
+}
+
 TEST(Checkpoint, none_at_all_is_no_error_but_none_valid_is) {
   const TemporaryFolder folder;
   EXPECT_FALSE(find(folder, no_warnings));
