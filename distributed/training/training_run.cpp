@@ -5,6 +5,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoint_lock.h>
 #include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/training_run.h>
 
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -259,6 +261,8 @@ class TrainingRun::Implementation {
     if (!options_.checkpoint.empty()) {
       create_folder(options_.checkpoint, "for checkpoints");
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+      // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
+      if (options_.epochs > 0) checkpoint_lock_.emplace(options_.checkpoint);
       TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                    " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
                    "--checkpoint folder to start afresh");
@@ -342,6 +346,7 @@ class TrainingRun::Implementation {
     if (scaler_) {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
+    checkpoint_lock_->check();
     save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_checkpoints_);
   }
 
@@ -397,6 +402,7 @@ class TrainingRun::Implementation {
 
   TrainingState state_;                                 // its arrays are empty
   std::set<std::filesystem::path> proven_checkpoints_;  // rank 0's; see save_checkpoint()
+  std::optional<CheckpointLock> checkpoint_lock_;       // rank 0's, of the folder of --checkpoint
   Generator generator_;                                 // default_generator() as the last batch left it
   std::int64_t epoch_ = 0;                              // the epoch that runs
   double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed

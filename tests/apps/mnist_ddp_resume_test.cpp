@@ -2,6 +2,7 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
+#include <support/running_process.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -180,6 +181,34 @@ TEST_F(MnistDdp, a_fresh_run_spares_the_checkpoints_of_an_earlier_one) {
     expect_parts(outcome.err, {"holds the checkpoints of an earlier run", "--resume"});
   }
   EXPECT_EQ(fs::file_size(folder / "c/checkpoint-0002-00000008.safetensors"), before);
+}
+
+TEST_F(MnistDdp, two_jobs_do_not_share_a_folder_of_checkpoints) {
+  const std::map<std::string, std::string> one_thread = {{"OMP_NUM_THREADS", "1"}};
+  const auto long_job = with_data(
+      {"--epochs", "1000000", "--checkpoint", path("c"), "--resume", "--save-every", "10", "--keep-last", "1000000"});
+  std::vector<std::string> command = {testing::mnist_ddp};
+  command.insert(command.end(), long_job.begin(), long_job.end());
+  testing::RunningProcess first(command, one_thread);
+  ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "c/checkpoint-0010-00000040.safetensors"); }));
+
+  for (const int processes : {1, 2}) {
+    const auto second = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
+    EXPECT_EQ(second.code, 1);
+    expect_parts(second.err, {"another job writes checkpoints into " + path("c") + ": process ", " on host ",
+                              ", which began ", " s ago", "give another --checkpoint folder"});
+  }
+  // One that only reads is welcome.
+  const auto reader = run_mnist_ddp(
+      1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "0", "--save", path("now.safetensors")}));
+  EXPECT_EQ(reader.code, 0) << reader.err;
+  EXPECT_TRUE(fs::exists(folder / "now.safetensors"));
+
+  first.send(SIGKILL);
+  EXPECT_EQ(first.finish(), 128 + SIGKILL);
+  const auto next = run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "1"}));
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_FALSE(fs::exists(folder / "c/checkpoint.lock"));
 }
 
 TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {
