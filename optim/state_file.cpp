@@ -32,7 +32,8 @@ void save_optimizer(const std::filesystem::path& path, const Optimizer& optimize
     group["params"] = optimizer.parameter_names(g);
     groups.push_back(std::move(group));
   }
-  write_safetensors(path, optimizer.state_dict(), {{"optimizer", optimizer.name()}, {"param_groups", groups.dump()}});
+  write_safetensors(path, optimizer.state_dict(), {{"optimizer", optimizer.name()}, {"param_groups", groups.dump()}},
+                    Checksums::crc32);
 }
 
 void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {

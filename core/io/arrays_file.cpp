@@ -31,7 +31,7 @@ void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> 
   TANDEM_CHECK(is_arrays_file_name(path), "cannot save arrays as ", path.string(),
                ": expected a name that ends in .safetensors or .pth");
   if (path.extension() == ".pth") write_pth(path, arrays);
-  else write_safetensors(path, arrays, metadata);
+  else write_safetensors(path, arrays, metadata, Checksums::crc32);
 }
 
 }  // namespace tandem

@@ -17,7 +17,7 @@ namespace tandem {
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
 
 // Writes the arrays in the format that the ending of the name stands for. `metadata` goes into a safetensors file; .pth
-// has no place for it.
+// has no place for it. Either file has checksums, so that load_arrays() finds what was damaged later.
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata = {});
 

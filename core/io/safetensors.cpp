@@ -1,6 +1,7 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/crc32.h>
 #include <tandem/core/io/input_file.h>
 
 #include <nlohmann/json.hpp>
@@ -8,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <locale>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -25,6 +28,9 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr const char* metadata_key = "__metadata__";
+constexpr const char* checksums_key = "tandem.crc32";
+// While an array is read, its checksum is taken of pieces that are still in the processor's cache.
+constexpr std::uint64_t piece = 256 << 10;
 
 // The dtypes in the order of the reference implementation's enumeration, by which its writer sorts (descending).
 constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
@@ -44,6 +50,22 @@ std::size_t order_of(DType dtype) {
   return static_cast<std::size_t>(found - dtype_names.begin());
 }
 
+std::string hex_digits(std::uint32_t crc) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", crc);
+  return text;
+}
+
+// The checksum of all metadata, of which the checksums themselves are none.
+std::string checksum_of(const std::map<std::string, std::string>& metadata) {
+  std::uint32_t crc = 0;
+  for (const auto& [key, value] : metadata) {
+    crc = crc32_of(key.c_str(), key.size() + 1, crc);
+    crc = crc32_of(value.c_str(), value.size() + 1, crc);
+  }
+  return hex_digits(crc);
+}
+
 struct Entry {
   std::string name;
   DType dtype;
@@ -56,17 +78,22 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path, "safetensors file") {}
 
-  Safetensors read(const std::function<bool(const std::string&)>& wanted) {
+  Safetensors read(const std::function<bool(const std::string&)>& wanted, Unwanted unwanted) {
     const std::string header = read_header();
     Safetensors result;
     const std::vector<Entry> entries = parse(header, result.metadata);
     check_layout(entries, 8 + header.size());
+    const auto checksums = take_checksums(result.metadata);
+    result.has_checksums = checksums.has_value();
+    if (checksums) check_names(entries, *checksums);
     for (const auto& entry : entries) {
-      if (wanted && !wanted(entry.name)) continue;
+      const bool is_wanted = !wanted || wanted(entry.name);
+      if (!is_wanted && unwanted == Unwanted::left) continue;
       Array array = Array::empty(entry.shape, entry.dtype);
-      if (entry.end > entry.begin) file_.read(array.raw(), entry.end - entry.begin, 8 + header.size() + entry.begin);
+      const auto crc = read_array(entry, 8 + header.size(), array, result.has_checksums);
+      if (checksums) check_sum("tensor \"" + entry.name + '"', hex_digits(crc), checksums->at(entry.name));
       if (entry.dtype == DType::boolean) check_booleans(entry, array);
-      result.arrays.push_back({entry.name, std::move(array)});
+      if (is_wanted) result.arrays.push_back({entry.name, std::move(array)});
     }
     return result;
   }
@@ -78,6 +105,53 @@ class Reader {
   void check(bool condition, const Parts&... parts) const {
     file_.check(condition, parts...);
   }
+
+  // Returns the CRC-32 of the bytes, or 0 where none is wanted.
+  std::uint32_t read_array(const Entry& entry, std::uint64_t data_begin, Array& array, bool wants_crc) const {
+    std::uint32_t crc = 0;
+    auto* const bytes = static_cast<char*>(array.raw());
+    const std::uint64_t size = entry.end - entry.begin, step = wants_crc ? piece : size;
+    for (std::uint64_t at = 0; at < size; at += step) {
+      const std::uint64_t count = std::min(step, size - at);
+      file_.read(bytes + at, count, data_begin + entry.begin + at);
+      if (wants_crc) crc = crc32_of(bytes + at, count, crc);
+    }
+    return crc;
+  }
+
+  // The checksums in the file, by the name of the array; nullopt when it has none. Moves them out of `metadata`, and
+  // checks the rest of it.
+  std::optional<std::map<std::string, std::string>> take_checksums(std::map<std::string, std::string>& metadata) const {
+    const auto found = metadata.find(checksums_key);
+    if (found == metadata.end()) return std::nullopt;
+    std::map<std::string, std::string> checksums;
+    const json parsed = parse_json(found->second, std::string("the metadata \"") + checksums_key + '"');
+    check(parsed.is_object(), "the metadata \"", checksums_key, "\" must be a JSON object, found ", parsed.type_name());
+    for (const auto& [name, crc] : parsed.items()) {
+      check(crc.is_string(), "the checksum of \"", name, "\" must be a string, found ", crc.type_name());
+      checksums[name] = crc.get<std::string>();
+    }
+    metadata.erase(found);
+    const auto own = checksums.extract(metadata_key);
+    check(!own.empty(), "its metadata have no checksum", advice);
+    check_sum("its metadata", checksum_of(metadata), own.mapped());
+    return checksums;
+  }
+
+  void check_names(const std::vector<Entry>& entries, const std::map<std::string, std::string>& checksums) const {
+    for (const auto& entry : entries)
+      check(checksums.contains(entry.name), "tensor \"", entry.name, "\" has no checksum, but others have", advice);
+    // Names are unique, so equal numbers mean equal names.
+    check(entries.size() == checksums.size(), "it has checksums of ", checksums.size(), " tensors, but ",
+          entries.size(), " tensors", advice);
+  }
+
+  void check_sum(const std::string& what, const std::string& found, const std::string& expected) const {
+    check(found == expected, what, " should have the CRC-32 ", expected, ", has ", found, advice);
+  }
+
+  static constexpr const char* advice =
+      ": the file is damaged, or a program has changed it and kept the metadata \"tandem.crc32\" of the older one";
 
   std::string read_header() {
     const std::uint64_t size = file_.size();
@@ -96,33 +170,34 @@ class Reader {
     return header;
   }
 
-  json parse_json(const std::string& header) const {
+  // `what` names the text: "the header", "the metadata \"x\"".
+  json parse_json(const std::string& text, const std::string& what) const {
     // The parser accepts duplicate keys as legal JSON, but here they could hide one tensor behind another.
     std::vector<std::set<std::string>> keys;
     const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
       if (event == json::parse_event_t::object_start) {
-        check(depth < 3, "the header's JSON is nested deeper than tensor descriptions are");
+        check(depth < 3, what, " is JSON that is nested deeper than tensor descriptions are");
         keys.emplace_back();
       } else if (event == json::parse_event_t::array_start) {
-        check(depth < 3, "the header's JSON is nested deeper than tensor descriptions are");
+        check(depth < 3, what, " is JSON that is nested deeper than tensor descriptions are");
       } else if (event == json::parse_event_t::object_end) {
         keys.pop_back();
       } else if (event == json::parse_event_t::key) {
         const auto& key = parsed.get_ref<const std::string&>();
-        check(keys.back().insert(key).second, "the key \"", key, "\" appears twice in the header");
+        check(keys.back().insert(key).second, "the key \"", key, "\" appears twice in ", what);
       }
       return true;
     };
     try {
-      return json::parse(header, look);
+      return json::parse(text, look);
     } catch (const json::exception& error) {
-      check(false, "the header is not JSON: ", error.what());
+      check(false, what, " is not JSON: ", error.what());
       throw;
     }
   }
 
   std::vector<Entry> parse(const std::string& header, std::map<std::string, std::string>& metadata) const {
-    const json root = parse_json(header);
+    const json root = parse_json(header, "the header");
     std::vector<Entry> entries;
     for (const auto& [name, value] : root.items()) {
       check(value.is_object(), "\"", name, "\" must be a JSON object, found ", value.type_name());
@@ -218,10 +293,21 @@ std::string quoted(const std::string& text, const std::string& path) {
   }
 }
 
+Array row_major(const Array& array) { return array.to(Device{}).contiguous(); }
+
 bool comes_before(const ExpectedArray& a, const ExpectedArray& b) {
   const auto order_a = order_of(a.dtype);
   const auto order_b = order_of(b.dtype);
   return order_a != order_b ? order_a > order_b : a.name < b.name;
+}
+
+std::string checksums_of(const std::vector<ExpectedArray>& arrays, const std::map<std::string, std::string>& metadata,
+                         const std::string& path) {
+  std::ostringstream out;
+  out << '{' << quoted(metadata_key, path) << ':' << quoted(checksum_of(metadata), path);
+  for (const auto& array : arrays) out << ',' << quoted(array.name, path) << ':' << quoted(hex_digits(array.crc), path);
+  out << '}';
+  return out.str();
 }
 
 std::string make_header(const std::vector<ExpectedArray>& arrays, const std::map<std::string, std::string>& metadata,
@@ -238,7 +324,7 @@ std::string make_header(const std::vector<ExpectedArray>& arrays, const std::map
     out << '}';
   }
   std::uint64_t offset = 0;
-  for (const auto& [name, dtype, shape] : arrays) {
+  for (const auto& [name, dtype, shape, crc] : arrays) {
     out << separator << quoted(name, path) << ":{\"dtype\":\"" << dtype_names[order_of(dtype)].second
         << "\",\"shape\":[";
     for (int i = 0; i < shape.ndim(); ++i) out << (i > 0 ? "," : "") << shape[i];
@@ -257,8 +343,8 @@ std::string make_header(const std::vector<ExpectedArray>& arrays, const std::map
 }  // namespace
 
 Safetensors read_safetensors(const std::filesystem::path& path,
-                             const std::function<bool(const std::string& name)>& wanted) {
-  return Reader(path).read(wanted);
+                             const std::function<bool(const std::string& name)>& wanted, Unwanted unwanted) {
+  return Reader(path).read(wanted, unwanted);
 }
 
 void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays) {
@@ -266,12 +352,18 @@ void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays) {
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                       const std::map<std::string, std::string>& metadata) {
-  write_safetensors(path, arrays, metadata, {}, {});
+                       const std::map<std::string, std::string>& metadata, Checksums checksums) {
+  write_safetensors(path, arrays, metadata, checksums, {}, {});
+}
+
+std::uint32_t checksum_of(const Array& array) {
+  const Array rows = row_major(array);
+  return crc32_of(rows.raw(), rows.bytes());
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                       const std::map<std::string, std::string>& metadata, std::span<const ExpectedArray> expected,
+                       const std::map<std::string, std::string>& given_metadata, Checksums checksums,
+                       std::span<const ExpectedArray> expected,
                        const std::function<Array(const ExpectedArray&)>& take) {
   const std::string where = path.string();
   std::map<std::string_view, const Array*> known;  // null: expected
@@ -285,10 +377,14 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   };
   for (const auto& [name, array] : arrays) {
     TANDEM_CHECK(array.defined(), "safetensors file ", where, ": array \"", name, "\" is undefined");
-    add({name, array.dtype(), array.shape()}, name, &array);
+    const std::uint32_t crc = checksums == Checksums::crc32 ? checksum_of(array) : 0;
+    add({name, array.dtype(), array.shape(), crc}, name, &array);
   }
   for (const auto& entry : expected) add(entry, entry.name, nullptr);
   sort_as_in_safetensors(sorted);
+  auto metadata = given_metadata;
+  metadata.erase(checksums_key);
+  if (checksums == Checksums::crc32) metadata[checksums_key] = checksums_of(sorted, metadata, where);
   const std::string header = make_header(sorted, metadata, where);
   TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ", header.size(),
                " bytes, at most ", largest_header, " are allowed; use fewer or shorter names and metadata");
@@ -303,7 +399,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     TANDEM_CHECK(taken.dtype() == entry.dtype && taken.shape() == entry.shape, "safetensors file ", where, ": array \"",
                  entry.name, "\" is ", taken.shape(), ' ', taken.dtype(), ", announced as ", entry.shape, ' ',
                  entry.dtype);
-    const Array rows = taken.to(Device{}).contiguous();
+    const Array rows = row_major(taken);
     file.write(rows.raw(), rows.bytes());
   }
   file.commit();

@@ -1,5 +1,7 @@
 #include <tandem/core/io/zip_file.h>
 
+#include <tandem/core/io/crc32.h>
+
 #define ZLIB_CONST  // makes zlib take its input as const
 #include <zlib.h>
 
@@ -52,10 +54,6 @@ std::optional<std::string_view> find_field(std::string_view extra, std::uint16_t
     extra.remove_prefix(4 + size);
   }
   return std::nullopt;
-}
-
-std::uint32_t crc_of(const void* bytes, std::size_t size) {
-  return static_cast<std::uint32_t>(::crc32_z(0, static_cast<const Bytef*>(bytes), size));
 }
 
 }  // namespace
@@ -174,7 +172,7 @@ const ZipReader::Entry* ZipReader::find(std::string_view name) const {
 
 void ZipReader::read(const Entry& entry, void* destination) const {
   file_.read(destination, entry.size, entry.begin);
-  const std::uint32_t crc = crc_of(destination, entry.size);
+  const std::uint32_t crc = crc32_of(destination, entry.size);
   file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", its directory says ", entry.crc,
               ": it is damaged: download or copy it again");
 }
@@ -193,7 +191,7 @@ void ZipWriter::write(const std::string& bytes) {
 void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   TANDEM_CHECK(name.size() <= 0xffff, "zip: an entry's name has ", name.size(), " bytes, at most 65535 fit");
   const std::uint64_t header = position_, size = bytes.size();
-  const std::uint32_t crc = crc_of(bytes.data(), bytes.size());
+  const std::uint32_t crc = crc32_of(bytes.data(), bytes.size());
   const bool is_wide = size >= in_zip64;
   const auto narrow = [](std::uint64_t value) {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, in_zip64));

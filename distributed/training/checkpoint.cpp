@@ -113,6 +113,15 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   return arrays;
 }
 
+bool is_whole(const fs::path& path) {
+  try {
+    read_checkpoint(path, 0, Unwanted::checked);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::vector<NamedArray>& arrays) {
@@ -122,22 +131,39 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays) {
 
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
-void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last) {
+void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
+                     std::set<fs::path>* proven) {
+  const fs::path written = folder / file_name(state);
   const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
-  write_safetensors(folder / file_name(state), arrays_of(state), metadata_of(state), expected,
+  write_safetensors(written, arrays_of(state), metadata_of(state), Checksums::crc32, expected,
                     [&](const ExpectedArray& array) { return state.to_write->take(array); });
-  const auto all = checkpoints_in(folder);
-  std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
-  for (std::size_t i = static_cast<std::size_t>(keep_last); i < all.size(); ++i) fs::remove(all[i], error);
+  std::set<fs::path> none;
+  if (!proven) proven = &none;
+  proven->insert(written);
+  std::int64_t kept = 1;  // the one just written
+  for (const auto& path : checkpoints_in(folder)) {
+    if (parse_name(path.filename().string()) >= parse_name(written.filename().string())) continue;
+    if (kept < keep_last) {
+      if (!proven->contains(path) && !is_whole(path)) continue;
+      proven->insert(path);
+      ++kept;
+    } else {
+      std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
+      fs::remove(path, error);
+      proven->erase(path);
+    }
+  }
 }
 
-TrainingState read_checkpoint(const fs::path& path, std::int64_t rank) {
+TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted of_others) {
   TrainingState state;
-  auto file = read_safetensors(path, [&](const std::string& name) {
+  const auto wanted = [&](const std::string& name) {
     const auto of = parse_rank_name(name);
     state.has_own_random_numbers |= of && of->second == "generator";
     return !of || of->first == rank;
-  });
+  };
+  auto file = read_safetensors(path, wanted, of_others);
+  state.has_checksums = file.has_checksums;
   read_metadata(file.metadata, state);
   for (auto& [name, array] : file.arrays) {
     if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
@@ -156,18 +182,24 @@ TrainingState read_checkpoint(const fs::path& path, std::int64_t rank) {
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::string& program,
-                                        const std::function<void(const std::string&)>& warn) {
+                                        const std::function<void(const std::string&)>& report) {
   const auto paths = checkpoints_in(folder);
   for (const auto& path : paths) {
     std::string writer;
+    bool has_checksums = false;
     try {
-      writer = read_checkpoint(path).program;
+      const auto state = read_checkpoint(path, 0, Unwanted::checked);
+      writer = state.program;
+      has_checksums = state.has_checksums;
     } catch (const Error& error) {
-      warn("the checkpoint " + path.string() + " is damaged and left out: " + error.what());
+      report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
       continue;
     }
     TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,
                  ": give another --checkpoint folder");
+    if (!has_checksums)
+      report("note: the checkpoint " + path.string() +
+             " has no checksums, as an older version wrote it: damage to its numbers would not be found");
     return path;
   }
   TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),

@@ -3,7 +3,7 @@
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
 // the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
 // DistributedDataParallel (ddp/NAME) and what each rank alone has (rank-R/NAME). Its metadata are the other members of
-// TrainingState, as text.
+// TrainingState, as text, and checksums of all that (safetensors.h).
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct TrainingState {
   RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
   std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
   bool has_own_random_numbers = false;  // whether any rank has a "generator" there
+  bool has_checksums = false;           // of a checkpoint that was read; older ones have none
 };
 
 // Whether `arrays` come from a checkpoint.
@@ -46,17 +48,25 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays);
 // Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`. Then removes the oldest checkpoints, so that `keep_last` are left. A crash or a full
-// disk while it writes leaves the older checkpoints as they were, and no partial file.
-void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last);
+// Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` whole ones are left, of which this
+// one is the newest. Damaged ones do not count. Checkpoints with higher numbers than this one's stay and do not count,
+// because a job that went on from an older one has left them out. A crash or a full disk while it writes leaves the
+// older checkpoints as they were, and no partial file.
+//
+// `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
+// that are not in it and may be kept are read to find out, as a whole.
+void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
+                     std::set<std::filesystem::path>* proven = nullptr);
 
-// The newest checkpoint of `folder` that can be read; nullopt when the folder has no checkpoint or is missing. Damaged
-// checkpoints are left out, and `warn` is called for each. Error when all are damaged, or when the newest one that can
-// be read was written by another program.
+// The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
+// checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without
+// checksums. Error when all are damaged, or when the newest whole one was written by another program.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
-                                                     const std::function<void(const std::string&)>& warn);
+                                                     const std::function<void(const std::string&)>& report);
 
-// With what rank `rank` alone has. Error, with the reason, when the file is no checkpoint or a damaged one.
-TrainingState read_checkpoint(const std::filesystem::path& path, std::int64_t rank = 0);
+// With what rank `rank` alone has; what other ranks have is left unread, or read and checked. Error, with the reason,
+// when the file is no checkpoint or a damaged one.
+TrainingState read_checkpoint(const std::filesystem::path& path, std::int64_t rank = 0,
+                              Unwanted of_others = Unwanted::left);
 
 }  // namespace tandem::distributed

@@ -35,12 +35,12 @@ RankArrays::RankArrays(ProcessGroup& group, std::vector<NamedArray> mine) : grou
   Json described = Json::array();
   for (auto& [name, array] : mine_) {
     name = rank_prefix + std::to_string(group.rank()) + '/' + name;
-    described.push_back(
-        {name, static_cast<int>(array.dtype()), std::vector<std::int64_t>(array.shape().begin(), array.shape().end())});
+    described.push_back({name, static_cast<int>(array.dtype()),
+                         std::vector<std::int64_t>(array.shape().begin(), array.shape().end()), checksum_of(array)});
   }
   for (const auto& text : group.all_gather_strings(described.dump(), "what each rank alone has")) {
     for (const auto& entry : Json::parse(text)) {
-      ExpectedArray array{entry[0], static_cast<DType>(entry[1].get<int>()), {}};
+      ExpectedArray array{entry[0], static_cast<DType>(entry[1].get<int>()), {}, entry[3].get<std::uint32_t>()};
       for (const std::int64_t size : entry[2]) array.shape.push_back(size);
       all_.push_back(std::move(array));
     }

@@ -6,6 +6,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoint_lock.h>
 #include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/training_run.h>
 
@@ -19,6 +20,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -263,6 +266,8 @@ class TrainingRun::Implementation {
     if (!options_.checkpoint.empty()) {
       create_folder(options_.checkpoint, "for checkpoints");
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+      // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
+      if (options_.epochs > 0) checkpoint_lock_.emplace(options_.checkpoint);
       TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                    " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
                    "--checkpoint folder to start afresh");
@@ -273,8 +278,10 @@ class TrainingRun::Implementation {
     const auto find = [this]() -> std::string {
       if (group_->rank() != 0) return "";
       const auto path = find_checkpoint(options_.checkpoint, options_.program(),
-                                        [this](const std::string& warning) { console_.note("warning: " + warning); });
-      return path ? path->string() : "";
+                                        [this](const std::string& line) { console_.note(line); });
+      if (!path) return "";
+      proven_checkpoints_.insert(*path);
+      return path->string();
     };
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
     if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
@@ -403,7 +410,8 @@ class TrainingRun::Implementation {
       for (auto& [name, array] : scaler_->state_dict()) state.optimizer.push_back({scaling_prefix + name, array});
     }
     state.to_write = &of_ranks;
-    save_checkpoint(options_.checkpoint, state, options_.keep_last);
+    checkpoint_lock_->check();
+    save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_checkpoints_);
     const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
     if (mebibytes >= 1)
       console_.note(
@@ -463,9 +471,11 @@ class TrainingRun::Implementation {
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;  // null: none
 
-  TrainingState state_;                // its arrays are empty
-  Generator generator_;                // default_generator() as the last batch left it
-  std::int64_t epoch_ = 0;             // the epoch that runs
+  TrainingState state_;                                 // its arrays are empty
+  std::set<std::filesystem::path> proven_checkpoints_;  // rank 0's; see save_checkpoint()
+  std::optional<CheckpointLock> checkpoint_lock_;       // rank 0's, of the folder of --checkpoint
+  Generator generator_;                                 // default_generator() as the last batch left it
+  std::int64_t epoch_ = 0;                              // the epoch that runs
   double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
   Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
   Array step_loss_;                    // the sum of this rank's losses in this optimizer step

@@ -2,6 +2,7 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
+#include <support/running_process.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -105,6 +106,22 @@ TEST_F(MnistDdp, keeps_checkpoints_as_told) {
                                       "checkpoint-0002-00000004.safetensors"}));
 }
 
+TEST_F(MnistDdp, keep_last_spares_the_whole_checkpoint_beside_a_damaged_one) {
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--epochs", "5", "--checkpoint", path("c")});
+    const auto outcome = run_mnist_ddp(1, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  train({"--save-every-steps", "2", "--max-steps", "6"});
+  const auto damaged = folder / "c/checkpoint-0001-00000006.safetensors";
+  write_bytes(damaged, read_bytes(damaged).substr(0, 1000));
+  expect_parts(train({"--resume", "--save-every-steps", "1", "--keep-last", "1", "--max-steps", "5"}),
+               {"checkpoint-0001-00000006.safetensors is damaged", "checkpoint-0001-00000004.safetensors"});
+  EXPECT_TRUE(fs::exists(folder / "c/checkpoint-0001-00000005.safetensors"));
+  expect_parts(train({"--resume", "--max-steps", "6"}), {"checkpoint-0001-00000005.safetensors: 1 epoch and 5 steps"});
+}
+
 TEST_F(MnistDdp, resume_says_what_it_found) {
   const auto fresh = run_mnist_ddp(1, with_data({"--epochs", "1", "--checkpoint", path("c"), "--resume"}));
   EXPECT_EQ(fresh.code, 0);
@@ -131,6 +148,18 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
     EXPECT_EQ(outcome.code, 1);
     expect_parts(outcome.err, {"in the middle of an epoch", part});
   }
+}
+
+TEST_F(MnistDdp, resume_leaves_out_a_checkpoint_with_a_flipped_bit) {
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("c")})).code, 0);
+  const auto newest = folder / "c/checkpoint-0002-00000008.safetensors";
+  auto bytes = read_bytes(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_bytes(newest, bytes);
+  const auto outcome = run_mnist_ddp(2, with_data({"--epochs", "1", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  expect_parts(outcome.err, {"checkpoint-0002-00000008.safetensors is damaged and left out", "should have the CRC-32",
+                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors")});
 }
 
 TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
@@ -164,6 +193,34 @@ TEST_F(MnistDdp, a_fresh_run_spares_the_checkpoints_of_an_earlier_one) {
     expect_parts(outcome.err, {"holds the checkpoints of an earlier run", "--resume"});
   }
   EXPECT_EQ(fs::file_size(folder / "c/checkpoint-0002-00000008.safetensors"), before);
+}
+
+TEST_F(MnistDdp, two_jobs_do_not_share_a_folder_of_checkpoints) {
+  const std::map<std::string, std::string> one_thread = {{"OMP_NUM_THREADS", "1"}};
+  const auto long_job = with_data(
+      {"--epochs", "1000000", "--checkpoint", path("c"), "--resume", "--save-every", "10", "--keep-last", "1000000"});
+  std::vector<std::string> command = {testing::mnist_ddp};
+  command.insert(command.end(), long_job.begin(), long_job.end());
+  testing::RunningProcess first(command, one_thread);
+  ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "c/checkpoint-0010-00000040.safetensors"); }));
+
+  for (const int processes : {1, 2}) {
+    const auto second = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
+    EXPECT_EQ(second.code, 1);
+    expect_parts(second.err, {"another job writes checkpoints into " + path("c") + ": process ", " on host ",
+                              ", which began ", " s ago", "give another --checkpoint folder"});
+  }
+  // One that only reads is welcome.
+  const auto reader = run_mnist_ddp(
+      1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "0", "--save", path("now.safetensors")}));
+  EXPECT_EQ(reader.code, 0) << reader.err;
+  EXPECT_TRUE(fs::exists(folder / "now.safetensors"));
+
+  first.send(SIGKILL);
+  EXPECT_EQ(first.finish(), 128 + SIGKILL);
+  const auto next = run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "1"}));
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_FALSE(fs::exists(folder / "c/checkpoint.lock"));
 }
 
 TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {

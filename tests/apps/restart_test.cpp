@@ -70,15 +70,16 @@ class Restart : public ::testing::Test {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return read_bytes(folder_ / "undisturbed.safetensors");
   }
+  std::size_t checkpoints_found() const {
+    if (!fs::exists(folder_ / "checkpoints")) return 0;
+    std::size_t found = 0;
+    for (const auto& entry : fs::directory_iterator(folder_ / "checkpoints"))
+      found += entry.path().filename().string().starts_with("checkpoint-");
+    return found;
+  }
   // Kills a rank of the first attempt once it has come to its `count`-th checkpoint.
   void kill_in_the_middle(int rank, std::size_t count = 2) const {
-    ASSERT_TRUE(eventually([&] {
-      if (!fs::exists(folder_ / "checkpoints")) return false;
-      std::size_t found = 0;
-      for (const auto& entry : fs::directory_iterator(folder_ / "checkpoints"))
-        found += entry.path().filename().string().starts_with("checkpoint-");
-      return found >= count;
-    }));
+    ASSERT_TRUE(eventually([&] { return checkpoints_found() >= count; }));
     const auto pid = std::stoi(read_bytes(folder_ / ("pid" + std::to_string(rank) + ".0")));
     ASSERT_GT(pid, 1);
     ASSERT_EQ(kill(pid, SIGKILL), 0);
@@ -171,8 +172,7 @@ TEST_F(TwoHosts, ALostNetworkEndsBothSides) {
   const Words impatient = {"--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2"};
   RunningProcess first(node(0, fixed(0) + impatient, program), one_thread);
   RunningProcess second(node(1, fixed(1) + impatient, program), one_thread);
-  ASSERT_TRUE(
-      eventually([&] { return fs::exists(folder_ / "checkpoints") && !fs::is_empty(folder_ / "checkpoints"); }));
+  ASSERT_TRUE(eventually([&] { return checkpoints_found() > 0; }));
   hosts_.cut();
   EXPECT_NE(first.finish(30s), 0);
   EXPECT_NE(second.finish(30s), 0);

@@ -118,6 +118,83 @@ TEST(Safetensors, WritesTheReferenceWritersBytes) {
   EXPECT_EQ(read_bytes(folder / "f"), with_length(header + padding, data));
 }
 
+TEST(Safetensors, ChecksumsAreWrittenAndTakenOut) {
+  TemporaryFolder folder;
+  const auto arrays = one_of_each();
+  const std::map<std::string, std::string> metadata = {{"epoch", "3"}, {"text", "line\n\"quoted\" \u00fc"}, {"", ""}};
+  write_safetensors(folder / "a", arrays, metadata, Checksums::crc32);
+  const Safetensors read = read_safetensors(folder / "a");
+  expect_equal(arrays, read.arrays);
+  EXPECT_EQ(read.metadata, metadata);
+  EXPECT_TRUE(read.has_checksums);
+  // What was read is written without old checksums, whoever put them among the metadata.
+  write_safetensors(folder / "b", arrays, {{"tandem.crc32", "{}"}});
+  EXPECT_FALSE(read_safetensors(folder / "b").has_checksums);
+  // The numbers are those of Python's zlib.crc32.
+  write_safetensors(folder / "c", std::vector<NamedArray>{{"x", Array::from(std::vector<std::uint8_t>{1, 2, 3}, {3})}},
+                    {{"k", "v"}}, Checksums::crc32);
+  EXPECT_NE(read_bytes(folder / "c").find(R"("tandem.crc32":"{\"__metadata__\":\"b406716e\",\"x\":\"55bc801d\"}"})"),
+            std::string::npos)
+      << read_bytes(folder / "c");
+}
+
+// Whatever bit of the file is flipped, either the reader notices, or all that was written is still read: the bit was in
+// a blank behind the header, or in the key of the checksums.
+TEST(Safetensors, NoFlippedBitChangesWhatIsRead) {
+  TemporaryFolder folder;
+  const auto path = folder / "a";
+  auto arrays = one_of_each();
+  // An array without numbers may get another shape; checksums are of the numbers.
+  std::erase_if(arrays, [](const NamedArray& named) { return named.array.numel() == 0; });
+  write_safetensors(path, arrays, {{"epoch", "3"}}, Checksums::crc32);
+  const std::string bytes = read_bytes(path);
+  int silent = 0;
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    SCOPED_TRACE("byte " + std::to_string(bit / 8) + ", bit " + std::to_string(bit % 8));
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    write_bytes(path, damaged);
+    try {
+      const auto read = read_safetensors(path);
+      expect_equal(arrays, read.arrays);
+      EXPECT_EQ(read.metadata.at("epoch"), "3");
+      silent += read.has_checksums;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_LE(silent, 7 * 3) << "a blank can become one of three other blanks";
+}
+
+TEST(Safetensors, AChecksumThatIsNotRightNamesTheArray) {
+  TemporaryFolder folder;
+  const auto path = folder / "a";
+  const std::vector<NamedArray> arrays = {{"first", Array::from(std::vector<float>{1, 2}, {2})},
+                                          {"second", Array::from(std::vector<float>{3, 4}, {2})}};
+  write_safetensors(path, arrays, {}, Checksums::crc32);
+  const std::string bytes = read_bytes(path);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = bytes;
+    for (auto at = changed.find(from); at != std::string::npos; at = changed.find(from, at + to.size()))
+      changed.replace(at, from.size(), to);
+    return changed;
+  };
+  std::string flipped = bytes;
+  flipped[flipped.size() - 5] = static_cast<char>(flipped[flipped.size() - 5] ^ 1);
+  EXPECT_BAD(flipped, "tensor \"second\" should have the CRC-32", "the file is damaged");
+  EXPECT_BAD(with("\"first\":{", "\"fjrst\":{"), "tensor \"fjrst\" has no checksum");
+  EXPECT_BAD(with("\\\"first\\\"", "\\\"third\\\""), "tensor \"first\" has no checksum");
+  EXPECT_BAD(with("__metadata__\\\"", "__metafata__\\\""), "its metadata have no checksum");
+  EXPECT_BAD(with("{\\\"__meta", "[\\\"__meta"), "the metadata \"tandem.crc32\" is not JSON");
+  EXPECT_BAD(with("{\\\"__metadata__\\\":", std::string(18, '[')), "is nested deeper");
+}
+
+TEST(Safetensors, ChecksumsOfNothing) {
+  TemporaryFolder folder;
+  write_safetensors(folder / "a", {}, {}, Checksums::crc32);
+  EXPECT_TRUE(read_safetensors(folder / "a").has_checksums);
+  EXPECT_TRUE(read_safetensors(folder / "a").arrays.empty());
+}
+
 TEST(Safetensors, WritesViewsRowMajor) {
   TemporaryFolder folder;
   const Array base = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
@@ -296,7 +373,7 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
     asked.push_back(array.name);
     return array.name == "a" ? a.transpose(0, 1) : b;
   };
-  write_safetensors(folder / "parts", std::vector<NamedArray>{{"c", c}}, {}, expected, give);
+  write_safetensors(folder / "parts", std::vector<NamedArray>{{"c", c}}, {}, Checksums::none, expected, give);
   EXPECT_EQ(read_bytes(folder / "parts"), read_bytes(folder / "whole"));
   EXPECT_EQ(asked, (std::vector<std::string>{"b", "a"}));
   sort_as_in_safetensors(expected);
@@ -304,16 +381,17 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
 
   // Nothing of a file that could not be finished is left.
   const auto write = [&](const std::function<Array(const ExpectedArray&)>& take) {
-    return testing::error_of([&] { write_safetensors(folder / "parts", {}, {}, expected, take); });
+    return testing::error_of([&] { write_safetensors(folder / "parts", {}, {}, Checksums::none, expected, take); });
   };
   EXPECT_EQ(write([](const ExpectedArray&) -> Array { throw Error("gone"); }), "gone");
   testing::expect_parts(write([&](const ExpectedArray&) { return a; }),
                         {"array \"b\" is (2, 2) f32, announced as () i64"});
   EXPECT_EQ(read_bytes(folder / "parts"), read_bytes(folder / "whole"));
-  testing::expect_parts(testing::error_of([&] {
-                          write_safetensors(folder / "x", std::vector<NamedArray>{{"a", a}}, {}, expected, give);
-                        }),
-                        {"two arrays are named \"a\""});
+  testing::expect_parts(
+      testing::error_of([&] {
+        write_safetensors(folder / "x", std::vector<NamedArray>{{"a", a}}, {}, Checksums::none, expected, give);
+      }),
+      {"two arrays are named \"a\""});
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"parts", "whole"}));
 }
 

@@ -7,6 +7,7 @@
 #include <support/temporary_folder.h>
 
 #include <filesystem>
+#include <set>
 
 namespace tandem::distributed {
 namespace {
@@ -90,6 +91,36 @@ TEST(Checkpoint, keeps_the_newest_and_touches_nothing_else) {
                                                       "checkpoint-0012-00000120.safetensors", "checkpoint-notes.txt"}));
 }
 
+// A job goes on from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
+// one.
+TEST(Checkpoint, removes_no_whole_one_in_favour_of_a_damaged_one) {
+  const TemporaryFolder folder;
+  for (const int step : {2, 4}) save_checkpoint(folder.path(), example(0, step), 9);
+  const auto damaged = folder / "checkpoint-0000-00000004.safetensors";
+  write_bytes(damaged, read_bytes(damaged).substr(0, 100));
+  save_checkpoint(folder.path(), example(0, 3), 1);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors"}));
+  // The damaged one is now among the older ones, where it does not count.
+  save_checkpoint(folder.path(), example(0, 5), 2);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors",
+                                      "checkpoint-0000-00000005.safetensors"}));
+  save_checkpoint(folder.path(), example(0, 6), 2);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000005.safetensors", "checkpoint-0000-00000006.safetensors"}));
+}
+
+TEST(Checkpoint, reads_older_ones_only_where_it_does_not_know_them) {
+  const TemporaryFolder folder;
+  save_checkpoint(folder.path(), example(0, 1), 3);
+  std::set<std::filesystem::path> proven;
+  for (int step = 2; step <= 4; ++step) save_checkpoint(folder.path(), example(0, step), 3, &proven);
+  EXPECT_EQ(proven, (std::set<std::filesystem::path>{folder / "checkpoint-0000-00000002.safetensors",
+                                                     folder / "checkpoint-0000-00000003.safetensors",
+                                                     folder / "checkpoint-0000-00000004.safetensors"}));
+}
+
 TEST(Checkpoint, the_newest_is_the_one_with_the_largest_numbers) {
   const TemporaryFolder folder;
   for (const auto& [epoch, step] : {std::pair(1, 100), std::pair(12345, 5), std::pair(1, 123456789)}) {
@@ -112,6 +143,40 @@ TEST(Checkpoint, leaves_out_damaged_ones_and_says_so) {
   ASSERT_EQ(warnings.size(), 3u);
   EXPECT_NE(warnings[0].find("checkpoint-0005-00000005.safetensors is damaged"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[2].find("no \"format\""), std::string::npos) << warnings[2];
+}
+
+TEST(Checkpoint, leaves_out_one_with_a_flipped_bit) {
+  const TemporaryFolder folder;
+  for (int step = 1; step <= 2; ++step) save_checkpoint(folder.path(), example(0, step), 9);
+  const auto newest = folder / "checkpoint-0000-00000002.safetensors";
+  const auto bytes = read_bytes(newest);
+  const auto resumed = [&](std::size_t byte) {
+    auto damaged = bytes;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 1);
+    write_bytes(newest, damaged);
+    std::vector<std::string> lines;
+    EXPECT_EQ(find(folder, lines)->filename(), "checkpoint-0000-00000001.safetensors");
+    EXPECT_EQ(lines.size(), 1u);
+    return lines.at(0);
+  };
+  testing::expect_parts(resumed(bytes.size() - 1), {"warning: the checkpoint " + newest.string() + " is damaged",
+                                                    "tensor \"optimizer/fc.weight/momentum\" should have the CRC-32"});
+  testing::expect_parts(resumed(bytes.find("position\":\"3") + 11), {"its metadata should have the CRC-32"});
+  // Nor does such a one count among those that are kept.
+  save_checkpoint(folder.path(), example(0, 3), 2);
+  EXPECT_EQ(folder.names().front(), "checkpoint-0000-00000001.safetensors");
+}
+
+TEST(Checkpoint, of_an_older_version_is_read_with_a_note) {
+  const TemporaryFolder folder;
+  save_checkpoint(folder.path(), example(1, 1), 3);
+  const auto path = folder / "checkpoint-0001-00000001.safetensors";
+  const auto file = read_safetensors(path);
+  write_safetensors(path, file.arrays, file.metadata);
+  std::vector<std::string> lines;
+  EXPECT_EQ(find(folder, lines), path);
+  ASSERT_EQ(lines.size(), 1u);
+  testing::expect_parts(lines[0], {"note: the checkpoint " + path.string() + " has no checksums"});
 }
 
 TEST(Checkpoint, none_at_all_is_no_error_but_none_valid_is) {

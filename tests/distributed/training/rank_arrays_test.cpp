@@ -18,9 +18,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::expect_same;
 using testing::Group;
+using testing::read_bytes;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 using testing::TemporaryFolder;
+using testing::write_bytes;
 
 // Every rank has other names, shapes and dtypes; rank 1 has nothing.
 std::vector<NamedArray> arrays_of(int rank) {
@@ -66,6 +68,16 @@ TEST(RankArrays, come_back_to_their_ranks) {
       expect_same(array.contiguous(), found->array, name);
     }
   }
+
+  // One bit of what rank 2 alone has. Whoever looks for a whole checkpoint reads all of it; the other ranks do not.
+  std::string bytes = read_bytes(path);
+  bytes[bytes.rfind(std::string(5, 7)) + 2] ^= 1;
+  write_bytes(path, bytes);
+  EXPECT_EQ(read_checkpoint(path, 0).of_rank.size(), 2u);
+  testing::expect_parts(testing::error_of([&] { read_checkpoint(path, 2); }), {"rank-2/generator", "CRC-32"});
+  std::string said;
+  EXPECT_THROW(find_checkpoint(folder.path(), "trainer", [&](const std::string& line) { said += line; }), Error);
+  testing::expect_parts(said, {"rank-2/generator", "CRC-32"});
 }
 
 // Rank 0 takes longer than an operation of the group may. The array is too large for a message that is sent at once.
