@@ -67,7 +67,7 @@ class SharedMemoryTransport : public HostTransport {
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
-    auto links = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
+    auto links = exchange_descriptors(store, rank_, members, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       PeerLink& link = links[static_cast<std::size_t>(r)];
       segments_.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(link.file)));
