@@ -102,9 +102,9 @@ class TcpStore::Connection {
 
   bool is_proved() const { return is_proved_; }
   void wait(const std::vector<std::string>& keys, Timeout timeout);
-  // Sends a query that the server answers when another client does something. Returns false if that took longer than
-  // `timeout`.
-  bool await(const Message& message, const char* what, Timeout timeout);
+  // Sends a query that the server answers when another client does something. Returns false if that did not happen
+  // until `end`. A server that is late to confirm this may take until `patience`, and 10 s in any case.
+  bool await(const Message& message, const char* what, Deadline end, Deadline patience);
 
  private:
   void join();
@@ -177,8 +177,7 @@ void TcpStore::Connection::shake_hands(Deadline deadline) {
   receive<std::int64_t>(deadline);
 }
 
-bool TcpStore::Connection::await(const Message& message, const char* what, Timeout timeout) {
-  const auto end = steady_clock::now() + timeout;
+bool TcpStore::Connection::await(const Message& message, const char* what, Deadline end, Deadline patience) {
   return exchange(message, what, [&](Deadline) {
     constexpr auto stop = static_cast<std::uint8_t>(protocol::WaitReply::stop);
     constexpr auto canceled = static_cast<std::uint8_t>(protocol::WaitReply::canceled);
@@ -190,7 +189,8 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Timeo
     // The server must forget the wait, or else a later call would take the server's late reply for its own. The server
     // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
     // answer within 10 s is not there.
-    const auto deadline = steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10));
+    const auto deadline =
+        std::max(patience, steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
     const auto first = receive<std::uint8_t>(deadline);
     if (first == stop) {
@@ -204,7 +204,17 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Timeo
 
 void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
   const auto start = steady_clock::now();
-  if (await(keys_query(Query::wait, keys), "wait", timeout)) return;
+  const Deadline end = start + timeout;
+  // Other threads need the connection meanwhile, above all the watchdog of a group, so a long wait is several short
+  // ones. The pause between them lets the others in, because a mutex is not fair. Chosen: the turn is short beside the
+  // watchdog's period of 500 ms, and gives the server few queries.
+  constexpr auto turn = std::chrono::milliseconds(250), pause = std::chrono::milliseconds(1);
+  const Message query = keys_query(Query::wait, keys);
+  for (;;) {
+    if (await(query, "wait", std::min<Deadline>(end, steady_clock::now() + turn), end)) return;
+    if (steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(pause);
+  }
 
   constexpr std::size_t most_named = 16;  // chosen: a message that a person can still read
   std::vector<std::string> missing;
@@ -338,7 +348,8 @@ std::int64_t TcpStore::queue_length(const std::string& queue) {
 
 void TcpStore::barrier(const std::string& key, int world_size) {
   const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
-  TANDEM_CHECK(connection_->await(message, "barrier", timeout()), "store: not all ", world_size,
+  const auto end = steady_clock::now() + timeout();
+  TANDEM_CHECK(connection_->await(message, "barrier", end, end), "store: not all ", world_size,
                " clients have come to barrier \"", key, "\" within ", in_seconds(timeout()));
 }
 

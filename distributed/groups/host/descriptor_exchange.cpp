@@ -2,12 +2,15 @@
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/system/random_text.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -31,8 +34,9 @@ sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
   return address;
 }
 
+// It does not block: a stranger can fill the queue of a listener, and stay silent on a connection.
 FileDescriptor unix_socket() {
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   TANDEM_CHECK(socket.is_open(), "shared memory: no Unix socket: ", errno_text());
   return socket;
 }
@@ -65,83 +69,159 @@ void send_greeting(const FileDescriptor& socket, Greeting greeting, const FileDe
                "shared memory: could not pass a segment to a peer: ", std::strerror(errno));
 }
 
-// The greeting with the file; an empty descriptor when it is not one.
-FileDescriptor receive_greeting(const FileDescriptor& socket, Greeting& greeting, Deadline deadline) {
-  if (!wait_readable(socket, deadline)) return {};
+// The files that came with a message. All are open in this process, whether it wants them or not.
+std::vector<FileDescriptor> files_of(msghdr& message) {
+  std::vector<FileDescriptor> files;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    for (std::size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+      files.emplace_back(fd);
+    }
+  }
+  return files;
+}
+
+enum class Heard { nothing_yet, greeting, nonsense };
+
+// Reads what has arrived. `file` stays empty unless exactly one file came with the greeting.
+Heard receive_greeting(const FileDescriptor& socket, Greeting& greeting, FileDescriptor& file) {
   Envelope envelope(greeting);
   const ssize_t got = recvmsg(socket.get(), &envelope.message, MSG_CMSG_CLOEXEC);
-  const cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
-  if (got <= 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  FileDescriptor file(fd);
-  if (got != static_cast<ssize_t>(sizeof greeting)) return {};
-  return file;
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? Heard::nothing_yet : Heard::nonsense;
+  auto files = files_of(envelope.message);
+  if (got != static_cast<ssize_t>(sizeof greeting)) return Heard::nonsense;
+  // The system drops the files that it has no room for, and says so.
+  if (files.size() == 1 && (envelope.message.msg_flags & MSG_CTRUNC) == 0) file = std::move(files[0]);
+  return Heard::greeting;
 }
+
+// The user who runs the process at the other end.
+uid_t user_of_peer(const FileDescriptor& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  TANDEM_CHECK(getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0,
+               "shared memory: could not find out who a peer is: ", std::strerror(errno));
+  return peer.uid;
+}
+
+FileDescriptor call(const sockaddr_un& address, socklen_t length, const Member& peer, Deadline deadline) {
+  FileDescriptor socket = unix_socket();
+  while (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    const int reason = errno;
+    // The queue of the listener is full.
+    const bool again = (reason == EAGAIN || reason == EINTR) && std::chrono::steady_clock::now() < deadline;
+    TANDEM_CHECK(again, "shared memory: could not reach ", peer.name(), ": ", std::strerror(reason));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const uid_t user = user_of_peer(socket);
+  TANDEM_CHECK(user == geteuid(), "shared memory: ", peer.name(), " runs as user ", user, ", this process as user ",
+               geteuid(), ": start all ranks as one user, or use --backend gloo");
+  return socket;
+}
+
+// What a rank tells the others through the store.
+struct Address {
+  std::string name;    // of its socket
+  std::string secret;  // that those who call must know
+};
 
 std::string key(int rank) { return "segment/" + std::to_string(rank); }
 
 }  // namespace
 
-std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
+std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
                                            Deadline deadline) {
-  const std::string name = "tandem-" + random_text(secret_bytes / 8), secret = random_text(secret_bytes / 8);
+  const int size = static_cast<int>(members.size());
+  const Address own{"tandem-" + random_text(secret_bytes / 8), random_text(secret_bytes / 8)};
   const FileDescriptor listener = unix_socket();
   socklen_t length = 0;
-  const sockaddr_un mine = abstract_address(name, length);
+  const sockaddr_un mine = abstract_address(own.name, length);
   TANDEM_CHECK(bind(listener.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
-                   listen(listener.get(), size + 8) == 0,
+                   listen(listener.get(), SOMAXCONN) == 0,
                "shared memory: no Unix socket: ", errno_text());
-  store.set(key(rank), name + "\n" + secret);
+  store.set(key(rank), own.name + "\n" + own.secret);
 
+  const auto address_of = [&](int r) {
+    std::string text;
+    try {
+      text = store.get(key(r));
+    } catch (const Error& error) {
+      detail::fail("shared memory: ", members[r].name(), " did not say where its socket is: ", error.what());
+    }
+    TANDEM_CHECK(text.size() == own.name.size() + 1 + own.secret.size() && text[own.name.size()] == '\n',
+                 "shared memory: what the store holds for ", members[r].name(), " is no address of this version's");
+    return Address{text.substr(0, own.name.size()), text.substr(own.name.size() + 1)};
+  };
   const auto greet = [&](const FileDescriptor& socket, const std::string& their_secret) {
     Greeting greeting{};
     std::memcpy(greeting.secret, their_secret.data(), secret_bytes);
     greeting.rank = rank;
     send_greeting(socket, greeting, file);
   };
-  const auto secret_of = [&](int r, std::string* their_name) {
-    const std::string text = store.get(key(r));
-    TANDEM_CHECK(text.size() == name.size() + 1 + secret.size() && text[name.size()] == '\n',
-                 "shared memory: what the store holds for rank ", r, " is no address of this version's");
-    if (their_name != nullptr) *their_name = text.substr(0, name.size());
-    return text.substr(name.size() + 1);
+  const auto knows_secret = [&](const Greeting& greeting) {
+    return std::memcmp(greeting.secret, own.secret.data(), secret_bytes) == 0;
   };
 
   // Each rank calls those before it and is called by those after it.
   std::vector<PeerLink> links(size);
   for (int r = 0; r < rank; ++r) {
-    std::string their_name;
-    const std::string their_secret = secret_of(r, &their_name);
-    PeerLink link{unix_socket(), {}};
-    const sockaddr_un theirs = abstract_address(their_name, length);
-    TANDEM_CHECK(connect(link.socket.get(), reinterpret_cast<const sockaddr*>(&theirs), length) == 0,
-                 "shared memory: rank ", rank, " could not reach rank ", r, ": ", std::strerror(errno));
-    greet(link.socket, their_secret);
+    const Address address = address_of(r);
+    const sockaddr_un theirs = abstract_address(address.name, length);
+    PeerLink link{call(theirs, length, members[r], deadline), {}};
+    greet(link.socket, address.secret);
     Greeting answer{};
-    link.file = receive_greeting(link.socket, answer, deadline);
-    TANDEM_CHECK(
-        link.file.is_open() && answer.rank == r && std::memcmp(answer.secret, secret.data(), secret_bytes) == 0,
-        "shared memory: rank ", r, " did not give rank ", rank, " its segment", no_room);
+    Heard heard = Heard::nothing_yet;
+    while (heard == Heard::nothing_yet) {
+      TANDEM_CHECK(wait_readable(link.socket, deadline), "shared memory: ", members[r].name(), " did not give ",
+                   members[rank].name(), " its segment in time");
+      heard = receive_greeting(link.socket, answer, link.file);
+    }
+    TANDEM_CHECK(heard == Heard::greeting && link.file.is_open() && answer.rank == r && knows_secret(answer),
+                 "shared memory: ", members[r].name(), " did not give ", members[rank].name(), " its segment", no_room);
     links[r] = std::move(link);
   }
+
+  // Whoever has connected is listened to side by side, so that nobody waits for one who says nothing.
+  std::vector<FileDescriptor> callers;
   for (int missing = size - 1 - rank; missing > 0;) {
-    TANDEM_CHECK(wait_readable(listener, deadline), "shared memory: ", missing, " of ", size,
-                 " ranks did not come to rank ", rank, " in time");
-    PeerLink link{FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), {}};
-    TANDEM_CHECK(link.socket.is_open() || errno == EINTR || errno == ECONNABORTED,
+    std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
+    for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
+    const int ready = poll(waiting.data(), waiting.size(), poll_timeout(deadline));
+    TANDEM_CHECK(ready >= 0 || errno == EINTR, "shared memory: could not wait for peers: ", std::strerror(errno));
+    if (ready < 0) continue;
+    std::vector<int> late;
+    for (int r = rank + 1; r < size; ++r) {
+      if (!links[r].socket.is_open()) late.push_back(r);
+    }
+    const bool in_time = ready > 0 && std::chrono::steady_clock::now() < deadline;
+    TANDEM_CHECK(in_time, "shared memory: did not come to ", members[rank].name(),
+                 " in time: ", names_of(members, late));
+
+    std::vector<FileDescriptor> silent;
+    for (std::size_t i = 0; i < callers.size(); ++i) {
+      PeerLink link{std::move(callers[i]), {}};
+      Greeting greeting{};
+      const Heard heard =
+          waiting[i + 1].revents == 0 ? Heard::nothing_yet : receive_greeting(link.socket, greeting, link.file);
+      if (heard == Heard::nothing_yet) silent.push_back(std::move(link.socket));
+      if (heard != Heard::greeting || !knows_secret(greeting) || greeting.rank <= rank || greeting.rank >= size ||
+          links[greeting.rank].socket.is_open())
+        continue;
+      TANDEM_CHECK(link.file.is_open(), "shared memory: ", members[rank].name(), " got no segment of ",
+                   members[greeting.rank].name(), no_room);
+      greet(link.socket, address_of(greeting.rank).secret);
+      links[greeting.rank] = std::move(link);
+      --missing;
+    }
+    callers = std::move(silent);
+
+    if (waiting[0].revents == 0) continue;
+    FileDescriptor caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    TANDEM_CHECK(caller.is_open() || errno == EINTR || errno == EAGAIN || errno == ECONNABORTED,
                  "shared memory: could not hear a peer: ", errno_text());
-    if (!link.socket.is_open()) continue;
-    Greeting greeting{};
-    link.file = receive_greeting(link.socket, greeting, deadline);
-    const bool known = greeting.rank > rank && greeting.rank < size &&
-                       std::memcmp(greeting.secret, secret.data(), secret_bytes) == 0 &&
-                       !links[greeting.rank].socket.is_open();
-    if (!known) continue;
-    TANDEM_CHECK(link.file.is_open(), "shared memory: rank ", rank, " got no segment of rank ", greeting.rank, no_room);
-    greet(link.socket, secret_of(greeting.rank, nullptr));
-    links[greeting.rank] = std::move(link);
-    --missing;
+    if (caller.is_open() && user_of_peer(caller) == geteuid()) callers.push_back(std::move(caller));
   }
   return links;
 }

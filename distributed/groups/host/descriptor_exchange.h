@@ -1,6 +1,7 @@
 // Descriptor exchange: each rank of one host gives an open file to every other.
 #pragma once
 
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/store/store.h>
 #include <tandem/distributed/system/socket.h>
 
@@ -13,10 +14,12 @@ struct PeerLink {
   FileDescriptor file;    // the file that the peer gave
 };
 
-// Collective. Gives `file` to all other ranks and returns a link to each of them, by rank; the link of `rank` itself is
-// empty. The files are passed over Unix sockets, and the ranks tell each other the names of their sockets through
-// `store`. Nothing appears in the file system. Error when a rank does not come before the deadline.
-std::vector<PeerLink> exchange_descriptors(Store& store, int rank, int size, const FileDescriptor& file,
+// Collective. Gives `file` to all other members and returns a link to each of them, by rank; the link of `rank` itself
+// is empty. The files are passed over Unix sockets, and the ranks tell each other the names of their sockets through
+// `store`. Nothing appears in the file system, but everybody on the machine can see the sockets and connect: processes
+// of other users are turned away at once, and a stranger who says nothing delays nobody. Error when a rank does not
+// come before the deadline.
+std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
                                            Deadline deadline);
 
 }  // namespace tandem::distributed

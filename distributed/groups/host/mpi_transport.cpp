@@ -284,7 +284,8 @@ class MpiTransport : public HostTransport {
     const bool heard = is_done(p.from_previous, signature_code);
     check_mpi(signature_code, "receive");
     if (heard && std::strncmp(p.mine.data(), p.theirs.data(), p.mine.size()) != 0)
-      throw PeerDiffers((rank_ + size_ - 1) % size_, p.theirs.data());
+      throw PeerDiffers((rank_ + size_ - 1) % size_,
+                        std::string(p.theirs.data(), strnlen(p.theirs.data(), p.theirs.size())));
     // An error that comes of operations that differ is better explained by that.
     if (code != MPI_SUCCESS) failed_collective_ = code;
     if (!heard || !is_done(p.to_next, signature_code)) return false;

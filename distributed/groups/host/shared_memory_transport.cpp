@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -37,8 +38,10 @@ using Clock = std::chrono::steady_clock;
 // for a slot. Chosen: half of that. No measurement shows from which size on a slot is slower.
 constexpr std::size_t slot_bytes = 4096;
 
+// A rank can write whatever it likes into its segment, at any time. So what others read there is read once, and checked
+// before use.
 struct Header {
-  std::uint64_t offset;  // of the array in the rank's segment
+  std::atomic<std::uint64_t> offset;  // of the array in the rank's segment
   char signature[248];
 };
 
@@ -67,10 +70,13 @@ class SharedMemoryTransport : public HostTransport {
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
-    auto links = exchange_descriptors(store, rank_, size_, own_->file(), Clock::now() + options.timeout);
+    auto links = exchange_descriptors(store, rank_, members, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       PeerLink& link = links[static_cast<std::size_t>(r)];
-      segments_.push_back(r == rank_ ? own_ : std::make_shared<SharedSegment>(std::move(link.file)));
+      segments_.push_back(r == rank_
+                              ? own_
+                              : std::make_shared<SharedSegment>(
+                                    std::move(link.file), mailboxes + SharedMessages::bytes(size_), members[r].name()));
       sockets.push_back(std::move(link.socket));
     }
     peers_.emplace(rank_, std::move(sockets));
@@ -89,13 +95,15 @@ class SharedMemoryTransport : public HostTransport {
     // In a reduction or a gather through slots, a rank reads the arrays of all ranks. With two ranks these may be two
     // full slots, and with more ranks they may not have more bytes than that.
     const bool fits_slot = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
-    header.offset = fits_slot ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
+    const std::uint64_t offset =
+        fits_slot ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
+    header.offset.store(offset, std::memory_order_relaxed);
     mine.progress.raise(ready);
     await_all(ready, call);
     for (int r = 0; r < size_; ++r) {
       const Header& theirs = control(r).headers[call.sequence % 2];
       if (std::strncmp(theirs.signature, header.signature, sizeof header.signature) != 0)
-        throw PeerDiffers(r, theirs.signature);
+        throw PeerDiffers(r, std::string(theirs.signature, strnlen(theirs.signature, sizeof theirs.signature)));
     }
 
     if (!fits_slot && operation.kind == Kind::all_reduce) {
@@ -106,7 +114,7 @@ class SharedMemoryTransport : public HostTransport {
     if (fits_slot) return;
     mine.progress.raise(ready + 1);
     await_all(ready + 1, call);
-    if (operation.kind == Kind::all_reduce) copy_out(operation.outputs[0], header.offset);
+    if (operation.kind == Kind::all_reduce) copy_out(operation.outputs[0], offset);
   }
 
   std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) override {
@@ -199,8 +207,10 @@ class SharedMemoryTransport : public HostTransport {
     if (data != array.raw()) std::memcpy(array.raw(), data, array.bytes());
   }
 
-  char* array_of(int rank, const Call& call) const {
-    return base(rank) + control(rank).headers[call.sequence % 2].offset;
+  // Where the published_bytes() of a rank lie.
+  char* array_of(int rank, const Operation& operation, const Call& call, std::size_t alignment = 1) const {
+    const std::uint64_t offset = control(rank).headers[call.sequence % 2].offset.load(std::memory_order_relaxed);
+    return segments_[static_cast<std::size_t>(rank)]->at(offset, published_bytes(operation), alignment);
   }
 
   // --- Reading ---
@@ -208,7 +218,7 @@ class SharedMemoryTransport : public HostTransport {
   void read(const Operation& operation, const Call& call) const {
     const auto& out = operation.outputs;
     const auto copy = [&](const Array& to, int from, std::size_t offset) {
-      std::memcpy(to.raw(), array_of(from, call) + offset, to.bytes());
+      std::memcpy(to.raw(), array_of(from, operation, call) + offset, to.bytes());
     };
     const auto rank = static_cast<std::size_t>(rank_);
     switch (operation.kind) {
@@ -238,7 +248,7 @@ class SharedMemoryTransport : public HostTransport {
   void reduce(const Operation& operation, const Call& call, std::size_t offset) const {
     const Array& out = operation.outputs[0];
     std::vector<const void*> sources;
-    for (int r = 0; r < size_; ++r) sources.push_back(array_of(r, call) + offset);
+    for (int r = 0; r < size_; ++r) sources.push_back(array_of(r, operation, call, size_of(out.dtype())) + offset);
     reduce_function(out.dtype(), operation.reduce_op)(out.raw(), sources.data(), size_,
                                                       static_cast<std::size_t>(out.numel()));
   }
@@ -256,7 +266,7 @@ class SharedMemoryTransport : public HostTransport {
     const auto function = reduce_function(array.dtype(), operation.reduce_op);
     constexpr std::size_t block = 8192;
     std::vector<char*> arrays;
-    for (int r = 0; r < size_; ++r) arrays.push_back(array_of(r, call));
+    for (int r = 0; r < size_; ++r) arrays.push_back(array_of(r, operation, call, element));
     std::vector<const void*> sources(ranks);
     for (std::size_t first = begin; first < end; first += block) {
       const std::size_t n = std::min(block, end - first);

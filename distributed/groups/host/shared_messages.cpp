@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace tandem::distributed {
@@ -9,8 +10,8 @@ namespace {
 constexpr std::size_t most_unread = 1024;  // messages from one rank to another that nobody has received yet
 
 struct Message {
-  std::uint64_t offset;
-  std::uint64_t bytes;
+  std::atomic<std::uint64_t> offset;
+  std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint32_t> received;
 };
 
@@ -46,8 +47,9 @@ class SharedMessages::Receipt : public Transfer {
   void wait(std::chrono::steady_clock::time_point deadline) override {
     peers_.await(from_, mailbox_.written, index_ + 1, {0, "", deadline, true});
     Message& message = mailbox_.message(index_);
-    const std::uint64_t sent = message.bytes;
-    if (sent == bytes_) std::memcpy(data_, segment_->base() + message.offset, bytes_);
+    const std::uint64_t sent = message.bytes.load(std::memory_order_relaxed);
+    const std::uint64_t offset = message.offset.load(std::memory_order_relaxed);
+    if (sent == bytes_) std::memcpy(data_, segment_->at(offset, bytes_), bytes_);
     message.received.store(1, std::memory_order_release);
     TANDEM_CHECK(sent == bytes_, "it has ", sent, " bytes, the array that is to receive it ", bytes_);
   }
@@ -91,8 +93,8 @@ std::unique_ptr<Transfer> SharedMessages::send(const void* data, std::size_t byt
   const std::size_t offset = own.allocate(bytes);
   std::memcpy(own.base() + offset, data, bytes);
   Message& message = box.message(outbox.written);
-  message.offset = offset;
-  message.bytes = bytes;
+  message.offset.store(offset, std::memory_order_relaxed);
+  message.bytes.store(bytes, std::memory_order_relaxed);
   message.received.store(0, std::memory_order_relaxed);
   outbox.unread.push_back({outbox.written, offset});
   box.written.raise(++outbox.written);

@@ -17,10 +17,13 @@ namespace {
 constexpr std::size_t alignment = 64;
 // Freed blocks of this size and more give their memory back to the system.
 constexpr std::size_t returned_bytes = std::size_t{1} << 20;
+// The size of a segment never changes.
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-SharedSegment::SharedSegment(std::size_t bytes) : file_(memfd_create("tandem", MFD_CLOEXEC)) {
+SharedSegment::SharedSegment(std::size_t bytes)
+    : owner_("this process"), file_(memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   // Beyond this limit the process would be killed.
   rlimit largest{};
   if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur != RLIM_INFINITY)
@@ -29,14 +32,24 @@ SharedSegment::SharedSegment(std::size_t bytes) : file_(memfd_create("tandem", M
   TANDEM_CHECK(file_.is_open(), "shared memory: memfd_create failed: ", errno_text());
   TANDEM_CHECK(ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0, "shared memory: a segment of ", bytes_,
                " bytes was refused: ", std::strerror(errno));
+  TANDEM_CHECK(fcntl(file_.get(), F_ADD_SEALS, seals) == 0,
+               "shared memory: the size of a segment could not be sealed: ", std::strerror(errno));
   map();
   free_.emplace(0, bytes_);
 }
 
-SharedSegment::SharedSegment(FileDescriptor file) : file_(std::move(file)) {
+SharedSegment::SharedSegment(FileDescriptor file, std::size_t least, std::string owner)
+    : owner_(std::move(owner)), file_(std::move(file)) {
+  const int sealed = fcntl(file_.get(), F_GET_SEALS);
+  TANDEM_CHECK(sealed >= 0, "shared memory: what ", owner_, " sent is no segment: ", std::strerror(errno));
+  TANDEM_CHECK((sealed & seals) == seals, "shared memory: the size of the segment that ", owner_,
+               " sent is not sealed: it could shrink while this process uses it");
   struct stat status {};
-  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "shared memory: what a peer sent is no file: ", std::strerror(errno));
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "shared memory: what ", owner_,
+               " sent is no file: ", std::strerror(errno));
   bytes_ = static_cast<std::size_t>(status.st_size);
+  TANDEM_CHECK(bytes_ >= least, "shared memory: the segment that ", owner_, " sent has ", bytes_, " bytes, at least ",
+               least, " are needed");
   map();
 }
 
@@ -47,6 +60,11 @@ void SharedSegment::map() {
   TANDEM_CHECK(address != MAP_FAILED, "shared memory: could not map ", bytes_, " bytes: ", std::strerror(errno),
                ". A limit on address space (ulimit -v) may be in the way; --backend gloo needs none");
   base_ = static_cast<char*>(address);
+}
+
+void SharedSegment::fail_outside(std::uint64_t offset, std::size_t bytes) const {
+  detail::fail("shared memory: ", owner_, " says that ", bytes, " bytes lie at ", offset, " of its segment of ", bytes_,
+               " bytes: no array can lie there. Its memory is damaged");
 }
 
 std::size_t SharedSegment::allocate(std::size_t bytes) {

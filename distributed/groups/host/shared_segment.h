@@ -4,8 +4,10 @@
 #include <tandem/distributed/system/socket.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 
 namespace tandem::distributed {
 
@@ -15,13 +17,20 @@ class SharedSegment {
  public:
   // A new segment of this process. `bytes` is the most it can ever hold.
   explicit SharedSegment(std::size_t bytes);
-  // The segment of another process, which that process gave as a file.
-  explicit SharedSegment(FileDescriptor file);
+  // The segment of another process, which that process gave as a file. Error that names `owner` when the segment has
+  // fewer than `least` bytes, or when its size could still change: to touch memory that has gone ends a process.
+  SharedSegment(FileDescriptor file, std::size_t least, std::string owner);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   char* base() const { return base_; }
+  // The address of `bytes` bytes at `offset`, which the owner of the segment told. Error that names the owner when
+  // they do not lie in the segment, or not at a multiple of `alignment`.
+  char* at(std::uint64_t offset, std::size_t bytes, std::size_t alignment = 1) const {
+    if (offset > bytes_ || bytes > bytes_ - offset || offset % alignment != 0) fail_outside(offset, bytes);
+    return base_ + offset;
+  }
   const FileDescriptor& file() const { return file_; }
 
   // Returns the offset of a free block, a multiple of 64. Error when there is no room. Only the process that made the
@@ -33,7 +42,9 @@ class SharedSegment {
 
  private:
   void map();
+  [[noreturn]] void fail_outside(std::uint64_t offset, std::size_t bytes) const;
 
+  const std::string owner_;  // "rank 1 (host, pid 4711)", for errors
   FileDescriptor file_;
   std::size_t bytes_ = 0;
   char* base_ = nullptr;

@@ -127,6 +127,19 @@ TEST(TcpStore, TimeoutNamesTheMissingKeysAndTheConnectionGoesOn) {
   EXPECT_EQ(store.get("absent"), "now");
 }
 
+// As a group's watchdog does, while its program waits for a key.
+TEST(TcpStore, OtherThreadsUseTheConnectionDuringAWait) {
+  TcpStoreServer server({});
+  TcpStore store(options_for(server));
+  std::thread waiting([&] { EXPECT_NO_THROW(store.wait({"late"}, 20s)); });
+  std::this_thread::sleep_for(50ms);
+  const auto start = steady_clock::now();
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(store.check({"other"}));
+  EXPECT_LT(steady_clock::now() - start, 10s);
+  TcpStore(options_for(server)).set("late", "");
+  waiting.join();
+}
+
 TEST(TcpStore, AWaitThatTimesOutAsTheKeyArrivesStaysInStep) {
   TcpStoreServer server({});
   TcpStore reader(options_for(server)), writer(options_for(server));
