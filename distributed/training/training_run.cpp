@@ -393,9 +393,10 @@ class TrainingRun::Implementation {
     for (int r = 0; r < group_->size(); ++r) losses.push_back(ops::empty_like(total_loss_));
     group_->all_gather(losses, total_loss_, "losses")->wait();
     RankArrays of_ranks(*group_, state_of_rank());
-    // Rank 0 may write for longer than the group's timeout.
-    const auto write_or_give = [&] { group_->rank() == 0 ? write_checkpoint(losses, of_ranks) : of_ranks.give(); };
-    run_together(*group_, write_or_give, {.what = "the checkpoint"});
+    group_->rank() == 0 ? write_checkpoint(losses, of_ranks) : of_ranks.give();
+    // The others wait here and not in the next collective, because rank 0 may write for longer than the group's
+    // timeout.
+    run_together(*group_, [] {}, {.what = "the checkpoint"});
   }
 
   // On rank 0.

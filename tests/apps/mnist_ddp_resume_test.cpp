@@ -54,12 +54,18 @@ TEST_F(MnistDdp, resumes_to_the_bit) {
 
 // Rank 0 writes for longer than the others wait for each other.
 TEST_F(MnistDdp, outlives_a_slow_disk_under_its_checkpoints) {
-  const auto outcome = run_mnist_ddp(2,
-                                     with_data({"--timeout", "2", "--checkpoint", path("slow"), "--save-every-steps",
-                                                "1", "--max-steps", "2", "--epochs", "2"}),
-                                     {{"LD_PRELOAD", TANDEM_PROGRAM_DIR "/slow_fsync.so"},
-                                      {"SLOW_FSYNC", "4"},
-                                      {"ASAN_OPTIONS", "verify_asan_link_order=0"}});
+  const auto arguments = with_data(
+      {"--timeout", "3", "--checkpoint", path("slow"), "--save-every-steps", "1", "--max-steps", "2", "--epochs", "2"});
+  std::vector<std::string> command = {testing::tandemrun,
+                                      "--nproc-per-node",
+                                      "2",
+                                      "env",
+                                      "LD_PRELOAD=" TANDEM_PROGRAM_DIR "/slow_fsync.so",
+                                      "SLOW_FSYNC=4",
+                                      "ASAN_OPTIONS=verify_asan_link_order=0",
+                                      testing::mnist_ddp};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto outcome = testing::run_process(command, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_GT(outcome.seconds, 8);
 }
