@@ -18,6 +18,7 @@ using testing::is_alive;
 using testing::LauncherTest;
 using testing::read_bytes;
 using testing::sorted_lines;
+using testing::tandemrun;
 
 TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   const auto start = steady_clock::now();
