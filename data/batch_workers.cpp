@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace tandem::data {
@@ -65,15 +66,28 @@ struct BatchWorkers::Shared {
 
 BatchWorkers::BatchWorkers(Make make, std::int64_t batches, int threads, int ahead, std::chrono::seconds timeout)
     : timeout_(timeout), shared_(std::make_shared<Shared>(std::move(make), batches, threads, ahead)) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([shared = shared_] {
-      Profile::name_thread("loader");
-      shared->run();
-    });
+  try {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([shared = shared_] {
+        Profile::name_thread("loader");
+        shared->run();
+      });
+    }
+  } catch (const std::system_error& error) {
+    const auto started = static_cast<int>(threads_.size());
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->running -= threads - started;
+    }
+    stop();
+    detail::fail("Loader: cannot start thread ", started + 1, " of ", threads, ": ", error.code().message(),
+                 "; use fewer workers, or raise the limit of processes (ulimit -u) or of memory");
   }
 }
 
-BatchWorkers::~BatchWorkers() {
+BatchWorkers::~BatchWorkers() { stop(); }
+
+void BatchWorkers::stop() {
   std::unique_lock lock(shared_->mutex);
   shared_->is_stopped = true;
   shared_->has_room.notify_all();

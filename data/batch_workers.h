@@ -18,7 +18,7 @@ class BatchWorkers {
   // `make(number)` makes batch `number` of `batches`. It runs on several threads at a time, and must own what it reads:
   // a thread that is stuck in it is left behind.
   using Make = std::function<Batch(std::int64_t number)>;
-  // At most `ahead` batches wait to be taken.
+  // At most `ahead` batches wait to be taken. Throws an Error when a thread cannot be started.
   BatchWorkers(Make make, std::int64_t batches, int threads, int ahead, std::chrono::seconds timeout);
   // Stops the threads and waits for them for at most `timeout`.
   ~BatchWorkers();
@@ -30,6 +30,8 @@ class BatchWorkers {
 
  private:
   struct Shared;
+
+  void stop();
 
   const std::chrono::seconds timeout_;
   const std::shared_ptr<Shared> shared_;

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,11 @@ FileDescriptor open_file(const std::string& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   TANDEM_CHECK(file.is_open(), "cannot open ", path, ": ", errno_text());
   return file;
+}
+
+bool is_pipe(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& ours) {
@@ -98,7 +104,9 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
     return nullptr;
   }
   const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
-  if (worker.rank == 0 && is_shown && !tees) return nullptr;  // the worker inherits the launcher's stream
+  // Rank 0 inherits the launcher's terminal or file. It does not inherit a pipe: when the reader of the pipe leaves,
+  // SIGPIPE would end rank 0.
+  if (worker.rank == 0 && is_shown && !tees && !is_pipe(fd)) return nullptr;
   int ends[2];
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   FileDescriptor ours(ends[0]);

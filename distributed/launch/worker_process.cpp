@@ -50,6 +50,13 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 // Runs in the forked process. Only async-signal-safe calls are allowed there: another thread may have held any lock at
 // the moment of the fork.
 [[noreturn]] void guard(int socket, const char* temporary_folder) {
+  // A user who kills the launcher by its name (pkill, or pkill -f) must not kill the guardian too. So the guardian
+  // takes another name, also in the place of its first argument, to which program_invocation_name points.
+  constexpr char name[] = "tandem-guard";
+  prctl(PR_SET_NAME, name);
+  const auto room = std::strlen(program_invocation_name);
+  std::memset(program_invocation_name, 0, room);
+  std::memcpy(program_invocation_name, name, std::min(room, sizeof name - 1));
   setsid();
   dup2(socket, 0);
   // The guardian must not keep the launcher's files, pipes and sockets open.

@@ -2,8 +2,13 @@
 #include <tandem/data/loader.h>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <set>
 #include <thread>
 #include <utility>
@@ -261,6 +266,33 @@ TEST(Loader, EmptyDataset) {
     EXPECT_EQ(loader.size(), 0);
     EXPECT_TRUE(labels_of_epoch(loader).empty());
   }
+}
+
+// The stacks of the threads are so large that the limit of address space has room for two of them.
+TEST(LoaderDeathTest, SaysThatAThreadCannotStart) {
+  const auto load = [] {
+    const Numbers numbers(100);
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    constexpr rlim_t gib = rlim_t{1} << 30;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 4 * gib);
+    pthread_setattr_default_np(&attributes);
+    const rlim_t limit = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + 10 * gib;
+    const rlimit most{limit, limit};
+    setrlimit(RLIMIT_AS, &most);
+    try {
+      Loader loader(numbers, {.batch_size = 1, .workers = 8});
+      loader.begin();
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(load(), ::testing::ExitedWithCode(3), "cannot start thread 3 of 8.*use fewer workers");
 }
 
 }  // namespace

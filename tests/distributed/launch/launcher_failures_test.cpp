@@ -18,6 +18,7 @@ using testing::is_alive;
 using testing::LauncherTest;
 using testing::read_bytes;
 using testing::sorted_lines;
+using testing::tandemrun;
 
 TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   const auto start = steady_clock::now();
@@ -196,6 +197,29 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
              "/pid$RANK; trap '' TERM HUP INT; wait"});
   const auto processes = pids(2);
   send(SIGKILL);
+  EXPECT_EQ(finish(), 1000 + SIGKILL);
+  EXPECT_TRUE(all_end(processes));
+  EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
+}
+
+// As `pkill -9 -f tandemrun` does: ends the launcher and those of its children whose name or arguments say tandemrun.
+TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
+  start({"--nproc-per-node=2", "sh", "-c",
+         "sleep 60 & echo $! > " + folder_.string() + "/pid$RANK; trap '' TERM HUP INT; wait"});
+  const auto processes = pids(2);
+  const auto own = "/proc/" + std::to_string(pid_);
+  std::istringstream children(read_bytes(own + "/task/" + std::to_string(pid_) + "/children"));
+  bool has_guardian = false;
+  std::vector<pid_t> named;
+  for (pid_t child; children >> child;) {
+    const auto process = "/proc/" + std::to_string(child);
+    const auto name = read_bytes(process + "/comm"), arguments = read_bytes(process + "/cmdline");
+    has_guardian |= name == "tandem-guard\n";
+    if (name == "tandemrun\n" || arguments.starts_with(tandemrun)) named.push_back(child);
+  }
+  EXPECT_TRUE(has_guardian);
+  send(SIGKILL);
+  for (const auto child : named) kill(child, SIGKILL);
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));

@@ -118,5 +118,27 @@ TEST(StreamChoice, IsForAllOrByRank) {
   }
 }
 
+// The ranks print on after `head` has left, and then end with a code of their own.
+TEST_F(LauncherTest, TheJobGoesOnWhenNobodyReadsItsOutput) {
+  const auto folder = folder_.string();
+  const auto script =
+      "'echo first; echo first >&2; sleep 0.3; for i in 1 2 3; do echo more; echo more >&2; sleep 0.1; "
+      "done; touch " +
+      folder + "/done$RANK; exit $RANK'";
+  const std::vector<std::string> redirections = {"| head -n 1 > /dev/null",
+                                                 "2>&1 > " + folder + "/all | head -n 1 > /dev/null", ">&-", "2>&-"};
+  for (const auto& redirection : redirections) {
+    for (const char* options : {"", "--tee 3", "--redirects 3"}) {
+      for (const char* rank : {"0", "1"}) fs::remove(folder_ / (std::string("done") + rank));
+      const auto code = folder + "/code";
+      const auto line = "(" + tandemrun + " --nproc-per-node 2 " + options + " sh -c " + script + "; echo $? > " +
+                        code + ") " + redirection;
+      ASSERT_EQ(std::system(line.c_str()), 0) << line;
+      EXPECT_EQ(read_bytes(code), "1\n") << line;
+      EXPECT_TRUE(fs::exists(folder_ / "done0") && fs::exists(folder_ / "done1")) << line;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed
