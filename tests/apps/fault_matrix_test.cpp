@@ -134,7 +134,8 @@ TEST_P(LostNetwork, ends_both_sides_in_time_and_leaves_nothing) {
     command.insert(command.end(), rest.begin(), rest.end());
     return command;
   };
-  const std::map<std::string, std::string> variables = {{"OMP_NUM_THREADS", "1"}, {"TANDEM_TEST_MARK", mark}};
+  const std::map<std::string, std::string> variables = {
+      {"OMP_NUM_THREADS", "1"}, {"TANDEM_TEST_MARK", mark}, {"TANDEM_STORE_TOKEN", "a secret of both"}};
   testing::RunningProcess first(node(0), variables), second(node(1), variables);
   ASSERT_TRUE(testing::eventually([&] { return fs::exists(folder / "mark"); })) << first.err() << second.err();
   hosts.cut();

@@ -170,7 +170,7 @@ TEST(Init, ADeadRankEndsTheWaitForIt) {
     for (const int rank : {0, 2}) {
       EXPECT_EQ(outcomes[rank].code, 1);
       EXPECT_LT(outcomes[rank].seconds, 20);
-      expect_parts(outcomes[rank].out, {"rank 1 has left"});
+      expect_parts(outcomes[rank].out, {"rank 1 (", ") has left"});
     }
   }
 }
