@@ -98,7 +98,7 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
   const cpu::Winograd winograd(window, x.shape(), y.shape());
   if (winograd.pays(x.dtype())) return winograd.forward(x, weight, bias, y);
   const cpu::DirectConv direct(window, x.shape(), y.shape());
-  if (direct.pay(x.dtype())) return direct.forward(x, weight, bias, y);
+  if (direct.pays(x.dtype())) return direct.forward(x, weight, bias, y);
   if (onednn::conv2d(x, weight, bias, window, y)) return;
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
@@ -133,7 +133,7 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   if (winograd.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : 1))
     return winograd.grad_input(grad_y, weight, grad_x);
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
-  if (direct.pay_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
+  if (direct.pays_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
   if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
   if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
   if (taps.can(grad_y.dtype())) return taps.grad_input(grad_y, weight, grad_x);

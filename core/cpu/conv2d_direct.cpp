@@ -183,7 +183,7 @@ bool can(DType dtype, const Window& window) {
 
 // Chosen on an AMD EPYC (Zen 3, AVX2; bench/convolutions): elsewhere oneDNN is as fast. `products` are the
 // multiplications for one output.
-bool pays(const Window& window, std::int64_t inputs, std::int64_t outputs) {
+bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;
   if (window.kernel == Extent(1)) return outputs == 1 && inputs >= 8;
   if (outputs <= most_along) return products >= 16 * outputs;
@@ -252,12 +252,12 @@ Window DirectConv::from_behind() const {
   return window;
 }
 
-bool DirectConv::pay(DType dtype) const { return can(dtype, window_) && pays(window_, x_[1], y_[1]); }
+bool DirectConv::pays(DType dtype) const { return can(dtype, window_) && is_faster(window_, x_[1], y_[1]); }
 
-bool DirectConv::pay_for_input(DType dtype) const {
+bool DirectConv::pays_for_input(DType dtype) const {
   const Window window = from_behind();
   return can(dtype, window) && window.stride == Extent(1) && window.padding.h >= 0 && window.padding.w >= 0 &&
-         x_[1] <= most_along && pays(window, y_[1], x_[1]);
+         x_[1] <= most_along && is_faster(window, y_[1], x_[1]);
 }
 
 void DirectConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {

@@ -19,8 +19,8 @@ class DirectConv {
   DirectConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
   // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
-  bool pay(DType dtype) const;
-  bool pay_for_input(DType dtype) const;
+  bool pays(DType dtype) const;
+  bool pays_for_input(DType dtype) const;
 
   // Arguments are as in Backend. All arrays are f32, and images are channels last.
   void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;

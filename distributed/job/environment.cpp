@@ -2,6 +2,7 @@
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/slurm.h>
 #include <tandem/distributed/job/store_token.h>
+#include <tandem/distributed/system/network_interface.h>
 
 #include <unistd.h>
 
@@ -126,10 +127,6 @@ void read_slurm_hosts(const Variables& variables, Environment& result) {
   result.local_rank = variables.number("SLURM_LOCALID", 0, result.local_world_size - 1);
 }
 
-bool is_one_host(const Environment& environment) {
-  return environment.knows_host && environment.local_world_size == environment.world_size;
-}
-
 Environment read_slurm(const Variables& variables) {
   Environment result;
   result.launcher = "Slurm";
@@ -200,6 +197,11 @@ Environment read_launcher(const Variables& variables) {
 }
 
 }  // namespace
+
+bool is_one_host(const Environment& environment) {
+  return (environment.knows_host && environment.local_world_size == environment.world_size) ||
+         is_loopback(environment.master_addr);
+}
 
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master) {
   const Variables variables(variable);

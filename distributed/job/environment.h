@@ -45,6 +45,9 @@ struct Environment {
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master = true);
 Environment read_environment();
 
+// Whether all ranks are known to be on one host: the launcher said so, or they meet at a loopback address.
+bool is_one_host(const Environment& environment);
+
 // The number of the GPU that this process uses, out of `visible` GPUs: local_rank, or 0 where this process sees only
 // one GPU, because some launchers show each process its own GPU only (srun --gpus-per-task, CUDA_VISIBLE_DEVICES).
 // Error when the process sees no GPU, or several but too few for its local_rank.

@@ -37,16 +37,11 @@ struct ServedStore {
   }
 };
 
-bool is_on_one_host(const Environment& environment) {
-  return (environment.knows_host && environment.local_world_size == environment.world_size) ||
-         is_loopback(environment.master_addr);
-}
-
 // The token of a store that rank 0 serves.
 std::string own_token(const Environment& environment) {
   if (environment.open_store) return "";
   if (!environment.store_token.empty()) return environment.store_token;
-  if (!is_on_one_host(environment)) fail_without_token();
+  if (!is_one_host(environment)) fail_without_token();
   return host_token(environment.run_id + " at port " + std::to_string(environment.master_port));
 }
 
@@ -54,7 +49,7 @@ std::string own_token(const Environment& environment) {
 // otherwise all addresses of this host do.
 std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
   const auto& host = environment.master_addr;
-  const TcpStoreServer::Options server{is_on_one_host(environment) ? host : "", environment.master_port, client.token};
+  const TcpStoreServer::Options server{is_one_host(environment) ? host : "", environment.master_port, client.token};
   const auto served = std::make_shared<ServedStore>(server, client);
   return {served, &served->client};
 }

@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/system/keyed_hash.h>
 
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -15,13 +16,7 @@ std::string keyed_hash(const std::string& key, const std::string& text) {
   TANDEM_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data(), &length),
                "this system's OpenSSL does not offer HMAC with SHA-256");
-  constexpr const char* digits = "0123456789abcdef";
-  std::string hex;
-  for (unsigned i = 0; i < length; ++i) {
-    hex += digits[hash[i] >> 4];
-    hex += digits[hash[i] & 15];
-  }
-  return hex;
+  return fmt::format("{:02x}", fmt::join(hash.begin(), hash.begin() + length, ""));
 }
 
 bool equal_secrets(std::string_view a, std::string_view b) {

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
+#include <tandem/distributed/system/keyed_hash.h>
 #include <tandem/distributed/system/random_text.h>
 
 #include <poll.h>
@@ -161,7 +162,7 @@ std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members
     send_greeting(socket, greeting, file);
   };
   const auto knows_secret = [&](const Greeting& greeting) {
-    return std::memcmp(greeting.secret, own.secret.data(), secret_bytes) == 0;
+    return equal_secrets({greeting.secret, secret_bytes}, own.secret);
   };
 
   // Each rank calls those before it and is called by those after it.

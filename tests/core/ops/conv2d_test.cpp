@@ -87,7 +87,7 @@ TEST(Conv2d, DirectlyForFewOutputs) {
       for (const std::int64_t out : {1, 2, 3, 4, 7, 8}) {
         // Rows of 3 pixels to several tiles, some of which overlap.
         const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
-        EXPECT_EQ(cpu::DirectConv(window, c.x, output_of(c)).pay(DType::f32), !onednn::has_avx512()) << c.x;
+        EXPECT_EQ(cpu::DirectConv(window, c.x, output_of(c)).pays(DType::f32), !onednn::has_avx512()) << c.x;
         expect_like_f64(c);
       }
     }
