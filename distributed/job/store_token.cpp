@@ -1,4 +1,6 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/write_all.h>
+#include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/system/keyed_hash.h>
 #include <tandem/distributed/system/random_text.h>
@@ -74,20 +76,16 @@ std::string host_token(const std::string& job) {
   const auto folder = private_folder(), path = folder + "/secret";
   if (::access(path.c_str(), F_OK) != 0) {
     // Several processes may come here at once. The file appears with its text, and the first one stays.
-    const auto draft = folder + "/draft-" + random_text(4);
-    {
-      const FileDescriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-      const auto secret = random_text(8) + "\n";
-      const bool is_written =
-          file.is_open() && ::write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
-      const int error = errno;
-      if (!is_written) ::unlink(draft.c_str());
-      errno = error;
-      TANDEM_CHECK(is_written, "cannot write ", draft, " for the store's token: ", errno_text(),
-                   " (TANDEM_STORE_TOKEN may give a token instead)");
-    }
-    ::link(draft.c_str(), path.c_str());  // fails where another process was first
-    ::unlink(draft.c_str());
+    fs::path draft;
+    const FileDescriptor file(create_temporary(folder, draft));
+    const auto secret = random_text(8) + "\n";
+    const bool is_written = file.is_open() && ::fchmod(file.get(), 0600) == 0 &&
+                            write_all(file.get(), secret.data(), secret.size()) == secret.size();
+    const auto reason = errno_text();
+    if (is_written) ::link(draft.c_str(), path.c_str());  // fails where another process was first
+    if (file.is_open()) ::unlink(draft.c_str());
+    TANDEM_CHECK(is_written, "cannot write ", path, " for the store's token: ", reason,
+                 " (TANDEM_STORE_TOKEN may give a token instead)");
   }
   return keyed_hash(read_secret(path), "job " + job);
 }

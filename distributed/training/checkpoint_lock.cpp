@@ -2,6 +2,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/training/checkpoint_lock.h>
@@ -76,8 +77,8 @@ milliseconds changed_at(const struct stat& status) {
 // How long ago the file was changed, by the clock of the file system: it differs from the host's on a network file
 // system. So a file that is new tells the time. Nullopt when the file is not there.
 std::optional<milliseconds> age_of(const fs::path& path) {
-  std::string probe = path.string() + ".XXXXXX";
-  const FileDescriptor file(::mkostemp(probe.data(), O_CLOEXEC));
+  fs::path probe;
+  const FileDescriptor file(create_temporary(path.parent_path(), probe));
   TANDEM_CHECK(file.is_open(), "can't write to the folder of checkpoints ", path.parent_path().string(), ": ",
                explain_file_error(errno));
   struct stat now {};
@@ -93,6 +94,11 @@ std::string age_text(std::int64_t seconds) {
   if (seconds < 120) return fmt::format("{} s", seconds);
   if (seconds < 7200) return fmt::format("{} min", seconds / 60);
   return fmt::format("{} h", seconds / 3600);
+}
+
+std::string name_of(const LockOwner& owner) {
+  return fmt::format("process {} on host {}, which began {} ago", owner.pid, owner.host,
+                     age_text(seconds_now() - owner.started));
 }
 
 }  // namespace
@@ -171,10 +177,8 @@ void CheckpointLock::take_by_age() {
 void CheckpointLock::refuse_or_take_over(const std::string& found) {
   const auto other = parse(found);
   if (other && owner_.restarts_run_of(*other)) return;
-  const std::string name = other ? fmt::format("process {} on host {}, which began {} ago", other->pid, other->host,
-                                               age_text(seconds_now() - other->started))
-                                 : "a process that has not said its name";
-  detail::fail("another job writes checkpoints into ", folder_.string(), ": ", name,
+  detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
+               other ? name_of(*other) : "a process that has not said its name",
                ". Wait for its end, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
 }
 
@@ -183,8 +187,7 @@ void CheckpointLock::check() const {
   // When somebody removed the file and nobody took it, the folder is still ours.
   if (found.empty() || found == text_) return;
   const auto other = parse(found);
-  TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": process ", other->pid,
-               " on host ", other->host, ", which began ", age_text(seconds_now() - other->started), " ago");
+  TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", name_of(*other));
 }
 
 void CheckpointLock::renew(const std::stop_token& stop) {
