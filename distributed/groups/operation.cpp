@@ -18,9 +18,7 @@ const char* name_of(ReduceOp op) {
   return "reduction";
 }
 
-}  // namespace
-
-const char* Operation::kind_name() const {
+const char* name_of(Kind kind) {
   switch (kind) {
     case Kind::broadcast: return "broadcast";
     case Kind::all_reduce: return "all_reduce";
@@ -37,19 +35,28 @@ const char* Operation::kind_name() const {
   return "operation";
 }
 
+}  // namespace
+
+const char* Operation::kind_name() const { return name_of(kind); }
+
 std::string Operation::what() const {
   const std::string text = kind_name();
   return name.empty() || name == text ? text : text + " '" + name + "'";
 }
 
 std::string Operation::signature() const {
+  if (kind == Kind::barrier) return kind_name();
+  const Array& array = outputs.empty() ? inputs.front() : outputs.front();
+  return signature(kind, reduce_op, array.dtype(), array.shape(), root);
+}
+
+std::string Operation::signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root) {
   std::ostringstream text;
-  text << kind_name();
+  text << name_of(kind);
   if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
     text << '(' << name_of(reduce_op) << ')';
   if (kind == Kind::barrier) return text.str();
-  const Array& array = outputs.empty() ? inputs.front() : outputs.front();
-  text << " of " << array.dtype() << ' ' << array.shape();
+  text << " of " << dtype << ' ' << shape;
   if (kind == Kind::broadcast || kind == Kind::scatter) text << " from rank " << root;
   if (kind == Kind::reduce || kind == Kind::gather) text << " to rank " << root;
   return text.str();

@@ -48,6 +48,8 @@ struct Operation {
   std::string what() const;
   // What all ranks must have in common. For the sum of f32 arrays of shape (64, 10): "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;
+  // The same of an operation whose first output, or else first input, has this dtype and shape.
+  static std::string signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root);
   // The size of all inputs and outputs together.
   std::size_t bytes() const;
   // Lets go of the arrays. Afterwards kind_name() and what() still give their texts; signature() must not be called.

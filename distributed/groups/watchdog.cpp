@@ -19,11 +19,12 @@ constexpr double silent_seconds = 2;                // four periods without a si
 std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
 std::string left_key(int rank) { return "left/" + std::to_string(rank); }
 
-Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members,
+Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members, const FlightLane& lane,
                    std::function<void(const std::string&)> on_failure)
     : store_(std::move(store)),
       rank_(rank),
       members_(std::move(members)),
+      lane_(lane),
       on_failure_(std::move(on_failure)),
       observed_(members_.size()) {
   thread_ = std::thread([this] { run(); });
@@ -60,9 +61,17 @@ std::string Watchdog::report(const std::string& failure) {
 }
 
 void Watchdog::run() {
+  look_at_store();
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, period, [this] { return stopping_; })) lane_.show_life();
+}
+
+// Until the group ends, has failed, or the store is gone.
+void Watchdog::look_at_store() {
   try {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
+      lane_.show_life();
       lock.unlock();
       if (store_->check({watch_key})) {
         const std::string watched = store_->get(watch_key);

@@ -1,6 +1,7 @@
 // Watchdog: every rank tells the store what it is doing, so that whoever waits in vain learns why.
 #pragma once
 
+#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/members.h>
 
 #include <chrono>
@@ -30,7 +31,9 @@ class Watchdog {
  public:
   // `on_failure` is called at most once, on the watchdog's thread, with a text that says what is wrong: another rank
   // has failed, or another rank has started a different collective than this rank has. `members` is ordered by rank.
-  Watchdog(std::shared_ptr<Store> store, int rank, Members members, std::function<void(const std::string&)> on_failure);
+  // The thread also shows `lane` twice a second that this process lives.
+  Watchdog(std::shared_ptr<Store> store, int rank, Members members, const FlightLane& lane,
+           std::function<void(const std::string&)> on_failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -75,6 +78,7 @@ class Watchdog {
   };
 
   void run();
+  void look_at_store();
   void publish();
   Progress observe(int rank);
   std::string find_difference();
@@ -82,6 +86,7 @@ class Watchdog {
   const std::shared_ptr<Store> store_;
   const int rank_;
   const Members members_;
+  const FlightLane lane_;
   const std::function<void(const std::string&)> on_failure_;
 
   std::string watched_;  // the watch key's value, last time; used by the watchdog's thread alone

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/version.h>
@@ -51,6 +52,7 @@ struct Arguments {
   bool run_path = false;
   bool no_python = false;
   bool use_env = false;
+  std::string explain;
 };
 
 void declare_options(CLI::App& app, Arguments& a) {
@@ -92,6 +94,11 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
       ->group("Output");
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices")->group("Output");
+  app.add_option(
+         "--explain", a.explain,
+         "says of a folder with flight records which rank is behind, and what the others wait for; starts nothing")
+      ->type_name("FOLDER")
+      ->group("Output");
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")
       ->delimiter(',')
       ->group("Output");
@@ -347,6 +354,10 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
     return command;
   } catch (const CLI::ParseError& error) {
     detail::fail(error.what());
+  }
+  if (!parsed.explain.empty()) {
+    command.text = explain_flight(parsed.explain);
+    return command;
   }
   command.options = understand(parsed);
   TANDEM_CHECK(!command.program.empty(), "no program given: tandemrun [options] program [arguments]");

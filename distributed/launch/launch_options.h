@@ -62,7 +62,7 @@ struct LaunchOptions {
 struct LaunchCommand {
   LaunchOptions options;
   std::vector<std::string> program;  // its path or name, then its arguments
-  std::optional<std::string> text;   // if set: the answer to --help or --version; nothing is to be launched
+  std::optional<std::string> text;   // if set: the answer to --help, --version or --explain; nothing is to be launched
 };
 
 // Reads the arguments of a command line, without the program's own name. An option that is not given may come from an

@@ -71,7 +71,9 @@ class Node {
   void leave();
   void explain_restart(const JobAssignment& assignment);
   int conclude(const JobAssignment& assignment);
+  void explain_failures(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early);
   void act_on(int signal);
+  void copy_flight();
   void warn_once();
   std::map<std::string, std::string> variables(const JobAssignment& assignment, int node) const;
   void say(const std::string& line) { err_.add("tandemrun: " + line + "\n"); }
@@ -149,7 +151,7 @@ int Node::run() {
   if (!stopped_by_) {
     code = conclude(*end_);
   } else if (status_.has_failed && !status_.failures.empty()) {  // a rank had failed before the signal came
-    err_.add(explain(status_.failures, status_.ended_well, seconds()));
+    explain_failures(status_.failures, status_.ended_well);
     code = status_.failures.front().exit_code();
   } else {
     say("stopped by " + signal_name(stopped_by_));
@@ -172,7 +174,7 @@ void Node::leave() {
     pollfd signal{signals_.fd(), POLLIN, 0};
     ::poll(&signal, 1, static_cast<int>(std::min<std::int64_t>(options_.monitor_interval.count(), 100)));
     const auto signals = signals_.take();
-    if (std::any_of(signals.begin(), signals.end(), [](int number) { return number != SIGCHLD; })) return;
+    if (std::any_of(signals.begin(), signals.end(), SignalPipe::asks_to_stop)) return;
   }
 }
 
@@ -216,6 +218,7 @@ void Node::start(const JobAssignment& assignment) {
   status_.state = State::running;
   status_.generation = assignment.generation;
   WorkerGroup::Share share{assignment.generation, ranks.first_rank, variables(assignment, node), ranks.first_role_rank};
+  share.variables["TANDEM_FLIGHT_DIR"] = logs_.flight(assignment.generation).string();
   if (options_.max_nodes > 1) {
     const auto first = std::to_string(ranks.first_rank);
     const auto last = std::to_string(ranks.first_rank + ranks.processes - 1);
@@ -266,7 +269,8 @@ void Node::poll_once() {
     if ((event++)->revents) reader->read_some();
   }
   for (const int signal : signals_.take()) {
-    if (signal != SIGCHLD) act_on(signal);
+    if (SignalPipe::asks_to_stop(signal)) act_on(signal);
+    else if (signal == SIGUSR2) copy_flight();
     else if (group_) group_->notice_ends();
   }
   if (group_) {
@@ -289,6 +293,23 @@ void Node::act_on(int signal) {
   if (group_) group_->stop(signal);
 }
 
+// The launcher copies the records itself: a rank that is stuck or stopped could not.
+void Node::copy_flight() {
+  try {
+    const auto folder = logs_.copy_flight();
+    say(folder.empty() ? "the ranks have no flight records"
+                       : "what the ranks do is copied: tandemrun --explain " + folder.string());
+  } catch (const std::exception& error) {
+    say(error.what());
+  }
+}
+
+void Node::explain_failures(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early) {
+  if (!failures.empty()) err_.add(explain(failures, ended_early, seconds()));
+  const auto flight = logs_.keep_flight();
+  if (!flight.empty()) say("what the ranks did last: tandemrun --explain " + flight.string());
+}
+
 void Node::warn_once() {
   if (has_warned_ || rendezvous_->refused_clients() == 0) return;
   has_warned_ = true;
@@ -301,7 +322,7 @@ void Node::explain_restart(const JobAssignment& assignment) {
   if (assignment.generation <= explained_) return;
   explained_ = assignment.generation;
   if (!assignment.reason.empty()) say(assignment.reason);
-  if (!assignment.failures.empty()) err_.add(explain(assignment.failures, assignment.ended_early, seconds()));
+  explain_failures(assignment.failures, assignment.ended_early);
   say("all ranks start again" + (assignment.restarts == 0 ? ""
                                                           : ": restart " + std::to_string(assignment.restarts) +
                                                                 " of " + std::to_string(options_.max_restarts)));
@@ -318,7 +339,7 @@ int Node::conclude(const JobAssignment& assignment) {
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
   }
   if (!assignment.reason.empty()) say(assignment.reason);
-  if (!assignment.failures.empty()) err_.add(explain(assignment.failures, assignment.ended_early, seconds()));
+  explain_failures(assignment.failures, assignment.ended_early);
   return assignment.exit_code;
 }
 

@@ -1,6 +1,8 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/launch/log_folder.h>
+#include <tandem/distributed/system/random_text.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +14,19 @@
 namespace tandem::distributed {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file(ignored)) files.push_back(entry.path());
+  }
+  return files;
+}
+
+}  // namespace
 
 LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool has_logs) {
   fs::path folder = root;
@@ -33,6 +48,10 @@ LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool ha
 LogFolder::~LogFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  for (const auto& folder : unkept_) {
+    for (const auto& file : files_of(folder)) fs::remove(file, ignored);
+    fs::remove(folder, ignored);  // but for a folder with copies
+  }
 }
 
 fs::path LogFolder::of(int generation, int local_rank) const {
@@ -40,6 +59,36 @@ fs::path LogFolder::of(int generation, int local_rank) const {
   create_folder(folder, "for logs");
   std::error_code ignored;
   fs::remove(folder / "error.json", ignored);
+  return folder;
+}
+
+fs::path LogFolder::flight(int generation) {
+  if (temporary_.empty()) {
+    flight_ = run_ / ("attempt_" + std::to_string(generation)) / "flight";
+    create_folder(flight_, "for flight records");
+  } else {
+    flight_ = flight_folder(random_text(2));
+    unkept_.push_back(flight_);
+  }
+  return flight_;
+}
+
+fs::path LogFolder::keep_flight() {
+  if (flight_.empty() || files_of(flight_).empty()) return {};
+  std::erase(unkept_, flight_);
+  return flight_;
+}
+
+fs::path LogFolder::copy_flight() const {
+  const auto files = flight_.empty() ? std::vector<fs::path>() : files_of(flight_);
+  if (files.empty()) return {};
+  const auto folder = flight_ / "copy";
+  create_folder(folder, "for copies of flight records");
+  for (const auto& file : files) {
+    std::error_code error;
+    fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing, error);
+    TANDEM_CHECK(!error, "cannot copy ", file.string(), " to ", folder.string(), ": ", error.message());
+  }
   return folder;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -19,12 +20,23 @@ class LogFolder {
   // be made.
   std::filesystem::path of(int generation, int local_rank) const;
 
+  // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. Where the logs are
+  // removed it is a temporary folder elsewhere, which stays where keep_flight() was called for it.
+  std::filesystem::path flight(int generation);
+  // The records of the latest generation are to stay. Returns their folder; empty: the ranks made no records.
+  std::filesystem::path keep_flight();
+  // Copies the records of the latest generation to the folder `copy` among them, and returns it; empty: there are none.
+  // Error when they can't be copied.
+  std::filesystem::path copy_flight() const;
+
   // The folder that is removed with this object; empty: none is.
   const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
   std::filesystem::path run_;
-  std::filesystem::path temporary_;  // empty: the folder is kept
+  std::filesystem::path temporary_;            // empty: the folder is kept
+  std::filesystem::path flight_;               // of the latest generation
+  std::vector<std::filesystem::path> unkept_;  // flight records that are removed with this object
 };
 
 }  // namespace tandem::distributed

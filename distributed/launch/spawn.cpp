@@ -74,7 +74,9 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_RUN_ID", "spawn"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_ERROR_FILE", ""},  // a launcher's file is for the process that the launcher started
+      // What a launcher names is for the process that the launcher started.
+      {"TORCHELASTIC_ERROR_FILE", ""},
+      {"TANDEM_FLIGHT_DIR", ""},
   };
   for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
   const char* threads = std::getenv("OMP_NUM_THREADS");

@@ -205,7 +205,7 @@ SignalPipe::SignalPipe() {
   read_end_ = FileDescriptor(ends[0]);
   write_end_ = FileDescriptor(ends[1]);
   signal_write_end = ends[1];
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2}) {
     struct sigaction action {
     }, previous{};
     action.sa_handler = note_signal;
@@ -235,7 +235,7 @@ std::vector<int> SignalPipe::take() {
 
 bool SignalPipe::has_request() {
   read();
-  return std::any_of(come_.begin(), come_.end(), [](int number) { return number != SIGCHLD; });
+  return std::any_of(come_.begin(), come_.end(), asks_to_stop);
 }
 
 }  // namespace tandem::distributed

@@ -25,7 +25,8 @@ HostExecutor::HostExecutor(std::shared_ptr<Store> store, Members members, const 
     : options_(options),
       members_(std::move(members)),
       transport_(std::move(transport)),
-      watchdog_(std::make_unique<Watchdog>(std::move(store), options.rank, members_,
+      lane_(options.recorder, transport_->name(), members_),
+      watchdog_(std::make_unique<Watchdog>(std::move(store), options.rank, members_, lane_,
                                            [this](const std::string& failure) { fail(failure); })),
       thread_([this] {
         Profile::name_thread("communication");
@@ -58,6 +59,7 @@ struct HostExecutor::Task {
   Operation contiguous;
   Call call;
   Clock::time_point queued = Clock::now();
+  std::uint64_t record = 0;  // its number in the flight recorder
   bool small = false;
   bool done = false;
   std::exception_ptr error;
@@ -108,6 +110,7 @@ std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   const bool moves = operation.kind == Kind::barrier || operation.bytes() > 0;
   task->call = {moves ? ++started_ : 0, operation.signature(), {}, false};
   task->small = operation.bytes() <= small_bytes;
+  task->record = lane_.add(task->call.sequence, operation, task->queued);
   task->given = std::move(operation);
   {
     const std::lock_guard lock(mutex_);
@@ -149,6 +152,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
   // The arrays are let go of before the work is done: whoever waited may count on being their only owner.
   task->contiguous.release_arrays();
   task->given.release_arrays();
+  lane_.end(task->record, !error.empty());
   if (!error.empty()) task->error = std::make_exception_ptr(PeerError(error));
   task->done = true;
   changed_.notify_all();
@@ -162,7 +166,9 @@ std::string HostExecutor::attempt(Task& task, bool may_spin) {
   range.note("bytes", static_cast<std::int64_t>(task.given.bytes()));
   const std::string what = task.given.what();
   task.call.may_spin = may_spin;
-  task.call.deadline = Clock::now() + options_.timeout;
+  const auto now = Clock::now();
+  task.call.deadline = now + options_.timeout;
+  lane_.start(task.record, now);
   const auto ticket = watchdog_->begin(task.call.sequence, what, task.call.signature);
   std::string failure;
   try {
@@ -180,6 +186,7 @@ std::string HostExecutor::attempt(Task& task, bool may_spin) {
     }
     // A rank that fails leaves, and the others see it go: the store tells them why it went.
     if (!known) failure = watchdog_->report(failure);
+    lane_.fail(failure);
   }
   watchdog_->end(ticket);
   return failure;
@@ -204,6 +211,7 @@ void HostExecutor::fail(const std::string& failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
   failure_ = failure;
+  lane_.fail(failure);
   transport_->break_off();
 }
 

@@ -52,6 +52,7 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   const GroupOptions options_;
   const Members members_;
   std::unique_ptr<HostTransport> transport_;
+  const FlightLane lane_;
   std::uint64_t started_ = 0;  // collectives; used by the thread that starts them, and no other
 
   std::mutex mutex_;

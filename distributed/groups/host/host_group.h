@@ -2,6 +2,7 @@
 // or over MPI.
 #pragma once
 
+#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/store/store.h>
 
@@ -23,6 +24,8 @@ struct GroupOptions {
   // ranks are on one host and each has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
   // --mpi=...), where the build has MPI.
   std::string backend = "auto";
+  // Records the operations of the group and of its subgroups; null: nobody does.
+  std::shared_ptr<FlightRecorder> recorder{};
 };
 
 // Connects every rank to every other; returns when all ranks are there. `store` must hold no key of an earlier group

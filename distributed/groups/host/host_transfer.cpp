@@ -11,7 +11,8 @@ class HostExecutor::TransferWork : public Work {
   TransferWork(std::shared_ptr<HostExecutor> executor, Operation given, Operation contiguous,
                std::unique_ptr<Transfer> transfer)
       : executor_(std::move(executor)),
-        deadline_(Clock::now() + executor_->options_.timeout),
+        started_(Clock::now()),
+        record_(executor_->lane_.add(0, given, started_)),
         given_(std::move(given)),
         contiguous_(std::move(contiguous)),
         transfer_(std::move(transfer)) {}
@@ -59,13 +60,18 @@ class HostExecutor::TransferWork : public Work {
     }
     if (!failure.empty()) throw PeerError(broken_text(what, failure));
     const auto ticket = executor_->watchdog_->begin(0, what, "");
+    executor_->lane_.start(record_, Clock::now());
     try {
-      transfer_->wait(deadline_);
+      transfer_->wait(started_ + executor_->options_.timeout);
     } catch (const std::exception& exception) {
       failure = executor_->explain(what, "", exception);
     }
     executor_->watchdog_->end(ticket);
-    if (!failure.empty()) failure = executor_->watchdog_->report(failure);
+    executor_->lane_.end(record_, !failure.empty());
+    if (!failure.empty()) {
+      failure = executor_->watchdog_->report(failure);
+      executor_->lane_.fail(failure);
+    }
     {
       const std::lock_guard lock(executor_->mutex_);
       --executor_->transfers_;
@@ -77,7 +83,8 @@ class HostExecutor::TransferWork : public Work {
   }
 
   const std::shared_ptr<HostExecutor> executor_;
-  const Clock::time_point deadline_;
+  const Clock::time_point started_;
+  const std::uint64_t record_;  // its number in the flight recorder
 
   // Who needs this mutex and the executor's locks this one first.
   mutable std::mutex mutex_;

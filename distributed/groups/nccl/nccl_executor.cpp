@@ -59,19 +59,20 @@ class NcclExecutor::NcclWork : public Work {
 };
 
 NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members,
-                           Device device, const ncclUniqueId& id)
+                           Device device, std::shared_ptr<FlightRecorder> recorder, const ncclUniqueId& id)
     : host_(std::move(host)),
       store_(std::move(store)),
       members_(std::move(members)),
       device_(device),
       rank_(host_->rank()),
       next_((rank_ + 1) % host_->size()),
-      timeout_(host_->timeout()) {
+      timeout_(host_->timeout()),
+      lane_(std::move(recorder), "nccl", members_) {
   int least = 0, greatest = 0;
   TANDEM_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   TANDEM_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
   watchdog_ =
-      std::make_unique<Watchdog>(store_, rank_, members_, [this](const std::string& failure) { fail(failure); });
+      std::make_unique<Watchdog>(store_, rank_, members_, lane_, [this](const std::string& failure) { fail(failure); });
   Task task;
   task.what = "connecting the GPUs with NCCL";
   task.sequence = ++started_;
@@ -146,6 +147,9 @@ void NcclExecutor::enqueue(Task& task) {
   TANDEM_CUDA(cudaEventRecord(ready_, compute));
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
   task.sequence = ++started_;
+  const auto now = Clock::now();
+  task.record = lane_.add(task.sequence, task.given, now);
+  lane_.start(task.record, now);
   task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
   try {
     communicator_->run(
@@ -162,7 +166,9 @@ void NcclExecutor::enqueue(Task& task) {
     copy_back(task.contiguous, task.given);
   }
   TANDEM_CUDA(cudaEventRecord(task.finished, stream_));
-  if (task.recorded) watchdog_->end(task.ticket);
+  if (!task.recorded) return;
+  watchdog_->end(task.ticket);
+  lane_.end(task.record, false);
 }
 
 void NcclExecutor::close() {

@@ -52,7 +52,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
  public:
   // `store` is this executor's own part of the host group's, which is told of a failure too.
   NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
-               const ncclUniqueId& id);
+               std::shared_ptr<FlightRecorder> recorder, const ncclUniqueId& id);
 
   // `operation` is on arrays of the device, and neither a barrier nor a message.
   std::shared_ptr<Work> start(Operation operation);
@@ -74,6 +74,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
     std::string what;
     std::uint64_t sequence = 0;
     std::uint64_t ticket = 0;
+    std::uint64_t record = 0;  // its number in the flight recorder
     CudaEvent finished;
     bool recorded = false;  // in a CUDA graph: the operation runs when the graph does
     bool awaited = false;   // a stream waits for it
@@ -82,7 +83,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   };
   class NcclWork;
   struct Finished {
-    std::uint64_t ticket;
+    std::uint64_t ticket, record;
     Operation given, contiguous;
   };
 
@@ -104,6 +105,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const Device device_;
   const int rank_, next_;
   const std::chrono::milliseconds timeout_;
+  const FlightLane lane_;
   cudaStream_t stream_ = nullptr;
   CudaEvent ready_;            // where the compute stream is when an operation is started
   std::uint64_t started_ = 0;  // collectives; used by the thread that calls start(), and no other

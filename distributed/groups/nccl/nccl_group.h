@@ -1,6 +1,7 @@
 // A process group for arrays on GPUs: NCCL.
 #pragma once
 
+#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <memory>
@@ -20,7 +21,8 @@ namespace tandem::distributed {
 // A thread of the group watches NCCL and the peers. When an operation fails, does not end within the timeout or is left
 // alone by a peer, it stops NCCL on this GPU and tells all ranks who was missing. What the GPU holds is then
 // undefined, so the next thing read from it throws that PeerError too.
-// Not in builds without CUDA.
-std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank);
+// `recorder` records the operations on the GPU. Not in builds without CUDA.
+std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
+                                         std::shared_ptr<FlightRecorder> recorder = nullptr);
 
 }  // namespace tandem::distributed

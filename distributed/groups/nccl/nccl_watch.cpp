@@ -37,7 +37,10 @@ void NcclExecutor::watch() {
     wake_.wait_for(lock, pending_.empty() ? idle_period : watch_period);
     auto finished = take_finished();
     lock.unlock();
-    for (const auto& task : finished) watchdog_->end(task.ticket);
+    for (const auto& task : finished) {
+      watchdog_->end(task.ticket);
+      lane_.end(task.record, false);
+    }
     finished.clear();
     std::string failure;
     try {
@@ -55,6 +58,7 @@ void NcclExecutor::watch() {
   for (const auto& task : pending_) {
     task->error = error;
     task->done = true;
+    lane_.end(task->record, true);
   }
   lock.unlock();
   communicator_->abort();
@@ -68,7 +72,7 @@ std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
     Task& task = *pending_.front();
     task.done = true;
-    finished.push_back({task.ticket, std::exchange(task.given, {}), std::exchange(task.contiguous, {})});
+    finished.push_back({task.ticket, task.record, std::exchange(task.given, {}), std::exchange(task.contiguous, {})});
     pending_.pop_front();
     front_since_ = Clock::now();
   }
@@ -151,6 +155,7 @@ void NcclExecutor::fail(const std::string& failure) {
     if (!failure_.empty()) return;
     failure_ = failure;
   }
+  lane_.fail(failure);
   wake_.notify_all();
   try {
     host_->store()->compare_set(failure_key, "", failure);  // nothing goes on over the host either

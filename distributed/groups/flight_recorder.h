@@ -1,0 +1,98 @@
+// FlightRecorder: what this process did last together with the other ranks, in a file that outlives the process.
+#pragma once
+
+#include <tandem/distributed/groups/flight_file.h>
+#include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/operation.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// The file is mapped memory, so it holds what was recorded however the process ends, SIGKILL included (a host that
+// loses power is another matter). `tandemrun --explain` reads the files of all ranks. Any thread may call the methods.
+//
+// While a recorder lives, SIGUSR2 copies its file to copy/rank-R beside it, unless the program handles that signal.
+class FlightRecorder {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Options {
+    std::filesystem::path folder;  // there already
+    int rank = 0;
+    int world_size = 1;
+    std::string job{};          // see FlightHeader
+    bool is_temporary = false;  // whether the file, and a folder that is empty then, goes when all went well
+    std::size_t capacity = FlightHeader::right_capacity;
+  };
+
+  // Makes FOLDER/rank-R anew. Error when that can't be done, as on a full disk.
+  explicit FlightRecorder(const Options& options);
+  // Where something has failed, or an exception is on its way, a temporary file stays, and stderr says where it is.
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  // A group begins. All its ranks make the groups that they have in common in the same order. Returns its number for
+  // add(); -1: there are too many.
+  int add_group(const std::string& backend, const Members& members);
+
+  // The program has called an operation. Returns its number; 0 where the group is -1.
+  std::uint64_t add(int group, std::uint64_t sequence, const Operation& operation, Time when);
+  // Operations that are no longer among the last ones are left alone.
+  void start(std::uint64_t number, Time when);
+  void end(std::uint64_t number, bool has_failed, Time when);
+
+  // A group has failed, for this reason. The first reason counts.
+  void fail(const std::string& failure);
+  void show_life();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  FlightEntry* find(std::uint64_t number);
+
+  const Options options_;
+  const std::filesystem::path path_;
+  std::size_t bytes_ = 0;
+  FlightHeader* header_ = nullptr;
+  FlightEntry* entries_ = nullptr;
+  std::mutex mutex_;                // of add_group() and fail()
+  std::vector<std::string> names_;  // guarded by mutex_; of all groups so far, without the numbers of equal ones
+};
+
+// A group's part of a recorder, which may be missing.
+class FlightLane {
+ public:
+  using Time = FlightRecorder::Time;
+
+  FlightLane() = default;
+  FlightLane(std::shared_ptr<FlightRecorder> recorder, const std::string& backend, const Members& members)
+      : recorder_(std::move(recorder)), group_(recorder_ ? recorder_->add_group(backend, members) : -1) {}
+
+  std::uint64_t add(std::uint64_t sequence, const Operation& operation, Time when) const {
+    return recorder_ ? recorder_->add(group_, sequence, operation, when) : 0;
+  }
+  void start(std::uint64_t number, Time when) const {
+    if (number) recorder_->start(number, when);
+  }
+  void end(std::uint64_t number, bool has_failed) const {
+    if (number) recorder_->end(number, has_failed, std::chrono::steady_clock::now());
+  }
+  void fail(const std::string& failure) const {
+    if (recorder_) recorder_->fail(failure);
+  }
+  void show_life() const {
+    if (recorder_) recorder_->show_life();
+  }
+
+ private:
+  std::shared_ptr<FlightRecorder> recorder_;
+  int group_ = -1;
+};
+
+}  // namespace tandem::distributed
