@@ -26,4 +26,9 @@ Tensor autocast_f32(const Tensor& x) {
   return low_dtype && is_floating(x.dtype()) && x.dtype() != DType::f64 ? cast(x, DType::f32) : x;
 }
 
+void check_dtypes(const char* operation, const Tensor& x, const Tensor& weight) {
+  TANDEM_CHECK(low_dtype || x.dtype() == weight.dtype(), operation, ": input and weight must have one dtype, got ",
+               x.dtype(), " and ", weight.dtype(), "; cast(x, dtype) converts the input, module.to(dtype) a module");
+}
+
 }  // namespace tandem

@@ -20,7 +20,7 @@ namespace tandem {
 
 class Autocast {
  public:
-  explicit Autocast(DType dtype);  // bf16 or f16; f32 changes nothing, so that a program needs no branch
+  [[nodiscard]] explicit Autocast(DType dtype);  // bf16 or f16; f32 changes nothing, so that a program needs no branch
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -36,5 +36,8 @@ DType autocast_dtype();
 // that compute in the lower dtype, autocast_f32() for those that compute in f32.
 Tensor autocast_low(const Tensor& x);
 Tensor autocast_f32(const Tensor& x);
+
+// Error of `operation` when x and weight differ in dtype. Under an Autocast they may, because parameters stay f32.
+void check_dtypes(const char* operation, const Tensor& x, const Tensor& weight);
 
 }  // namespace tandem

@@ -24,13 +24,22 @@ namespace {
 class BackwardPass;
 thread_local BackwardPass* running = nullptr;
 
+// The gradients that autograd::grad() wants, by where they arrive. Undefined: nothing has arrived.
+struct Wanted {
+  std::unordered_map<const TensorState*, Array> leaves;
+  std::unordered_map<const GraphNode*, Array> nodes;
+};
+
 class BackwardPass {
  public:
-  BackwardPass(bool retain_graph) : retain_graph_(retain_graph), outer_(std::exchange(running, this)) {}
+  // With `wanted`, gradients go there and to no leaf.
+  explicit BackwardPass(bool retain_graph, Wanted* wanted = nullptr)
+      : retain_graph_(retain_graph), wanted_(wanted), outer_(std::exchange(running, this)) {}
   ~BackwardPass() { running = outer_; }
 
-  void run(const Edge& root, Array gradient) {
-    extend(root, std::move(gradient));
+  void run(const std::vector<Edge>& roots, std::vector<Array> gradients) {
+    for (const Edge& root : roots) count_uses(root);
+    for (std::size_t i = 0; i < roots.size(); ++i) deliver(roots[i], std::move(gradients[i]));
     while (!ready_.empty()) {
       const auto node = ready_.top();
       ready_.pop();
@@ -40,8 +49,7 @@ class BackwardPass {
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
   }
 
-  // Adds the graph behind `root` to the pass. run() does this with the graph that backward() was called for, and
-  // extend_backward() with a graph that was recorded while the pass runs.
+  // Adds the graph behind `root` to the pass: a graph that was recorded while the pass runs.
   void extend(const Edge& root, Array gradient) {
     count_uses(root);
     deliver(root, std::move(gradient));
@@ -79,7 +87,12 @@ class BackwardPass {
 
   // Brings one gradient to the place that an edge points to. An undefined gradient stands for zero.
   void deliver(const Edge& edge, Array gradient) {
-    if (edge.leaf) {
+    if (edge.leaf && wanted_) {
+      const auto found = wanted_->leaves.find(edge.leaf.get());
+      if (found == wanted_->leaves.end() || !gradient.defined()) return;
+      Array& sum = found->second;
+      sum = sum.defined() ? ops::zip(functors::Add{}, sum, gradient) : std::move(gradient);
+    } else if (edge.leaf) {
       if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
       if (--leaves_[edge.leaf.get()] == 0) {
         const auto hooks = edge.leaf->grad_ready_hooks;  // a copy, because a hook may remove hooks
@@ -111,6 +124,11 @@ class BackwardPass {
     // when it has run.
     const Array gradient = std::move(pending_.extract(&node).mapped().gradient);
     Gradients gradients(node.edges.size());
+    if (gradient.defined() && wanted_) {
+      if (const auto found = wanted_->nodes.find(&node); found != wanted_->nodes.end()) found->second = gradient;
+    } else if (const auto retained = node.retained.lock(); gradient.defined() && retained) {
+      retained->accumulate(gradient);
+    }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
       const ProfileRange range(node.operation, " backward");
@@ -137,6 +155,7 @@ class BackwardPass {
   }
 
   const bool retain_graph_;
+  Wanted* const wanted_;
   BackwardPass* const outer_;
   std::unordered_map<const GraphNode*, Pending> pending_;
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
@@ -144,22 +163,60 @@ class BackwardPass {
   std::vector<std::function<void()>> callbacks_;
 };
 
+// The gradient that a pass begins with at `tensor`: `given`, or 1 where none is given.
+Array first_gradient(const char* caller, const Tensor& tensor, Array given) {
+  TANDEM_CHECK(tensor.requires_grad(), caller,
+               ": nothing here requires a gradient (was it computed under NoGrad, or from inputs "
+               "without requires_grad?)");
+  if (!given.defined()) {
+    TANDEM_CHECK(tensor.numel() == 1, caller, ": shape ", tensor.shape(),
+                 " has more than one element, and an objective is one number: take sum(x) or mean(x), or pass the "
+                 "gradient of each element (.gradient = ...)");
+    return ops::full(tensor.shape(), 1, tensor.dtype(), tensor.device());
+  }
+  TANDEM_CHECK(given.shape() == tensor.shape() && given.device() == tensor.device(), caller, ": the gradient is ",
+               given.shape(), " on ", given.device(), ", the tensor ", tensor.shape(), " on ", tensor.device());
+  return given;
+}
+
 }  // namespace
 
 void Tensor::backward(const BackwardOptions& options) const {
   const ProfileRange range("backward");
-  TANDEM_CHECK(requires_grad(),
-               "backward: nothing here requires a gradient (was it computed under NoGrad, or from inputs "
-               "without requires_grad?)");
-  Array gradient = options.gradient;
-  if (!gradient.defined()) {
-    TANDEM_CHECK(numel() == 1, "backward: shape ", shape(), " has more than one element; pass {.gradient = ...}");
-    gradient = ops::full(shape(), 1, dtype(), device());
-  }
-  TANDEM_CHECK(gradient.shape() == shape() && gradient.device() == device(), "backward: the gradient is ",
-               gradient.shape(), " on ", gradient.device(), ", the tensor ", shape(), " on ", device());
+  Array gradient = first_gradient("backward", *this, options.gradient);
   const NoGrad no_grad;
-  BackwardPass(options.retain_graph).run(autograd::edge_to(*this), std::move(gradient));
+  BackwardPass(options.retain_graph).run({autograd::edge_to(*this)}, {std::move(gradient)});
+}
+
+std::vector<Array> autograd::grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                                  const GradOptions& options) {
+  const ProfileRange range("grad");
+  TANDEM_CHECK(!outputs.empty(), "grad: no outputs are given");
+  TANDEM_CHECK(options.gradients.empty() || options.gradients.size() == outputs.size(),
+               "grad: ", options.gradients.size(), " gradients for ", outputs.size(), " outputs");
+  Wanted wanted;
+  for (const Tensor& input : inputs) {
+    TANDEM_CHECK(input.requires_grad(), "grad: an input of shape ", input.shape(), " requires no gradient");
+    const Edge edge = edge_to(input);
+    if (edge.leaf) wanted.leaves[edge.leaf.get()];
+    else wanted.nodes[edge.node.get()];
+  }
+  std::vector<Edge> roots;
+  std::vector<Array> gradients;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    roots.push_back(edge_to(outputs[i]));
+    gradients.push_back(first_gradient("grad", outputs[i], options.gradients.empty() ? Array() : options.gradients[i]));
+  }
+  const NoGrad no_grad;
+  BackwardPass(options.retain_graph, &wanted).run(roots, std::move(gradients));
+  std::vector<Array> result;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Edge edge = edge_to(inputs[i]);
+    result.push_back(edge.leaf ? wanted.leaves.at(edge.leaf.get()) : wanted.nodes.at(edge.node.get()));
+    TANDEM_CHECK(result.back().defined() || options.allow_unused, "grad: input ", i, " of shape ", inputs[i].shape(),
+                 " has no part in the outputs (.allow_unused = true lets that pass)");
+  }
+  return result;
 }
 
 void after_backward(std::function<void()> callback) {

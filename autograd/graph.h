@@ -25,6 +25,7 @@ struct GraphNode {
   Shape shape;
   DType dtype;
   Device device;
+  std::weak_ptr<TensorState> retained;  // the result, if it keeps its gradient (Tensor::retain_grad)
 
   ~GraphNode();
 };

@@ -29,6 +29,14 @@ Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<Tensor
   if (requires_grad) set_requires_grad(true);
 }
 
+void Tensor::fail_reassigned() {
+  detail::fail(
+      "this Tensor is a parameter or buffer of a module, and cannot be made to refer to another one: the module would "
+      "go on with the old value. To share a parameter call tie(parameter, other) in the module (nn/module.h); to give "
+      "it "
+      "other numbers call set_value()");
+}
+
 const Array& Tensor::value() const { return checked(state_).value; }
 bool Tensor::requires_grad() const { return checked(state_).requires_grad; }
 bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
@@ -40,7 +48,17 @@ void Tensor::set_requires_grad(bool requires_grad) {
   state_->requires_grad = requires_grad;
 }
 
-Array Tensor::grad() const { return checked(state_).has_grad ? state_->grad : Array(); }
+Array Tensor::grad() const {
+  TANDEM_CHECK(is_leaf() || state_->node->retained.lock() == state_, "grad: this tensor is the result of ",
+               state_->node->operation,
+               ", and only leaves keep gradients: call retain_grad() before backward(), or use autograd::grad()");
+  return state_->has_grad ? state_->grad : Array();
+}
+
+void Tensor::retain_grad() const {
+  TANDEM_CHECK(requires_grad(), "retain_grad: this tensor requires no gradient");
+  if (!is_leaf()) state_->node->retained = state_;
+}
 
 void Tensor::zero_grad() { checked(state_).has_grad = false; }
 

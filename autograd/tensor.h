@@ -37,9 +37,23 @@ struct BackwardOptions {
 // A Tensor is a handle: copies refer to the same value, gradient and history. A *leaf* is a Tensor that the user made,
 // such as a parameter or an input. The gradient of a leaf accumulates in grad(). Only leaves that require a gradient
 // have one. One thread at a time may use a graph. Different threads may build and differentiate different graphs.
+//
+// A member of a module that add_parameter() or add_buffer() has given it cannot be made to refer to something else: the
+// module would go on saving and moving the old value. Assigning another Tensor to such a member is an Error;
+// Module::tie shares a parameter.
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(const Tensor& other) : state_(other.state_) {}
+  Tensor(Tensor&& other) noexcept : state_(std::move(other.state_)), is_member_(other.is_member_) {}
+  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&& other) {
+    if (is_member_ && !other.is_member_ && state_ && state_ != other.state_) fail_reassigned();
+    is_member_ = is_member_ || other.is_member_;
+    state_ = std::move(other.state_);
+    return *this;
+  }
+  ~Tensor() = default;
   Tensor(Array value, bool requires_grad = false);  // NOLINT: an Array is a Tensor without history
 
   bool defined() const { return state_ != nullptr; }
@@ -55,8 +69,11 @@ class Tensor {
   void set_requires_grad(bool requires_grad);  // leaves only
   bool is_leaf() const;
 
-  // The sum of the gradients of the backward passes since zero_grad(). Undefined when there was none.
+  // The sum of the gradients of the backward passes since zero_grad(). Undefined when there was none. Only leaves keep
+  // gradients, and results for which retain_grad() was called: an Error for other results.
   Array grad() const;
+  // From now on this result of an operation keeps its gradient, as a leaf does.
+  void retain_grad() const;
   // Forgets the gradient and keeps its memory: the next backward pass writes instead of adding.
   void zero_grad();
   // Replaces the gradient. An undefined Array removes it.
@@ -92,8 +109,15 @@ class Tensor {
   explicit Tensor(std::shared_ptr<autograd::TensorState> state) : state_(std::move(state)) {}
   const std::shared_ptr<autograd::TensorState>& state() const { return state_; }
 
+  // For modules: this handle is a member of a module. And: it refers to what `other` refers to, member or not.
+  void set_member() { is_member_ = true; }
+  void refer_to(const Tensor& other) { state_ = other.state_; }
+
  private:
+  [[noreturn]] static void fail_reassigned();
+
   std::shared_ptr<autograd::TensorState> state_;
+  bool is_member_ = false;  // goes with the handle when the handle moves, and not to its copies
 };
 
 // A parameter with its dotted path from the root of its model: "layer1.0.weight".
@@ -101,6 +125,21 @@ struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
+
+namespace autograd {
+
+struct GradOptions {
+  std::vector<Array> gradients = {};  // d(objective) / d(output), one for each output; default: 1, as for backward()
+  bool retain_graph = false;
+  bool allow_unused = false;  // whether an input may have no part in the outputs; its gradient is undefined then
+};
+// The gradients of the sum of `outputs` with respect to `inputs`, which may be leaves or results on the way. The grad()
+// of no Tensor changes, and no hook runs. Error when an input requires no gradient, or has no part in the outputs.
+// Gradients have no history: gradients of gradients are not supported.
+std::vector<Array> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                        const GradOptions& options = {});
+
+}  // namespace autograd
 
 // Runs `callback` on this thread at the end of the backward pass that is running, before backward() returns. An
 // exception of the callback leaves backward(). Callbacks run in the order of registration. Error when no backward pass
@@ -116,7 +155,7 @@ bool grad_enabled();
 // While a NoGrad lives, operations on this thread record no history.
 class NoGrad {
  public:
-  NoGrad();
+  [[nodiscard]] NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
@@ -128,7 +167,7 @@ class NoGrad {
 // While an EnableGrad lives, operations on this thread record their history, also within a NoGrad.
 class EnableGrad {
  public:
-  EnableGrad();
+  [[nodiscard]] EnableGrad();
   ~EnableGrad();
   EnableGrad(const EnableGrad&) = delete;
   EnableGrad& operator=(const EnableGrad&) = delete;

@@ -45,6 +45,9 @@ class Loader {
   Loader(const Dataset& dataset, const LoaderOptions& options);
   // `sampler` decides what is visited; options.shard, options.shuffle and options.seed must be left as they are.
   Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
+  // A data set that only this call names would be gone when the loader reads it: give it a name.
+  Loader(const Dataset&& dataset, const LoaderOptions& options) = delete;
+  Loader(const Dataset&& dataset, Sampler& sampler, const LoaderOptions& options) = delete;
 
   // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop
   // that runs over the loader without this call gets the epoch number of the last call again, at first 0.

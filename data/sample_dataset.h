@@ -59,7 +59,9 @@ using Transform = std::function<Sample(Sample, SampleRandom&)>;
 // makes them.
 class Transformed : public SampleDataset {
  public:
+  // `dataset` must outlive this object.
   Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0);
+  Transformed(const SampleDataset&& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0) = delete;
   // Gives each epoch its own random numbers. To be called before each epoch, as the sampler's set_epoch() is.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 

@@ -75,20 +75,22 @@ std::string Convolution<Options>::describe() const {
 template class Convolution<ConvOptions>;
 template class Convolution<ConvTransposeOptions>;
 
-Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& o)
-    : Convolution("Conv2d", in_channels, out_channels, {o.kernel_size.h, o.kernel_size.w}, o.bias,
-                  {o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Extent kernel_size, const Conv2dOptions& o)
+    : Convolution("Conv2d", in_channels, out_channels, {kernel_size.h, kernel_size.w}, o.bias,
+                  {o.stride, o.padding.of(kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
 
-Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& o)
-    : Convolution("Conv1d", in_channels, out_channels, {o.kernel_size}, o.bias,
-                  {o.stride, o.padding.of(o.kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
+Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size, const Conv1dOptions& o)
+    : Convolution("Conv1d", in_channels, out_channels, {kernel_size}, o.bias,
+                  {o.stride, o.padding.of(kernel_size, o.stride, o.dilation), o.dilation, o.groups}) {}
 
-ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& o)
-    : Convolution("ConvTranspose2d", in_channels, out_channels, {o.kernel_size.h, o.kernel_size.w}, o.bias,
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Extent kernel_size,
+                                 const ConvTranspose2dOptions& o)
+    : Convolution("ConvTranspose2d", in_channels, out_channels, {kernel_size.h, kernel_size.w}, o.bias,
                   {o.stride, o.padding, o.output_padding, o.groups, o.dilation}) {}
 
-ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& o)
-    : Convolution("ConvTranspose1d", in_channels, out_channels, {o.kernel_size}, o.bias,
+ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                                 const ConvTranspose1dOptions& o)
+    : Convolution("ConvTranspose1d", in_channels, out_channels, {kernel_size}, o.bias,
                   {o.stride, o.padding, o.output_padding, o.groups, o.dilation}) {}
 
 }  // namespace tandem::nn

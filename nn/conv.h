@@ -27,7 +27,6 @@ class Padding {
 
 template <class Size>
 struct ConvolutionOptions {
-  Size kernel_size;
   Size stride = 1;
   Padding padding = 0;
   Size dilation = 1;
@@ -39,7 +38,6 @@ using Conv1dOptions = ConvolutionOptions<std::int64_t>;
 
 template <class Size>
 struct TransposedConvolutionOptions {
-  Size kernel_size;
   Size stride = 1;
   Size padding = 0;
   Size output_padding = 0;
@@ -69,31 +67,34 @@ class Convolution : public Module {
 };
 
 // x (N, in, H, W) -> (N, out, OH, OW); weight (out, in / groups, KH, KW), bias (out).
-//   nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2})
+//   nn::Conv2d(1, 16, 5, {.padding = 2})
 class Conv2d : public Convolution<ConvOptions> {
  public:
-  Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, Extent kernel_size, const Conv2dOptions& options = {});
   Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, options_); }
 };
 
 // x (N, in, L) -> (N, out, OL); weight (out, in / groups, K), bias (out).
 class Conv1d : public Convolution<ConvOptions> {
  public:
-  Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+         const Conv1dOptions& options = {});
   Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options_); }
 };
 
 // x (N, in, H, W) -> (N, out, OH, OW); weight (in, out / groups, KH, KW), bias (out).
 class ConvTranspose2d : public Convolution<ConvTransposeOptions> {
  public:
-  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Extent kernel_size,
+                  const ConvTranspose2dOptions& options = {});
   Tensor forward(const Tensor& x) override { return conv_transpose2d(x, weight, bias, options_); }
 };
 
 // x (N, in, L) -> (N, out, OL); weight (in, out / groups, K), bias (out).
 class ConvTranspose1d : public Convolution<ConvTransposeOptions> {
  public:
-  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
+  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                  const ConvTranspose1dOptions& options = {});
   Tensor forward(const Tensor& x) override { return conv_transpose1d(x, weight, bias, options_); }
 };
 

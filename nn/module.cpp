@@ -52,12 +52,38 @@ void Module::add_child(std::string name, std::shared_ptr<Module> child) {
 
 Tensor Module::add_parameter(std::string name, Array value) {
   check_free(name);
-  return parameters_.emplace_back(std::move(name), Tensor(std::move(value), true)).second;
+  Tensor member = parameters_.emplace_back(std::move(name), Tensor(std::move(value), true)).second;
+  member.set_member();
+  return member;
 }
 
 Tensor Module::add_buffer(std::string name, Array value) {
   check_free(name);
-  return buffers_.emplace_back(std::move(name), Tensor(std::move(value))).second;
+  Tensor member = buffers_.emplace_back(std::move(name), Tensor(std::move(value))).second;
+  member.set_member();
+  return member;
+}
+
+void Module::tie(Tensor& parameter, const Tensor& other) {
+  TANDEM_CHECK(parameter.defined() && other.defined(), "tie: ", parameter.defined() ? "the other" : "the parameter",
+               " is undefined");
+  if (parameter.same_as(other)) return;
+  TANDEM_CHECK(other.is_leaf(), "tie: the other is the result of an operation, expected a parameter");
+  TANDEM_CHECK(parameter.shape() == other.shape(), "tie: the parameter has shape ", parameter.shape(), ", the other ",
+               other.shape());
+  TANDEM_CHECK(parameter.dtype() == other.dtype() && parameter.device() == other.device(), "tie: the parameter is ",
+               parameter.dtype(), " on ", parameter.device(), ", the other is ", other.dtype(), " on ", other.device());
+  std::vector<std::pair<std::string, Tensor>*> places;
+  std::set<const Module*> seen;
+  walk(*this, "", [&](Module& module, const std::string&) {
+    if (!seen.insert(&module).second) return;
+    for (auto& entry : module.parameters_)
+      if (entry.second.same_as(parameter)) places.push_back(&entry);
+  });
+  TANDEM_CHECK(!places.empty(), "tie: ", class_name(), " has no such parameter: give the member of the layer itself");
+  TANDEM_CHECK(places.size() == 1, "tie: the parameter ", places[0]->first, " is tied already, to ", places[1]->first);
+  places[0]->second = other;
+  parameter.refer_to(other);
 }
 
 // --- All below ---

@@ -50,8 +50,8 @@ struct StateMismatch {
 //     }
 //   };
 //
-// One module may be added under several names, to share its weights. Its parameters then appear once, under the first
-// name. In the state dict they appear under each name.
+// One module may be added under several names, to share its weights, and tie() shares a single parameter. What is
+// shared appears once among the parameters, under the first name. In the state dict it appears under each name.
 class Module {
  public:
   Module() = default;
@@ -90,9 +90,23 @@ class Module {
   // own.
   std::vector<NamedArray> state_dict() const;
   // Copies `state` into this module. Error when a name is missing or unexpected, or has another shape: the Error lists
-  // all of them, and nothing is changed. With strict = false only another shape is an Error, and the missing and
-  // unexpected names are returned.
+  // all of them, and nothing is changed. Another Error: the
+  // names of a shared parameter are given different values. With strict = false only another shape is an Error, and the
+  // missing and unexpected names are returned.
   StateMismatch load_state_dict(const std::vector<NamedArray>& state, bool strict = true);
+
+  // Makes `parameter`, a member of this module or of one below, the same parameter as `other`: one value, one gradient,
+  // two names. `other` has the same shape, dtype and device, and its value counts. For weights that are tied:
+  //
+  //   struct Model : nn::Module {
+  //     nn::Embedding& embedding = add("embedding", nn::Embedding(1000, 64));
+  //     nn::Linear& head = add("head", nn::Linear(64, 1000, false));
+  //     Model() { tie(head.weight, embedding.weight); }
+  //   };
+  //
+  // Call it before an optimizer or DistributedDataParallel is made. Error when `parameter` is not a parameter of this
+  // module or is tied already.
+  void tie(Tensor& parameter, const Tensor& other);
 
   // Training mode (the default) or evaluation mode, for this module and all below.
   void train(bool on = true);

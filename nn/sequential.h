@@ -9,7 +9,7 @@ namespace tandem::nn {
 
 // Modules and plain functions that run one after the other. Their names are "0", "1", ..., as in PyTorch.
 //
-//   nn::Sequential{nn::Conv2d(1, 16, {.kernel_size = 5, .padding = 2}), nn::BatchNorm2d(16), nn::ReLU(),
+//   nn::Sequential{nn::Conv2d(1, 16, 5, {.padding = 2}), nn::BatchNorm2d(16), nn::ReLU(),
 //                  nn::MaxPool2d(2)}
 //
 // Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules

@@ -2,6 +2,7 @@
 #include <tandem/nn/module.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -66,6 +67,23 @@ std::string guess(const Names& missing, const Names& unexpected) {
          "\" here: load them into that module, or put \"" + *prefix + "\" before each";
 }
 
+bool is_equal(const Array& a, const Array& b) {
+  if (a.dtype() != b.dtype()) return false;
+  const Array x = a.to(Device{}).contiguous(), y = b.to(Device{}).contiguous();
+  return std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
+}
+
+// Error when two names of one array are given different values.
+void check_shared(const std::vector<NamedArray>& mine, const std::map<std::string, const Array*>& given) {
+  std::map<const void*, const std::string*> first;
+  for (const auto& [name, array] : mine) {
+    if (array.numel() == 0 || given.count(name) == 0) continue;
+    const auto [known, is_new] = first.emplace(array.raw(), &name);
+    TANDEM_CHECK(is_new || is_equal(*given.at(*known->second), *given.at(name)), "load_state_dict: ", *known->second,
+                 " and ", name, " are one parameter here, and they are given different values");
+  }
+}
+
 }  // namespace
 
 StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool strict) {
@@ -105,6 +123,7 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
     else if (other_shapes.empty()) text << "\n  strict = false loads the rest";
     throw Error(text.str());
   }
+  check_shared(mine, given);
   for (auto& [name, array] : mine)
     if (const auto found = given.find(name); found != given.end()) array.copy_from(*found->second);
   return mismatch;

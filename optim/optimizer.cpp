@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -23,7 +24,11 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
       TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name, " is given twice");
     }
   }
+  std::map<std::string, int> uses;
   for (auto& parameters : groups) {
+    for (NamedTensor& parameter : parameters) {
+      if (const int use = ++uses[parameter.name]; use > 1) parameter.name += '#' + std::to_string(use);
+    }
     std::vector<Array> values;
     for (const NamedTensor& parameter : parameters) values.push_back(parameter.tensor.value());
     auto homes = arena_like(values);

@@ -58,6 +58,7 @@ class Optimizer {
   void zero_grad();
   // Handles of the parameters of all groups.
   std::vector<Tensor> parameters() const;
+  // Of parameters with equal names, as those of two modules have, the second is called "weight#2".
   std::vector<std::string> parameter_names(int group) const;
   int group_count() const { return static_cast<int>(groups_.size()); }
 

@@ -1,8 +1,10 @@
 // Saves and loads what an optimizer remembers beside the parameters, by the names of the parameters.
 #include <tandem/optim/optimizer.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace tandem::optim {
 
@@ -60,10 +62,17 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     TANDEM_CHECK(home.is_given || other == given.end(), this->name(), ": the saved state has ", other->second,
                  ", but no ", name);
   }
-  for (int g = 0; g < group_count(); ++g) reset(g);
+  // The given arrays may be this optimizer's own, as state_dict() returns them.
+  std::vector<Array> values;
   for (const auto& [name, array] : state) {
-    Home& home = homes.at(name);
-    home.array.copy_from(array);
+    const bool is_own =
+        std::ranges::any_of(homes, [&](const auto& home) { return home.second.array.storage() == array.storage(); });
+    values.push_back(is_own ? array.clone() : array);
+  }
+  for (int g = 0; g < group_count(); ++g) reset(g);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    Home& home = homes.at(state[i].name);
+    home.array.copy_from(values[i]);
     home.entry->is_started = true;
   }
 }

@@ -22,14 +22,13 @@ struct Block : nn::Module {
   nn::Sequential* shortcut = nullptr;
 
   Block(std::int64_t in, std::int64_t out)
-      : conv1(add("conv1",
-                  nn::Conv2d(in, out, {.kernel_size = 3, .stride = in == out ? 1 : 2, .padding = 1, .bias = false}))),
+      : conv1(add("conv1", nn::Conv2d(in, out, 3, {.stride = in == out ? 1 : 2, .padding = 1, .bias = false}))),
         bn1(add("bn1", nn::BatchNorm2d(out))),
-        conv2(add("conv2", nn::Conv2d(out, out, {.kernel_size = 3, .padding = 1, .bias = false}))),
+        conv2(add("conv2", nn::Conv2d(out, out, 3, {.padding = 1, .bias = false}))),
         bn2(add("bn2", nn::BatchNorm2d(out))) {
     if (in == out) return;
-    shortcut = &add("shortcut", nn::Sequential{nn::Conv2d(in, out, {.kernel_size = 1, .stride = 2, .bias = false}),
-                                               nn::BatchNorm2d(out)});
+    shortcut =
+        &add("shortcut", nn::Sequential{nn::Conv2d(in, out, 1, {.stride = 2, .bias = false}), nn::BatchNorm2d(out)});
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
@@ -38,7 +37,7 @@ struct Block : nn::Module {
 };
 
 struct ResNet : nn::Module {
-  nn::Conv2d& conv = add("conv", nn::Conv2d(3, 8, {.kernel_size = 3, .padding = 1, .bias = false}));
+  nn::Conv2d& conv = add("conv", nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false}));
   nn::BatchNorm2d& bn = add("bn", nn::BatchNorm2d(8));
   nn::Sequential& blocks = add("blocks", nn::Sequential{Block(8, 8), Block(8, 16), Block(16, 32)});
   nn::Linear& fc = add("fc", nn::Linear(32, 10));

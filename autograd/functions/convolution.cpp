@@ -18,6 +18,7 @@ void check_convolution(const Tensor& x, const Tensor& weight, Kind kind, const c
   check_ndim(weight, kind, operation, "weight",
              kind == Kind::signal ? "of 3 dimensions, with the kernel's size last"
                                   : "of 4 dimensions, with the kernel's height and width last");
+  check_dtypes(operation, x, weight);
 }
 
 Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dilation, std::int64_t groups, Kind kind,

@@ -79,6 +79,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
   TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
                "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ", bias_dtype);
+  check_dtypes("linear", x, weight);
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   // All rows of x, over all its leading dimensions, are multiplied in one product.
   std::int64_t rows = 1;

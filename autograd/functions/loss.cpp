@@ -77,19 +77,19 @@ Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& x, const 
                 });
 }
 
-Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& input, const Tensor& target,
-                 LossReduction reduction) {
-  const Tensor x = autocast_f32(input), wanted = autocast_f32(target);
-  std::optional<double> scale;
-  if (reduction == LossReduction::sum) scale = 1;
-  if (reduction == LossReduction::mean)
-    scale = 1 / static_cast<double>(broadcast_shape(x.shape(), wanted.shape(), name).product());
-  return pair_loss(name, loss, x, wanted, scale);
-}
-
 void check_same_shape(const char* name, const Tensor& input, const Tensor& target) {
   TANDEM_CHECK(input.shape() == target.shape(), name, ": target must have the shape of the input, ", input.shape(),
                ", got ", target.shape());
+}
+
+Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& input, const Tensor& target,
+                 LossReduction reduction) {
+  check_same_shape(name, input, target);
+  const Tensor x = autocast_f32(input), wanted = autocast_f32(target);
+  std::optional<double> scale;
+  if (reduction == LossReduction::sum) scale = 1;
+  if (reduction == LossReduction::mean) scale = 1 / static_cast<double>(x.numel());
+  return pair_loss(name, loss, x, wanted, scale);
 }
 
 }  // namespace
@@ -132,7 +132,6 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options) {
   const char* name = "binary_cross_entropy_with_logits";
-  check_same_shape(name, logits, target);
   if (!options.weight.defined() && !options.pos_weight.defined())
     return pair_loss(name, losses::BinaryWithLogits{}, logits, target, options.reduction);
   Tensor each = pair_loss(name, losses::BinaryWithLogits{}, logits, target, LossReduction::none);
@@ -157,6 +156,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& opt
   const PairLoss loss =
       options.log_target ? PairLoss(losses::KullbackLeiblerOfLogs{}) : PairLoss(losses::KullbackLeibler{});
   if (!options.batchmean) return pair_loss("kl_div", loss, input, target, options.reduction);
+  check_same_shape("kl_div", input, target);
   const double batch = input.shape().ndim() == 0 ? 1 : static_cast<double>(input.dim(0));
   return pair_loss("kl_div", loss, autocast_f32(input), autocast_f32(target), std::optional(1 / batch));
 }

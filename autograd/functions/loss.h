@@ -28,7 +28,7 @@ struct NLLLossOptions {
 // The loss of logarithms of probabilities: -log_p[target].
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NLLLossOptions& options = {});
 
-// Losses of numbers. input and target broadcast and are promoted. Both may require gradients.
+// Losses of numbers. target has the shape of input; dtypes are promoted. Both may require gradients.
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 struct SmoothL1Options {

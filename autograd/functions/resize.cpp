@@ -17,7 +17,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   TANDEM_CHECK(!o.align_corners || o.mode == Interpolation::bilinear,
                "interpolate: align_corners is for bilinear only");
   const Array image = as_image(x.value(), kind);
-  Extent size;
+  Extent size = 1;
   Resize how{o.mode, o.align_corners};
   if (o.size) {
     size = extent_of(*o.size, kind, 1, "interpolate");

@@ -7,9 +7,9 @@
 namespace tandem {
 
 // A pair of numbers: one for the height and one for the width.
+// An option of this type without a default has to be given.
 struct Extent {
-  std::int64_t h = 1, w = 1;
-  Extent() = default;
+  std::int64_t h, w;
   Extent(std::int64_t both) : h(both), w(both) {}  // an Extent of 5 is 5 x 5
   Extent(std::int64_t h, std::int64_t w) : h(h), w(w) {}
   bool operator==(const Extent&) const = default;

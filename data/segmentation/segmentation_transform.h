@@ -52,6 +52,8 @@ struct SegmentationTransform {
 class PreparedSegmentation : public SampleDataset {
  public:
   PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform, std::uint64_t seed = 0);
+  PreparedSegmentation(const SegmentationFiles&& files, const SegmentationTransform& transform,
+                       std::uint64_t seed = 0) = delete;  // `files` must outlive this object
   // Gives each epoch random numbers of its own. Call it before each epoch, as the sampler's set_epoch().
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 

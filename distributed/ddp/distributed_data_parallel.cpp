@@ -50,7 +50,7 @@ std::size_t batch_norm_buffers(const nn::Module& module) {
 DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
                                                  BucketSizes sizes, Unused unused)
     : model_(model),
-      group_(std::move(group)),
+      group_(required(std::move(group), "DistributedDataParallel")),
       buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()) {
   if (group_->size() > 1) {
     check_equal_models(model_, *group_);

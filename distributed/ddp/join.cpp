@@ -18,7 +18,9 @@ const char* name_of(JoinRounds::Step step) {
 }  // namespace
 
 JoinRounds::JoinRounds(std::shared_ptr<ProcessGroup> group, const JoinOptions& options)
-    : group_(std::move(group)), options_(options), steps_(Array::empty({group_->size()}, DType::i64)) {}
+    : group_(required(std::move(group), "join")),
+      options_(options),
+      steps_(Array::empty({group_->size()}, DType::i64)) {}
 
 void JoinRounds::announce(Step step) {
   steps_.fill(0);

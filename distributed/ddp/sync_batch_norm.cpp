@@ -70,11 +70,11 @@ void convert(nn::Module& module, const std::string& name, const std::shared_ptr<
 
 std::shared_ptr<BatchNormExchange> batch_norm_exchange(const std::shared_ptr<ProcessGroup>& group,
                                                        const std::string& layer) {
-  return group->size() > 1 ? std::make_shared<GroupExchange>(group, layer) : nullptr;
+  return required(group, "SyncBatchNorm")->size() > 1 ? std::make_shared<GroupExchange>(group, layer) : nullptr;
 }
 
 void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGroup>& group) {
-  convert(model, "", group);
+  convert(model, "", required(group, "convert_sync_batch_norm"));
 }
 
 SyncBatchNorm::SyncBatchNorm(std::int64_t channels, const std::shared_ptr<ProcessGroup>& group,

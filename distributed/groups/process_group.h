@@ -107,4 +107,11 @@ class ProcessGroup {
   void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
 };
 
+// `group`. Error when it is null; `who` needs it.
+inline std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who) {
+  TANDEM_CHECK(group, who,
+               ": the process group is null. init() gives one; subgroup() gives none to ranks outside of it");
+  return group;
+}
+
 }  // namespace tandem::distributed

@@ -32,7 +32,7 @@ ParameterServer::Shard::Shard(std::vector<NamedTensor> given, ProcessGroup& grou
 
 ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers,
                                  const MakeOptimizer& make_optimizer)
-    : group_(std::move(group)) {
+    : group_(required(std::move(group), "ParameterServer")) {
   TANDEM_CHECK(servers >= 1 && servers <= group_->size(), servers, " servers in a group of ", group_->size(),
                ": servers are ranks of the group");
   broadcast_state(model, *group_);

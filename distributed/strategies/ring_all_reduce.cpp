@@ -40,7 +40,9 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
 }
 
 RingDataParallel::RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group)
-    : group_(std::move(group)), parameters_(trained_parameters(model)), gradients_(parameters_, *group_) {
+    : group_(required(std::move(group), "RingDataParallel")),
+      parameters_(trained_parameters(model)),
+      gradients_(parameters_, *group_) {
   broadcast_state(model, *group_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor.set_grad_buffer(gradients_.parts[i]);
 }

@@ -490,7 +490,8 @@ class TrainingRun::Implementation {
 TrainingRun::TrainingRun(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
                          DistributedDataParallel& ddp, optim::Optimizer& optimizer, data::Loader& loader,
                          optim::GradScaler* scaler)
-    : implementation_(std::make_unique<Implementation>(options, std::move(group), ddp, optimizer, loader, scaler)) {}
+    : implementation_(std::make_unique<Implementation>(options, required(std::move(group), "TrainingRun"), ddp,
+                                                       optimizer, loader, scaler)) {}
 TrainingRun::~TrainingRun() = default;
 bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }

@@ -10,10 +10,10 @@ namespace {
 constexpr std::int64_t imagenet_classes = 1000;
 
 Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t dilation) {
-  return {in, out, {.kernel_size = 3, .stride = stride, .padding = dilation, .dilation = dilation, .bias = false}};
+  return {in, out, 3, {.stride = stride, .padding = dilation, .dilation = dilation, .bias = false}};
 }
 Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride = 1) {
-  return {in, out, {.kernel_size = 1, .stride = stride, .bias = false}};
+  return {in, out, 1, {.stride = stride, .bias = false}};
 }
 
 struct BlockShape {
@@ -99,7 +99,7 @@ std::array<int, 4> blocks_of(int depth) {
 }  // namespace
 
 ResNetFeatures::ResNetFeatures(const ResNetOptions& options, Undrawn)
-    : conv1_(&add("conv1", Conv2d(3, 64, {.kernel_size = 7, .stride = 2, .padding = 3, .bias = false}))),
+    : conv1_(&add("conv1", Conv2d(3, 64, 7, {.stride = 2, .padding = 3, .bias = false}))),
       bn1_(&add("bn1", BatchNorm2d(64))) {
   const bool has_bottlenecks = options.depth >= 50;
   const auto blocks = blocks_of(options.depth);

@@ -13,18 +13,17 @@ Tensor resized(const Tensor& x, const Tensor& like) {
   return interpolate(x, {.size = Extent(like.dim(2), like.dim(3)), .mode = Interpolation::bilinear});
 }
 
-Sequential convolution(std::int64_t in, std::int64_t out, const Conv2dOptions& options) {
-  return {Conv2d(in, out, options), BatchNorm2d(out), ReLU()};
-}
-Conv2dOptions dilated(std::int64_t rate) {
-  return {.kernel_size = 3, .padding = rate, .dilation = rate, .bias = false};
+Sequential convolution(std::int64_t in, std::int64_t out, std::int64_t kernel_size, std::int64_t dilation = 1) {
+  const std::int64_t padding = dilation * (kernel_size - 1) / 2;
+  return {Conv2d(in, out, kernel_size, {.padding = padding, .dilation = dilation, .bias = false}), BatchNorm2d(out),
+          ReLU()};
 }
 
 // Averages the features over the whole image, and gives the result to every pixel.
 struct ImagePooling : Sequential {
   explicit ImagePooling(std::int64_t in)
-      : Sequential{AdaptiveAvgPool2d(1), Conv2d(in, deeplab_width, {.kernel_size = 1, .bias = false}),
-                   BatchNorm2d(deeplab_width), ReLU()} {}
+      : Sequential{AdaptiveAvgPool2d(1), Conv2d(in, deeplab_width, 1, {.bias = false}), BatchNorm2d(deeplab_width),
+                   ReLU()} {}
   Tensor forward(const Tensor& x) override { return resized(Sequential::forward(x), x); }
 };
 
@@ -35,11 +34,10 @@ struct Aspp : Module {
   Sequential* project;
 
   Aspp(std::int64_t in, double dropout) {
-    convs.push_back(convolution(in, deeplab_width, {.kernel_size = 1, .bias = false}));
-    for (const std::int64_t rate : {12, 24, 36}) convs.push_back(convolution(in, deeplab_width, dilated(rate)));
+    convs.push_back(convolution(in, deeplab_width, 1));
+    for (const std::int64_t rate : {12, 24, 36}) convs.push_back(convolution(in, deeplab_width, 3, rate));
     convs.push_back(ImagePooling(in));
-    project =
-        &add("project", convolution(convs.size() * deeplab_width, deeplab_width, {.kernel_size = 1, .bias = false}));
+    project = &add("project", convolution(convs.size() * deeplab_width, deeplab_width, 1));
     project->push_back(Dropout(dropout));
   }
   Tensor forward(const Tensor& x) override {
@@ -50,13 +48,13 @@ struct Aspp : Module {
 };
 
 Sequential deeplab_head(std::int64_t in, std::int64_t classes, double dropout) {
-  return {Aspp(in, dropout), Conv2d(deeplab_width, deeplab_width, {.kernel_size = 3, .padding = 1, .bias = false}),
-          BatchNorm2d(deeplab_width), ReLU(), Conv2d(deeplab_width, classes, {.kernel_size = 1})};
+  return {Aspp(in, dropout), Conv2d(deeplab_width, deeplab_width, 3, {.padding = 1, .bias = false}),
+          BatchNorm2d(deeplab_width), ReLU(), Conv2d(deeplab_width, classes, 1)};
 }
 
 Sequential fcn_head(std::int64_t in, std::int64_t classes, double dropout) {
-  return {Conv2d(in, in / 4, {.kernel_size = 3, .padding = 1, .bias = false}), BatchNorm2d(in / 4), ReLU(),
-          Dropout(dropout), Conv2d(in / 4, classes, {.kernel_size = 1})};
+  return {Conv2d(in, in / 4, 3, {.padding = 1, .bias = false}), BatchNorm2d(in / 4), ReLU(), Dropout(dropout),
+          Conv2d(in / 4, classes, 1)};
 }
 
 }  // namespace

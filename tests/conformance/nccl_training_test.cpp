@@ -143,13 +143,13 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
   constexpr std::int64_t steps = 3, pictures = 3, classes = 5;
   const auto make = [] {
     manual_seed(0);
-    return nn::Sequential{nn::Conv2d(3, 8, {.kernel_size = 3, .padding = 2, .dilation = 2}),
+    return nn::Sequential{nn::Conv2d(3, 8, 3, {.padding = 2, .dilation = 2}),
                           nn::BatchNorm2d(8),
                           nn::ReLU(),
-                          nn::Conv2d(8, 6, {.kernel_size = 3, .stride = 2}),
+                          nn::Conv2d(8, 6, 3, {.stride = 2}),
                           nn::BatchNorm2d(6),
                           nn::ReLU(),
-                          nn::Conv2d(6, classes, {.kernel_size = 1})};
+                          nn::Conv2d(6, classes, 1)};
   };
   // The losses of training on `count` pictures of each step's, from `first` on.
   const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count, const auto& forward) {

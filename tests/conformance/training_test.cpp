@@ -428,8 +428,8 @@ TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
 TEST(CudaDataParallel, EachGpusBatchNormSeesItsOwnPart) {
   if (device_count(Device::Kind::cuda) < 2) GTEST_SKIP() << "needs two GPUs";
   const auto convolutions = [] {
-    return nn::Sequential{nn::Conv2d(1, 8, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
-                          nn::Conv2d(8, 4, {.kernel_size = 3}), nn::BatchNorm2d(4)};
+    return nn::Sequential{nn::Conv2d(1, 8, 3, {.padding = 1}), nn::BatchNorm2d(8), nn::ReLU(), nn::Conv2d(8, 4, 3),
+                          nn::BatchNorm2d(4)};
   };
   manual_seed(0);
   auto alone = convolutions();

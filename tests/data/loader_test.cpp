@@ -1,5 +1,6 @@
 #include <tandem/core/random/random.h>
 #include <tandem/data/loader.h>
+#include <tandem/data/sample_dataset.h>
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <set>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "support/temporary_folder.h"
@@ -240,6 +242,12 @@ TEST(Loader, StuckDatasetIsAnErrorAfterTheTimeout) {
   EXPECT_ERROR(labels_of_epoch(loader), "batch 2 has not arrived for 1 s");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
+
+// A data set without a name would be gone when the loader reads it.
+static_assert(std::is_constructible_v<Loader, const Dataset&, LoaderOptions>);
+static_assert(!std::is_constructible_v<Loader, Dataset&&, LoaderOptions>);
+static_assert(!std::is_constructible_v<Loader, Dataset&&, Sampler&, LoaderOptions>);
+static_assert(!std::is_constructible_v<Transformed, SampleDataset&&, std::vector<Transform>>);
 
 TEST(Loader, RejectsNonsense) {
   const Numbers numbers(10);

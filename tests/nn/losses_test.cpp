@@ -118,6 +118,15 @@ TEST(Losses, GiveGradientsOfTheirOptions) {
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{0, -2, 2}));
 }
 
+TEST(Losses, DoNotBroadcast) {
+  const Tensor x(testing::counting({3, 1})), target(testing::counting({3}));
+  EXPECT_ERROR(mse_loss(x, target), "mse_loss", "(3, 1)", "(3)");
+  EXPECT_ERROR(l1_loss(x, target), "l1_loss", "(3, 1)", "(3)");
+  EXPECT_ERROR(smooth_l1_loss(x, target), "smooth_l1_loss", "(3, 1)", "(3)");
+  EXPECT_ERROR(huber_loss(x, target), "huber_loss", "(3, 1)", "(3)");
+  EXPECT_ERROR(kl_div(x, target), "kl_div", "(3, 1)", "(3)");
+}
+
 TEST(Losses, NameTheFunctionThatRefuses) {
   EXPECT_ERROR(nn::MSELoss()(input, ops::ones({2})), "mse_loss", "(3)", "(2)");
   EXPECT_ERROR(nn::SmoothL1Loss({.beta = -1})(input, target), "smooth_l1_loss", "-1");

@@ -95,7 +95,7 @@ TEST(Module, BatchNormStartsAsPyTorchs) {
 
 TEST(Module, LayersRefuseNonsense) {
   EXPECT_ERROR(nn::Linear(0, 3), "Linear", "0");
-  EXPECT_ERROR(nn::Conv2d(3, -1, {.kernel_size = 3}), "Conv2d", "-1");
+  EXPECT_ERROR(nn::Conv2d(3, -1, 3), "Conv2d", "-1");
   EXPECT_ERROR(nn::BatchNorm2d(0), "BatchNorm2d", "0");
   EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({2, 5}))), "linear", "(2, 5)", "(3, 4)");
   EXPECT_ERROR(nn::Linear(4, 3)(Tensor(counting({5}))), "linear", "(5)");
@@ -109,12 +109,11 @@ TEST(Module, LayersRefuseNonsense) {
 TEST(Module, LayersWithoutBias) {
   const nn::Linear linear(4, 3, false);
   EXPECT_EQ(names_of(linear.parameters()), (Names{"weight"}));
-  const nn::Conv2d conv(2, 3, {.kernel_size = {3, 5}, .bias = false});
+  const nn::Conv2d conv(2, 3, {3, 5}, {.bias = false});
   EXPECT_EQ(names_of(conv.parameters()), (Names{"weight"}));
   EXPECT_EQ(conv.weight.shape(), (Shape{3, 2, 3, 5}));
   EXPECT_EQ(nn::Linear(4, 3, false)(Tensor(counting({2, 4}))).shape(), (Shape{2, 3}));
-  EXPECT_EQ(nn::Conv2d(2, 3, {.kernel_size = 3, .bias = false})(Tensor(counting({1, 2, 4, 4}))).shape(),
-            (Shape{1, 3, 2, 2}));
+  EXPECT_EQ(nn::Conv2d(2, 3, 3, {.bias = false})(Tensor(counting({1, 2, 4, 4}))).shape(), (Shape{1, 3, 2, 2}));
 }
 
 TEST(Module, LoadStateDictTakesAnotherModelsState) {

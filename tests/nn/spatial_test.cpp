@@ -29,40 +29,36 @@ TEST(Convolutions, StartAsPyTorchsToTheBit) {
     }
   };
   manual_seed(7);
-  expect("conv2d_groups", nn::Conv2d(4, 6, {.kernel_size = {3, 2}, .groups = 2}));
-  expect("conv2d_depthwise", nn::Conv2d(5, 5, {.kernel_size = 3, .groups = 5, .bias = false}));
-  expect("conv1d", nn::Conv1d(4, 6, {.kernel_size = 3, .groups = 2}));
-  expect("conv_transpose2d", nn::ConvTranspose2d(3, 4, {.kernel_size = 4}));
-  expect("conv_transpose2d_groups", nn::ConvTranspose2d(4, 6, {.kernel_size = {2, 3}, .groups = 2}));
-  expect("conv_transpose1d", nn::ConvTranspose1d(3, 2, {.kernel_size = 5}));
+  expect("conv2d_groups", nn::Conv2d(4, 6, {3, 2}, {.groups = 2}));
+  expect("conv2d_depthwise", nn::Conv2d(5, 5, 3, {.groups = 5, .bias = false}));
+  expect("conv1d", nn::Conv1d(4, 6, 3, {.groups = 2}));
+  expect("conv_transpose2d", nn::ConvTranspose2d(3, 4, 4));
+  expect("conv_transpose2d_groups", nn::ConvTranspose2d(4, 6, {2, 3}, {.groups = 2}));
+  expect("conv_transpose1d", nn::ConvTranspose1d(3, 2, 5));
   EXPECT_EQ(found, 11u);
 }
 
 TEST(Convolutions, HavePyTorchsShapes) {
   const Tensor image(counting({2, 4, 9, 8})), signal(counting({2, 4, 9}));
-  EXPECT_EQ(nn::Conv2d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .groups = 2})(image).shape(),
-            (Shape{2, 6, 5, 4}));
-  EXPECT_EQ(nn::Conv1d(4, 6, {.kernel_size = 3, .stride = 2})(signal).shape(), (Shape{2, 6, 4}));
-  EXPECT_EQ(nn::ConvTranspose2d(4, 3, {.kernel_size = 4, .stride = 2, .padding = 1})(image).shape(),
-            (Shape{2, 3, 18, 16}));
-  EXPECT_EQ(nn::ConvTranspose1d(4, 3, {.kernel_size = 3, .stride = 2, .output_padding = 1})(signal).shape(),
-            (Shape{2, 3, 20}));
+  EXPECT_EQ(nn::Conv2d(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2})(image).shape(), (Shape{2, 6, 5, 4}));
+  EXPECT_EQ(nn::Conv1d(4, 6, 3, {.stride = 2})(signal).shape(), (Shape{2, 6, 4}));
+  EXPECT_EQ(nn::ConvTranspose2d(4, 3, 4, {.stride = 2, .padding = 1})(image).shape(), (Shape{2, 3, 18, 16}));
+  EXPECT_EQ(nn::ConvTranspose1d(4, 3, 3, {.stride = 2, .output_padding = 1})(signal).shape(), (Shape{2, 3, 20}));
 }
 
 TEST(Convolutions, PadByName) {
   const Tensor image(counting({2, 4, 9, 8}));
-  EXPECT_EQ(nn::Conv2d(4, 3, {.kernel_size = {3, 5}, .padding = "same", .dilation = 2})(image).shape(),
-            (Shape{2, 3, 9, 8}));
-  EXPECT_EQ(nn::Conv2d(4, 3, {.kernel_size = 3, .padding = "valid"})(image).shape(), (Shape{2, 3, 7, 6}));
-  EXPECT_ERROR(nn::Conv2d(4, 3, {.kernel_size = 4, .padding = "same"}), "same", "4x4", "odd");
-  EXPECT_ERROR(nn::Conv2d(4, 3, {.kernel_size = 3, .stride = 2, .padding = "same"}), "stride 1", "2x2");
-  EXPECT_ERROR(nn::Conv2d(4, 3, {.kernel_size = 3, .padding = "reflect"}), "reflect", "valid");
+  EXPECT_EQ(nn::Conv2d(4, 3, {3, 5}, {.padding = "same", .dilation = 2})(image).shape(), (Shape{2, 3, 9, 8}));
+  EXPECT_EQ(nn::Conv2d(4, 3, 3, {.padding = "valid"})(image).shape(), (Shape{2, 3, 7, 6}));
+  EXPECT_ERROR(nn::Conv2d(4, 3, 4, {.padding = "same"}), "same", "4x4", "odd");
+  EXPECT_ERROR(nn::Conv2d(4, 3, 3, {.stride = 2, .padding = "same"}), "stride 1", "2x2");
+  EXPECT_ERROR(nn::Conv2d(4, 3, 3, {.padding = "reflect"}), "reflect", "valid");
 }
 
 TEST(Convolutions, RefuseNonsense) {
-  EXPECT_ERROR(nn::Conv2d(4, 6, {.kernel_size = 3, .groups = 3}), "Conv2d", "3 groups", "4 channels");
-  EXPECT_ERROR(nn::Conv1d(4, 6, {.kernel_size = 0}), "Conv1d", "kernel_size");
-  EXPECT_ERROR(nn::ConvTranspose2d(4, 6, {.kernel_size = 3, .groups = 0}), "ConvTranspose2d", "0 groups");
+  EXPECT_ERROR(nn::Conv2d(4, 6, 3, {.groups = 3}), "Conv2d", "3 groups", "4 channels");
+  EXPECT_ERROR(nn::Conv1d(4, 6, 0), "Conv1d", "kernel_size");
+  EXPECT_ERROR(nn::ConvTranspose2d(4, 6, 3, {.groups = 0}), "ConvTranspose2d", "0 groups");
 }
 
 TEST(Pooling, HasPyTorchsShapesAndDefaults) {

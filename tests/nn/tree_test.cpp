@@ -112,7 +112,7 @@ TEST(Tree, ForwardMayTakeWhatItWants) {
 }
 
 TEST(Tree, ForwardHooksRunAfterEveryCallUntilRemoved) {
-  nn::Sequential net{nn::Conv2d(1, 2, {.kernel_size = 3}), nn::BatchNorm2d(2), nn::ReLU(), nn::MaxPool2d(2)};
+  nn::Sequential net{nn::Conv2d(1, 2, 3), nn::BatchNorm2d(2), nn::ReLU(), nn::MaxPool2d(2)};
   const Tensor x(counting({1, 1, 6, 6}));
   net.eval();
   const Array expected = net(x).value();

@@ -1,14 +1,18 @@
 // What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by
 // now.
 #include <tandem/autograd/functions/elementwise.h>
+#include <tandem/autograd/functions/reduce.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
+#include <tandem/optim/adam.h>
 #include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "support/temporary_folder.h"
 
@@ -41,6 +45,38 @@ TEST(OptimizerErrors, ParametersThatHaveChanged) {
   b.set_value(ones({3, 2}).transpose(0, 1));
   b.set_grad(ones({2, 3}));
   EXPECT_ERROR(second.step(), "SGD", "parameter b", "(1, 2)");
+}
+
+TEST(OptimizerState, ItsOwnStateCanBeLoaded) {
+  const Tensor a(ops::ones({3}), true);
+  Adam adam({{"a", a}});
+  sum(a * a).backward();
+  adam.step();
+  std::vector<std::vector<float>> before;
+  for (const auto& [name, array] : adam.state_dict()) before.push_back(array.to_vector<float>());
+  adam.load_state_dict(adam.state_dict());
+  std::size_t i = 0;
+  for (const auto& [name, array] : adam.state_dict()) EXPECT_EQ(array.to_vector<float>(), before[i++]) << name;
+  EXPECT_EQ(i, before.size());
+  EXPECT_NE(before[0], std::vector<float>(before[0].size()));
+}
+
+TEST(OptimizerState, ParametersWithEqualNamesKeepTheirOwn) {
+  const Tensor a(ops::ones({2}), true), b(ops::ones({3}), true);
+  Adam adam({{"weight", a}, {"weight", b}});
+  EXPECT_EQ(adam.parameter_names(0), (std::vector<std::string>{"weight", "weight#2"}));
+  (sum(a * a) + sum(b)).backward();
+  adam.step();
+  auto state = adam.state_dict();
+  for (auto& [name, array] : state) array = array.clone();
+  const Tensor c(ops::ones({2}), true), d(ops::ones({3}), true);
+  Adam other({{"weight", c}, {"weight", d}});
+  other.load_state_dict(state);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    EXPECT_EQ(other.state_dict()[i].name, state[i].name);
+    EXPECT_EQ(other.state_dict()[i].array.to_vector<float>(), state[i].array.to_vector<float>());
+  }
+  EXPECT_EQ(state.size(), 6u);
 }
 
 TEST(ScheduleErrors, Nonsense) {

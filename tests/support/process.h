@@ -59,14 +59,17 @@ inline pid_t start_process(std::vector<std::string> command, const std::map<std:
   return pid;
 }
 
-// Runs a program as start_process does, and waits for its end. `is_stuck` is asked again and again whether the program
+// Runs a program as start_process does, and waits for its end. Where `variables` names no TMPDIR, the program has a
+// folder of its own for temporary files, which is then removed. `is_stuck` is asked again and again whether the program
 // will never end. When it says so, or after `timeout`, the program is killed.
 inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
                            std::chrono::seconds timeout = std::chrono::seconds(120),
                            const std::function<bool(pid_t)>& is_stuck = {}) {
   const TemporaryFolder folder;
+  auto environment = variables;
+  environment.emplace("TMPDIR", folder.path());
   const auto start = std::chrono::steady_clock::now();
-  const pid_t pid = start_process(command, variables, folder);
+  const pid_t pid = start_process(command, environment, folder);
 
   Outcome outcome;
   int status = 0;

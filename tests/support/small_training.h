@@ -38,12 +38,12 @@ struct Samples {
 
 // Networks that classify those images.
 inline nn::Sequential plain_network() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
+  return nn::Sequential{nn::Conv2d(1, 4, 3, {.padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
                         nn::Linear(4 * 4 * 4, 10)};
 }
 
 inline nn::Sequential network_with_batch_norm() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3, .padding = 1}),
+  return nn::Sequential{nn::Conv2d(1, 4, 3, {.padding = 1}),
                         nn::BatchNorm2d(4),
                         nn::ReLU(),
                         nn::MaxPool2d(2),

@@ -68,6 +68,37 @@ std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t
   return values;
 }
 
+TEST(DistributedDataParallel, needs_a_group) {
+  nn::Linear model(2, 2);
+  EXPECT_ERROR(DistributedDataParallel(model, nullptr), "DistributedDataParallel", "null", "init()");
+}
+
+// A parameter with two names is one gradient in one bucket.
+TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
+  struct Tied : nn::Module {
+    nn::Linear& first = add("first", nn::Linear(4, 4, false));
+    nn::Linear& second = add("second", nn::Linear(4, 4, false));
+    Tied() { tie(second.weight, first.weight); }
+    Tensor forward(const Tensor& x) override { return second(first(x)); }
+  };
+  const auto train_tied = [](Group group) {
+    manual_seed(static_cast<std::uint64_t>(group->rank()));
+    Tied model;
+    DistributedDataParallel ddp(model, group);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.01});
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      sum(ddp(Tensor(ops::full({2, 4}, group->size() == 1 ? 1.5 : 1 + group->rank())))).backward();
+      optimizer.step();
+    }
+    EXPECT_TRUE(model.first.weight.same_as(model.second.weight));
+    return model.first.weight.value().to_vector<float>();
+  };
+  std::vector<float> together[2];
+  run_ranks(2, [&](Group group) { together[group->rank()] = train_tied(group); });
+  EXPECT_EQ(together[0], together[1]);
+}
+
 TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_together) {
   manual_seed(1);
   auto single = plain_network();

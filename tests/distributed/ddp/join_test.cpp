@@ -87,7 +87,7 @@ TEST(Join, throws_on_all_ranks_when_asked_to) {
 TEST(Join, shares_buffers_and_ends_with_the_model_of_the_last_rank) {
   run_ranks(3, [](Group group) {
     manual_seed(3);
-    nn::Sequential model{nn::Conv2d(1, 2, {.kernel_size = 3}), nn::BatchNorm2d(2)};
+    nn::Sequential model{nn::Conv2d(1, 2, 3), nn::BatchNorm2d(2)};
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});
     for (int again = 0; again < 2; ++again) {

@@ -221,12 +221,8 @@ TEST(SyncBatchNorm, gradients_agree_with_finite_differences_over_all_ranks) {
 }
 
 nn::Sequential two_layers() {
-  return nn::Sequential{nn::Conv2d(1, 4, {.kernel_size = 3}),
-                        nn::BatchNorm2d(4),
-                        nn::ReLU(),
-                        nn::Conv2d(4, 4, {.kernel_size = 3}),
-                        nn::BatchNorm2d(4),
-                        nn::Flatten(),
+  return nn::Sequential{nn::Conv2d(1, 4, 3),     nn::BatchNorm2d(4), nn::ReLU(),
+                        nn::Conv2d(4, 4, 3),     nn::BatchNorm2d(4), nn::Flatten(),
                         nn::Linear(4 * 4 * 4, 2)};
 }
 
