@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/session.h>
 #include <tandem/distributed/store/tcp_store.h>
@@ -52,7 +53,7 @@ class TcpStoreServer::Loop {
     TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", errno_text());
     TANDEM_CHECK(token_.size() <= StoreSession::max_token_bytes, "store: the token has ", token_.size(),
                  " bytes, at most ", StoreSession::max_token_bytes, " are allowed");
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("the thread of the store's server", [this] { run(); });
   }
 
   ~Loop() {

@@ -3,6 +3,7 @@
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
+#include <support/few_threads.h>
 #include <support/raw_client.h>
 #include <support/store_client.h>
 #include <support/temporary_folder.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <list>
 #include <random>
@@ -101,6 +103,21 @@ TEST(TcpStoreAbuse, NoGreetingInTime) {
   EXPECT_LT(sent, greeting.size());
   EXPECT_TRUE(silent.is_closed());
   expect_served(bystander);
+}
+
+TEST(TcpStoreAbuseDeathTest, SaysThatItsThreadCannotStart) {
+  const auto serve = [] {
+    testing::allow_threads(0);
+    try {
+      const TcpStoreServer server({});
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(serve(), ::testing::ExitedWithCode(3),
+              "cannot start the thread of the store's server: .*raise the limit of processes");
 }
 
 TEST(TcpStoreAbuse, NoDescriptorsLeft) {
