@@ -1,13 +1,16 @@
 // Where the ranks of a job leave their logs and error files.
 #pragma once
 
+#include <tandem/distributed/system/socket.h>
+
 #include <filesystem>
 #include <string>
 
 namespace tandem::distributed {
 
 // The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as torchrun has them. If `root` is empty, ROOT is a
-// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are.
+// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are. What
+// killed launchers left of such folders is removed a week later, when the next one is made.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);
@@ -25,6 +28,7 @@ class LogFolder {
  private:
   std::filesystem::path run_;
   std::filesystem::path temporary_;  // empty: the folder is kept
+  FileDescriptor lock_;              // temporary_ itself, locked: nobody else removes it meanwhile
 };
 
 }  // namespace tandem::distributed
