@@ -1,12 +1,13 @@
 #include <tandem/data/batch_workers.h>
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/core/profile/profile.h>
 
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <system_error>
+#include <string>
 #include <utility>
 
 namespace tandem::data {
@@ -68,20 +69,19 @@ BatchWorkers::BatchWorkers(Make make, std::int64_t batches, int threads, int ahe
     : timeout_(timeout), shared_(std::make_shared<Shared>(std::move(make), batches, threads, ahead)) {
   try {
     for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([shared = shared_] {
+      const auto name = "thread " + std::to_string(i + 1) + " of " + std::to_string(threads) + " of a Loader";
+      threads_.push_back(start_thread(name, [shared = shared_] {
         Profile::name_thread("loader");
         shared->run();
-      });
+      }));
     }
-  } catch (const std::system_error& error) {
-    const auto started = static_cast<int>(threads_.size());
+  } catch (const Error& error) {
     {
       const std::lock_guard lock(shared_->mutex);
-      shared_->running -= threads - started;
+      shared_->running -= threads - static_cast<int>(threads_.size());
     }
     stop();
-    detail::fail("Loader: cannot start thread ", started + 1, " of ", threads, ": ", error.code().message(),
-                 "; use fewer workers, or raise the limit of processes (ulimit -u) or of memory");
+    detail::fail(error.what(), ", or use fewer workers");
   }
 }
 

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_recorder.h>
 
@@ -55,7 +56,16 @@ class Recorder {
 #ifdef TANDEM_HAS_CUDA
     if (const auto why = cuda::start_gpu_trace(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
 #endif
-    writer_ = std::thread([this] { run(); });
+    try {
+      writer_ = start_thread("the thread that writes the profile", [this] { run(); });
+    } catch (const Error&) {
+#ifdef TANDEM_HAS_CUDA
+      cuda::stop_gpu_trace();
+#endif
+      started_.store(0);
+      file_.reset();
+      throw;
+    }
   }
 
   void stop() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -60,7 +61,10 @@ void SegmentationFiles::leave_out_damaged(int threads) {
     const auto wanted =
         threads > 0 ? static_cast<std::size_t>(threads) : std::max<std::size_t>(1, std::thread::hardware_concurrency());
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(wanted, pairs_.size()); ++i) others.emplace_back(check);
+    try {
+      for (std::size_t i = 1; i < std::min(wanted, pairs_.size()); ++i) others.emplace_back(check);
+    } catch (const std::system_error&) {  // the system allows no more threads: the check goes on with fewer
+    }
     check();
   }
   std::vector<SegmentationPair> good;

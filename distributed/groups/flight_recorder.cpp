@@ -2,7 +2,7 @@
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/system/network_interface.h>
-#include <tandem/distributed/system/socket.h>
+#include <tandem/distributed/system/temporary_folder.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -89,7 +89,9 @@ void copy_on_signal(const std::filesystem::path& path, const void* memory, std::
 }  // namespace
 
 FlightRecorder::FlightRecorder(const Options& options)
-    : options_(options), path_(std::filesystem::absolute(options.folder) / ("rank-" + std::to_string(options.rank))) {
+    : options_(options),
+      path_(std::filesystem::absolute(options.folder) / ("rank-" + std::to_string(options.rank))),
+      in_use_(use_folder(options.folder)) {
   bytes_ = sizeof(FlightHeader) + options.capacity * sizeof(FlightEntry);
   // Not the file that may be there: another process may have mapped it.
   ::unlink(path_.c_str());

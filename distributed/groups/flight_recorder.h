@@ -4,6 +4,7 @@
 #include <tandem/distributed/groups/flight_file.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/operation.h>
+#include <tandem/distributed/system/socket.h>
 
 #include <chrono>
 #include <filesystem>
@@ -58,6 +59,7 @@ class FlightRecorder {
 
   const Options options_;
   const std::filesystem::path path_;
+  const FileDescriptor in_use_;  // of the folder
   std::size_t bytes_ = 0;
   FlightHeader* header_ = nullptr;
   FlightEntry* entries_ = nullptr;

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/watchdog.h>
 
@@ -27,7 +28,7 @@ Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members, cons
       lane_(lane),
       on_failure_(std::move(on_failure)),
       observed_(members_.size()) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("the watchdog's thread", [this] { run(); });
 }
 
 Watchdog::~Watchdog() {

@@ -2,15 +2,14 @@
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/temporary_folder.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <system_error>
 
 namespace tandem::distributed {
 namespace {
@@ -24,24 +23,13 @@ bool is_ours(const fs::path& folder) {
   return ::lstat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == ::geteuid();
 }
 
-void remove_old(const fs::path& temporary) {
-  std::error_code ignored;
-  // Chosen: whoever wants to know why a job failed looks within a week, and copies what is to stay.
-  const auto oldest = fs::file_time_type::clock::now() - std::chrono::days(7);
-  for (const auto& entry : fs::directory_iterator(temporary, ignored)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !is_ours(entry.path())) continue;
-    const auto time = fs::last_write_time(entry.path(), ignored);
-    if (!ignored && time < oldest) fs::remove_all(entry.path(), ignored);
-  }
-}
-
 }  // namespace
 
 fs::path flight_folder(const std::string& name) {
   const auto temporary = fs::temp_directory_path();
   const auto folder = temporary / (prefix + name);
   if (::mkdir(folder.c_str(), 0700) == 0) {
-    remove_old(temporary);
+    remove_old_folders(temporary, prefix);
     return folder;
   }
   TANDEM_CHECK(errno == EEXIST, "cannot make the folder ", folder.string(), ": ", explain_file_error(errno));

@@ -17,8 +17,8 @@ namespace tandem::distributed {
 std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environment, Store& store);
 
 // Makes tandem-flight-NAME, a folder of this user's alone, in the folder for temporary files, or finds it there.
-// Removes such folders of this user that are older than a week. Error when the folder can't be made or is somebody
-// else's.
+// Removes such folders of this user that are a week old and that nobody uses. Error when the folder can't be made or is
+// somebody else's.
 std::filesystem::path flight_folder(const std::string& name);
 
 }  // namespace tandem::distributed

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace tandem::distributed {
 namespace {
@@ -19,21 +20,40 @@ std::string name_of(const NodeStatus& node) {
   return text + ")";
 }
 
+// The beginning of a text, with a note if there is more. A text that was cut before is not cut again.
+std::string cut(const std::string& text, std::size_t most) {
+  constexpr std::size_t room_for_note = 64;
+  if (text.size() <= most + room_for_note) return text;
+  return text.substr(0, most) + "\n(and " + std::to_string(text.size() - most) + " bytes more)";
+}
+
+// A program may report a whole log as its message, and all failures of a job must fit into one value of the store
+// (8 MiB). The first failure keeps what explain() shows of it. Of the others it shows one line. Ranks often fail with
+// one message: it is written once.
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // A program may report a whole log as its message. Chosen: with 16 KiB for each message, the failures of a few
-  // hundred ranks fit into one value of the store (8 MiB).
-  constexpr std::size_t longest = 16384;
+  // Chosen. JSON may need six times the bytes of a text, so the other messages take at most 6 MiB.
+  constexpr std::size_t most_of_first = 16384, most_of_line = 1000, most_of_others = std::size_t{1} << 20;
+  const auto most = std::clamp<std::size_t>(most_of_others / std::max<std::size_t>(1, failures.size()), 64, 1024);
   json result = json::array();
+  std::map<std::string, std::size_t> written;  // messages, and which failure has each
   for (const auto& f : failures) {
+    const bool is_first = result.empty();
+    const auto [same, is_new] = written.emplace(f.message, result.size());
+    json message = same->second;
+    if (is_new) message = cut(f.message, is_first ? most_of_first : most);
+    json last_lines = json::array();
+    if (is_first) {
+      for (const auto& line : f.last_lines) last_lines.push_back(cut(line, most_of_line));
+    }
     result.push_back({{"rank", f.rank},
                       {"host", f.host},
                       {"pid", f.pid},
                       {"has_exited", f.end.has_exited},
                       {"status", f.end.status},
                       {"was_stopping", f.end.was_stopping},
-                      {"message", f.message.substr(0, longest)},
+                      {"message", message},
                       {"time_ns", std::chrono::nanoseconds(f.time.time_since_epoch()).count()},
-                      {"last_lines", f.last_lines},
+                      {"last_lines", last_lines},
                       {"hint", f.hint}});
   }
   return result;
@@ -49,7 +69,13 @@ std::vector<WorkerFailure> failures_from(const json& list) {
     f.end.has_exited = item.at("has_exited");
     f.end.status = item.at("status");
     f.end.was_stopping = item.at("was_stopping");
-    f.message = item.at("message");
+    const auto& message = item.at("message");
+    if (message.is_number()) {
+      TANDEM_CHECK(message.get<std::size_t>() < result.size(), "launcher: a failure names a message that is not there");
+      f.message = result[message.get<std::size_t>()].message;
+    } else {
+      f.message = message;
+    }
     f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
     f.end.seen = f.time;
     f.last_lines = item.at("last_lines");

@@ -3,6 +3,7 @@
 #include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/launch/log_folder.h>
 #include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/temporary_folder.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,12 +11,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace tandem::distributed {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+const std::string temporary_name = "tandemrun-tmp-";
 
 std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -31,13 +35,15 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool has_logs) {
   fs::path folder = root;
   if (root.empty()) {
-    auto pattern = (fs::temp_directory_path() / "tandemrun-XXXXXX").string();
+    auto pattern = (fs::temp_directory_path() / (has_logs ? "tandemrun-XXXXXX" : temporary_name + "XXXXXX")).string();
     TANDEM_CHECK(mkdtemp(pattern.data()), "cannot make the folder ", pattern, ": ", std::strerror(errno));
     folder = pattern;
     if (has_logs) {
       std::fprintf(stderr, "tandemrun: logs are in %s\n", folder.c_str());
     } else {
       temporary_ = folder;
+      lock_ = use_folder(folder);
+      remove_old_folders(folder.parent_path(), temporary_name);
     }
   }
   auto name = run_id;

@@ -1,6 +1,8 @@
 // Where the ranks of a job leave their logs and error files.
 #pragma once
 
+#include <tandem/distributed/system/socket.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,7 +10,8 @@
 namespace tandem::distributed {
 
 // The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as torchrun has them. If `root` is empty, ROOT is a
-// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are.
+// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are. What
+// killed launchers left of such folders is removed a week later, when the next one is made.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);
@@ -37,6 +40,7 @@ class LogFolder {
   std::filesystem::path temporary_;            // empty: the folder is kept
   std::filesystem::path flight_;               // of the latest generation
   std::vector<std::filesystem::path> unkept_;  // flight records that are removed with this object
+  FileDescriptor lock_;                        // says that temporary_ is in use
 };
 
 }  // namespace tandem::distributed

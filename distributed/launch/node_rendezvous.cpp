@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/launch/node_rendezvous.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>
@@ -60,7 +61,7 @@ class ManyNodes final : public NodeRendezvous {
       : options_(options), token_(token), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), status_(status) {
     TANDEM_CHECK(wake_.is_open(), "launcher: cannot make an event: ", errno_text());
     serve_if_ours();
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("the thread that meets the other nodes", [this] { run(); });
   }
 
   ~ManyNodes() override {

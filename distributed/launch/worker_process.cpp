@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -40,6 +41,12 @@ void reap(pid_t pid) {
   }
 }
 
+// A process that waits inside the kernel, for a file server for example, may not end even after SIGKILL. It is then
+// left behind. Chosen: a process that does end needs far less than 1 s.
+void reap_soon(pid_t pid) {
+  for (int i = 0; i < 100 && waitpid(pid, nullptr, WNOHANG) == 0; ++i) usleep(10'000);
+}
+
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
@@ -59,8 +66,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::memcpy(program_invocation_name, name, std::min(room, sizeof name - 1));
   setsid();
   dup2(socket, 0);
-  // The guardian must not keep the launcher's files, pipes and sockets open.
-  close_range(1, ~0U, 0);
+  // The guardian must not keep the launcher's files, pipes and sockets open. closefrom() also works where the kernel
+  // is older than close_range(2), or a sandbox refuses it.
+  closefrom(1);
   constexpr int most = 4096;  // chosen: four times as many as a node may have ranks
   pid_t leaders[most];        // the leader's pid is also the number of its Unix process group
   int count = 0;
@@ -141,7 +149,7 @@ Guardian::~Guardian() {
   reap(pid_);
 }
 
-pid_t start_worker(const WorkerCommand& command, const Guardian& guardian) {
+pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::chrono::milliseconds time) {
   int ends[2];
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
   const FileDescriptor status(ends[0]);
@@ -160,6 +168,14 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian) {
   }
   TANDEM_CHECK(pid > 0, "launcher: cannot start a process: ", std::strerror(errno));
   status_of_child.close();
+  if (!wait_readable(status, std::chrono::steady_clock::now() + time)) {
+    // The process has not become the leader of its Unix process group for certain.
+    kill(pid, SIGKILL);
+    reap_soon(pid);
+    detail::fail("cannot run ", command.path, ": the system has not started it within ",
+                 std::chrono::duration<double>(time).count(), " s (pid ", pid,
+                 "); does it, or the interpreter in its first line, lie on a file server that does not answer?");
+  }
   int reason = 0;
   ssize_t n;
   while ((n = ::read(status.get(), &reason, sizeof reason)) < 0 && errno == EINTR) {

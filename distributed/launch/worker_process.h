@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,8 +44,10 @@ struct WorkerCommand {
 };
 
 // Starts a process in a session and a Unix process group of its own. The kernel kills the process when the calling
-// thread ends. Throws an Error that names the program when it does not start.
-pid_t start_worker(const WorkerCommand& command, const Guardian& guardian);
+// thread ends. Throws an Error that names the program when it does not start within `time`. Chosen: one minute is ample
+// for a slow file server, and short beside the time that users of a dead one would wait.
+pid_t start_worker(const WorkerCommand& command, const Guardian& guardian,
+                   std::chrono::milliseconds time = std::chrono::minutes(1));
 
 // Returns the file that `name` stands for: `name` itself if it has a slash, else the file found in the folders of PATH.
 // Throws an Error if there is no such file or if it cannot be executed.

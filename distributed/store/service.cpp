@@ -16,9 +16,9 @@ constexpr std::size_t max_reply_bytes = std::size_t{64} << 20;
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
 // What an awaited key costs besides its bytes. Chosen: about the size of its two strings and the nodes that hold them.
 constexpr std::size_t wait_overhead = 192;
-// The number of keys in the will of one client. Chosen: a rank leaves one key for each of its process groups in host
-// memory, and jobs have fewer than 64 of those.
-constexpr std::size_t max_will = 64;
+// The number of keys in the will of one client. Chosen: a rank leaves one key for each process group that it has at a
+// time, and jobs have far fewer than 4096 of those.
+constexpr std::size_t max_will = 4096;
 
 }  // namespace
 
@@ -29,15 +29,16 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
   switch (static_cast<Query>(reader.number<std::uint8_t>())) {
     case Query::set: {
       const auto key = reader.key();
-      return put(key, std::string(reader.value()));
+      const auto value = reader.value();
+      take_from_will(client, key);
+      return put(key, std::string(value));
     }
     case Query::compare_set: {
       const auto key = reader.key();
       const auto expected = reader.value();
       const auto desired = reader.value();
       if (key == protocol::will_key) {
-        add_to_will(client, std::string(expected));
-        return reply(Message().text(expected));
+        return reply(Message().text(add_to_will(client, std::string(expected)) ? expected : ""));
       }
       bool changed = false;
       reply(Message().text(table_.compare_set(key, expected, desired, changed)));
@@ -162,14 +163,19 @@ void StoreService::stop_waiting(ClientId client) {
   waits_.erase(found);
 }
 
-// A key that goes beyond a limit is left out of the will without an error: an error would cost the client its
-// connection, which the client needs more than the will.
-void StoreService::add_to_will(ClientId client, const std::string& key) {
+// A key that goes beyond a limit does not cost the client its connection, which the client needs more than the will.
+bool StoreService::add_to_will(ClientId client, const std::string& key) {
   auto& will = wills_[client];
   const auto bytes = key.size() + wait_overhead;
-  if (key.size() > protocol::max_key_bytes || will.size() >= max_will || wait_bytes_ + bytes > max_wait_bytes) return;
-  will.push_back(key);
-  wait_bytes_ += bytes;
+  if (key.size() > protocol::max_key_bytes || wait_bytes_ + bytes > max_wait_bytes) return false;
+  if (will.size() >= max_will && will.count(key) == 0) return false;
+  if (will.insert(key).second) wait_bytes_ += bytes;
+  return true;
+}
+
+void StoreService::take_from_will(ClientId client, const std::string& key) {
+  const auto will = wills_.find(client);
+  if (will != wills_.end() && will->second.erase(key) > 0) wait_bytes_ -= key.size() + wait_overhead;
 }
 
 void StoreService::forget(ClientId client) noexcept {

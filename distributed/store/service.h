@@ -28,6 +28,7 @@ class StoreService {
   // Answers the query with which `reader` begins. Throws Incomplete if the query's end is missing, and an Error if the
   // query breaks the protocol or a limit. After Incomplete nothing has changed.
   void answer(ClientId client, protocol::Reader& reader);
+  bool is_waiting(ClientId client) const { return waits_.count(client) > 0; }
   // Ends the client's wait without a reply.
   void stop_waiting(ClientId client);
   // Call it when the client is gone. It sets the keys of the client's will: those that the client had asked the server
@@ -52,14 +53,17 @@ class StoreService {
   void enter_barrier(ClientId client, const std::string& key, std::int64_t world_size);
   // Tells the client that its wait is over.
   void released(ClientId client);
-  void add_to_will(ClientId client, const std::string& key);
+  // Returns false if the key goes beyond a limit.
+  bool add_to_will(ClientId client, const std::string& key);
+  // A client that sets a key itself needs no will for it.
+  void take_from_will(ClientId client, const std::string& key);
 
   Reply reply_;
   StoreTable table_;
   std::map<ClientId, Wait> waits_;
   std::unordered_map<std::string, std::set<ClientId>> waiting_;   // which clients wait for a key
   std::unordered_map<std::string, std::set<ClientId>> barriers_;  // which clients have come to a barrier
-  std::map<ClientId, std::vector<std::string>> wills_;
+  std::map<ClientId, std::set<std::string>> wills_;
   std::size_t wait_bytes_ = 0;  // an estimate of the memory that waits_, waiting_ and wills_ use
 };
 

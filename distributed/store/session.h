@@ -31,6 +31,7 @@ class StoreSession {
   // Whether the client did not prove that it knows the token.
   bool was_refused() const { return was_refused_ || (!client_nonce_.empty() && !is_trusted_); }
   Deadline greeting_deadline() const { return greeting_deadline_; }
+  Deadline last_heard() const { return last_heard_; }
   bool has_replies() const { return !replies_.empty(); }
   std::size_t memory() const { return counted_; }
 
@@ -52,7 +53,8 @@ class StoreSession {
   std::size_t& all_memory_;
   std::size_t counted_ = 0;
   const Deadline greeting_deadline_;
-  bool is_valid_ = false;    // the client has sent the magic number
+  Deadline last_heard_ = std::chrono::steady_clock::now();  // when the client sent something last
+  bool is_valid_ = false;                                   // the client has sent the magic number
   bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
   bool is_over_ = false;  // the next receive() throws

@@ -29,6 +29,10 @@ class TcpStoreServer {
     // The time within which a client must have greeted and proved the token. Chosen: ranks greet within milliseconds,
     // and a client on an overloaded host still has time.
     std::chrono::milliseconds greeting_time = std::chrono::seconds(10);
+    // Without a token anybody may hold a connection. If no place is left for a new client, the one that has been silent
+    // longest, for at least this time, and waits for no key, loses its place. Chosen: ranks and launchers of this
+    // project ask something every few seconds.
+    std::chrono::milliseconds idle_time = std::chrono::minutes(1);
   };
 
   explicit TcpStoreServer(const Options& options);

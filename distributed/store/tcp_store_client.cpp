@@ -279,8 +279,12 @@ bool TcpStore::check(const std::vector<std::string>& keys) {
 void TcpStore::wait(const std::vector<std::string>& keys, Timeout timeout) { connection_->wait(keys, timeout); }
 
 void TcpStore::set_when_gone(const std::string& key) {
-  connection_->exchange(Message().query(Query::compare_set).text(protocol::will_key).text(user_key(key)).text(""),
-                        "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
+  const auto name = user_key(key);
+  const auto kept =
+      connection_->exchange(Message().query(Query::compare_set).text(protocol::will_key).text(name).text(""),
+                            "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
+  TANDEM_CHECK(kept == name, "store: the server has no room for one more key to set when this process ends (\"", key,
+               "\"): does the program make process groups without end?");
 }
 
 std::string TcpStore::local_address() const { return connection_->local_address(); }

@@ -67,7 +67,8 @@ inline std::string client_proof(const std::string& token, const std::string& cli
   return keyed_hash(token, "client " + client + server);
 }
 // compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
-// connection ends. This key is never stored either, so that other servers give the same answer and do nothing.
+// connection ends. This key is never stored either, so that other servers give the same answer and do nothing. A server
+// that has no room for KEY answers with an empty text. A client that sets KEY itself takes it back.
 constexpr const char* will_key = "tandem/will";
 
 // The bytes of one or several queries, or of a reply, as they are put together.

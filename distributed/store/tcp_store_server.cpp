@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/session.h>
 #include <tandem/distributed/store/tcp_store.h>
@@ -46,13 +47,14 @@ class TcpStoreServer::Loop {
   explicit Loop(const Options& options)
       : token_(options.token),
         greeting_time_(options.greeting_time),
+        idle_time_(options.idle_time),
         listener_(listen_on(options.host, options.port)),
         port_(local_port(listener_)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", errno_text());
     TANDEM_CHECK(token_.size() <= StoreSession::max_token_bytes, "store: the token has ", token_.size(),
                  " bytes, at most ", StoreSession::max_token_bytes, " are allowed");
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("the thread of the store's server", [this] { run(); });
   }
 
   ~Loop() {
@@ -75,12 +77,15 @@ class TcpStoreServer::Loop {
   void drop(ClientId id);
   // Drops the stranger that came first, because ranks greet quickly. False when there is no stranger.
   bool drop_a_stranger();
+  // Where there is no token, drops the client that has been silent longest. False when none has been for idle_time_.
+  bool drop_an_idle_client();
+  bool make_room() { return drop_a_stranger() || drop_an_idle_client(); }
   void drop_the_largest();
   void reply(ClientId id, const Message& message);
 
   // Any thread may use these: they do not change after the thread has started, or are atomic.
   const std::string token_;
-  const std::chrono::milliseconds greeting_time_;
+  const std::chrono::milliseconds greeting_time_, idle_time_;
   FileDescriptor listener_;
   const int port_;
   FileDescriptor wake_;
@@ -138,16 +143,16 @@ void TcpStoreServer::Loop::accept_clients() {
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // No file descriptor or memory is left. If no stranger can make room, try again after a pause: the listener stays
+      // No file descriptor or memory is left. If nobody can make room, try again after a pause: the listener stays
       // readable, and poll would return at once again and again.
-      if (!drop_a_stranger()) {
+      if (!make_room()) {
         accept_again_ = steady_clock::now() + std::chrono::milliseconds(100);
         return;
       }
       continue;
     }
     if (strangers_.size() >= max_strangers) drop_a_stranger();
-    if (clients_.size() >= max_clients_ && !drop_a_stranger()) continue;  // `socket` closes the connection
+    if (clients_.size() >= max_clients_ && !make_room()) continue;  // `socket` closes the connection
     const auto id = next_id_++;
     clients_.try_emplace(id, std::move(socket), token_, memory_, steady_clock::now() + greeting_time_);
     strangers_.insert(id);
@@ -180,6 +185,20 @@ void TcpStoreServer::Loop::drop(ClientId id) {
 bool TcpStoreServer::Loop::drop_a_stranger() {
   if (strangers_.empty()) return false;
   drop(*strangers_.begin());
+  return true;
+}
+
+bool TcpStoreServer::Loop::drop_an_idle_client() {
+  if (!token_.empty()) return false;
+  auto longest = steady_clock::now() - idle_time_;
+  auto found = clients_.end();
+  for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+    if (client->second.last_heard() > longest || service_.is_waiting(client->first)) continue;
+    longest = client->second.last_heard();
+    found = client;
+  }
+  if (found == clients_.end()) return false;
+  drop(found->first);
   return true;
 }
 

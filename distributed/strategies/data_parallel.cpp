@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -14,6 +15,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 namespace tandem::distributed {
@@ -62,28 +64,26 @@ class DataParallel::Threads {
  public:
   Threads(int count, bool share_cores) : errors_(count) {
     const int openmp_threads = std::max(1, omp_get_max_threads() / count);
-    for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, i, count, openmp_threads, share_cores] {
-        if (share_cores) {
-          const auto cores = core_share(i, count);
-          sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound
-          omp_set_num_threads(openmp_threads);
-        }
-        manual_seed(static_cast<std::uint64_t>(i));
-        work(i);
-      });
+    try {
+      for (int i = 0; i < count; ++i) {
+        const auto name = "thread " + std::to_string(i + 1) + " of " + std::to_string(count) + " of a DataParallel";
+        threads_.push_back(start_thread(name, [this, i, count, openmp_threads, share_cores] {
+          if (share_cores) {
+            const auto cores = core_share(i, count);
+            sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound
+            omp_set_num_threads(openmp_threads);
+          }
+          manual_seed(static_cast<std::uint64_t>(i));
+          work(i);
+        }));
+      }
+    } catch (const Error& error) {
+      stop();
+      detail::fail(error.what(), ", or use fewer replicas");
     }
   }
 
-  ~Threads() {
-    {
-      const std::lock_guard lock(mutex_);
-      task_ = nullptr;
-      ++round_;
-    }
-    start_.notify_all();
-    for (auto& thread : threads_) thread.join();
-  }
+  ~Threads() { stop(); }
 
   // Runs task(i) on each thread i < count, and returns when all are done. Rethrows the exception of the lowest i.
   void run(int count, const std::function<void(int)>& task) {
@@ -103,6 +103,16 @@ class DataParallel::Threads {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = nullptr;
+      ++round_;
+    }
+    start_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
   void work(int i) {
     std::unique_lock lock(mutex_);
     for (std::uint64_t seen = 0;;) {

@@ -1,15 +1,16 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/resolver.h>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <limits.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -109,16 +110,12 @@ std::string reachable_address(const std::string& on_the_way) {
     return std::any_of(addresses.begin(), addresses.end(), [&](const Address& a) { return a.text == text; });
   };
   if (is_ours(on_the_way)) return on_the_way;
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host_name().c_str(), nullptr, &hints, &found) == 0) {
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-    for (const addrinfo* i = found; i != nullptr; i = i->ai_next) {
-      const std::string text = text_of(bytes_of(i->ai_addr));
-      if (is_ours(text)) return text;
-    }
+  // Chosen: the resolver may give up the first of its name servers (after 5 s, resolv.conf(5)) and ask the second.
+  std::string reason;
+  const auto found = resolve(host_name(), 0, std::chrono::steady_clock::now() + std::chrono::seconds(10), reason);
+  for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {
+    const std::string text = text_of(bytes_of(i->ai_addr));
+    if (is_ours(text)) return text;
   }
   return addresses.empty() ? "127.0.0.1" : addresses.front().text;
 }

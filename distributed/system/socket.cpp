@@ -1,10 +1,10 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/system/resolver.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,11 +12,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <thread>
 
@@ -25,28 +23,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// RFC 6761, section 6.3: these names mean this machine, even if /etc/hosts does not list them.
-bool is_localhost(std::string host) {
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (host.ends_with('.')) host.pop_back();
-  return host == "localhost" || host.ends_with(".localhost");
-}
-
-// Returns the addresses of `host`. If there are none, returns null and sets `reason`.
-AddressList resolve(const std::string& host, int port, std::string& reason) {
-  // "localhost" is never ::1 here: some machines lack that address, and a listener has one address only, on which all
-  // processes must agree.
-  const std::string name = is_localhost(host) ? "127.0.0.1" : host;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failure) reason = failure == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failure);
-  return {failure ? nullptr : found, &freeaddrinfo};
-}
 
 FileDescriptor open_socket(int family) {
   return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -152,7 +128,8 @@ FileDescriptor listen_on(const std::string& host, int port) {
     return socket;
   }
   std::string reason;
-  const auto addresses = resolve(host, port, reason);
+  // Chosen: the resolver asks three name servers in vain within 30 s (resolv.conf(5)).
+  const auto addresses = resolve(host, port, steady_clock::now() + std::chrono::seconds(30), reason);
   for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
     if (socket.is_open()) return socket;
@@ -192,7 +169,7 @@ FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) 
   auto pause = milliseconds(10);
   std::string reason = "no address";
   for (;;) {
-    const auto addresses = resolve(host, port, reason);
+    const auto addresses = resolve(host, port, deadline, reason);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
       // An address that never answers must not use up the time of the addresses after it. Chosen: within 10 s, TCP
       // repeats a lost request to connect at least three times (after 1, 3 and 7 s; RFC 6298).

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
@@ -171,7 +172,8 @@ void CheckpointLock::take_by_age() {
   // Another job may have come to the same end at the same time. The last one to write has the lock.
   std::this_thread::sleep_for(options_.renewal / 10);
   if (const auto now = read_text(path_); now != text_) refuse_or_take_over(now);
-  renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+  renewer_ = start_thread<std::jthread>("the thread that renews the lock of the checkpoints",
+                                        [this](const std::stop_token& stop) { renew(stop); });
 }
 
 void CheckpointLock::refuse_or_take_over(const std::string& found) {

@@ -260,11 +260,12 @@ class TrainingRun::Implementation {
     if (group_->rank() != 0) return;
     metrics_.open(options_.metrics);
     if (!options_.log_dir.empty()) events_ = std::make_unique<EventFile>(options_.log_dir);
+    // The model's file may be meant for the folder of the checkpoints, so that folder comes first.
+    if (!options_.checkpoint.empty()) create_folder(options_.checkpoint, "for checkpoints");
     if (!options_.save.empty()) {
       const AtomicFile probe(options_.save);
     }
     if (!options_.checkpoint.empty()) {
-      create_folder(options_.checkpoint, "for checkpoints");
       const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
       // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
       if (options_.epochs > 0) checkpoint_lock_.emplace(options_.checkpoint);

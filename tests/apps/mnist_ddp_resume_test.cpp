@@ -201,6 +201,28 @@ TEST_F(MnistDdp, a_fresh_run_spares_the_checkpoints_of_an_earlier_one) {
   EXPECT_EQ(fs::file_size(folder / "c/checkpoint-0002-00000008.safetensors"), before);
 }
 
+TEST_F(MnistDdp, the_model_may_lie_beside_its_checkpoints) {
+  const auto outcome = run_mnist_ddp(
+      1, with_data({"--epochs", "1", "--checkpoint", path("new/c"), "--save", path("new/c/net.safetensors")}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(fs::exists(folder / "new/c/net.safetensors"));
+}
+
+// As other programs do, the program ends by SIGPIPE, without a word. What it has saved is whole.
+TEST_F(MnistDdp, ends_when_nobody_reads_its_output) {
+  const auto code = path("code");
+  const auto script = "(" + testing::mnist_ddp + " --data " + path("data") + " --epochs 1000000 --checkpoint " +
+                      path("c") + "; echo $? > " + code + ") 2>" + path("err") + " | head -n 1";
+  testing::RunningProcess pipeline({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(pipeline.finish(), 0);
+  EXPECT_EQ(read_bytes(code), "141\n");
+  EXPECT_EQ(read_bytes(path("err")).find("standard output"), std::string::npos);
+  const auto next =
+      run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "0", "--save", path("n.pth")}));
+  EXPECT_EQ(next.code, 0) << next.err;
+  expect_parts(next.err, {"resumed from"});
+}
+
 TEST_F(MnistDdp, two_jobs_do_not_share_a_folder_of_checkpoints) {
   const std::map<std::string, std::string> one_thread = {{"OMP_NUM_THREADS", "1"}};
   const auto long_job = with_data(

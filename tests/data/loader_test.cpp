@@ -3,13 +3,11 @@
 #include <tandem/data/sample_dataset.h>
 
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <sys/resource.h>
+#include <support/few_threads.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <set>
 #include <thread>
 #include <type_traits>
@@ -276,21 +274,10 @@ TEST(Loader, EmptyDataset) {
   }
 }
 
-// The stacks of the threads are so large that the limit of address space has room for two of them.
 TEST(LoaderDeathTest, SaysThatAThreadCannotStart) {
   const auto load = [] {
     const Numbers numbers(100);
-    std::ifstream statm("/proc/self/statm");
-    rlim_t pages = 0;
-    statm >> pages;
-    constexpr rlim_t gib = rlim_t{1} << 30;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 4 * gib);
-    pthread_setattr_default_np(&attributes);
-    const rlim_t limit = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + 10 * gib;
-    const rlimit most{limit, limit};
-    setrlimit(RLIMIT_AS, &most);
+    tandem::testing::allow_threads(2);
     try {
       Loader loader(numbers, {.batch_size = 1, .workers = 8});
       loader.begin();

@@ -4,6 +4,7 @@
 #include <tandem/data/segmentation/voc.h>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "data/http_server.h"
 #include "support/arrays.h"
+#include "support/few_threads.h"
 #include "support/full_disk.h"
 #include "support/temporary_folder.h"
 
@@ -122,6 +124,18 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
   EXPECT_TRUE(VocSegmentation(sample, "2012", "trainval", Damaged::skip).skipped().empty());
   for (const char* name : {"scene_a", "scene_c"}) write_bytes(copy.mask(name), "nothing");
   EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "every one of 3 samples is damaged");
+}
+
+// The check of the samples goes on with the threads that there are.
+TEST(VocDeathTest, FindsWhatIsDamagedWithoutMoreThreads) {
+  const auto check = [] {
+    const Copy copy;
+    write_bytes(copy.mask("scene_b"), "nothing");
+    testing::allow_threads(0);
+    const VocSegmentation data(copy.path(), "2012", "trainval", Damaged::skip);
+    _exit(data.skipped().size() == 1 ? 3 : 4);
+  };
+  EXPECT_EXIT(check(), ::testing::ExitedWithCode(3), "");
 }
 
 // An official archive, made small, of the VOCdevkit in a folder.

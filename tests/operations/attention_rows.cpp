@@ -15,16 +15,16 @@ Tensor multihead_attention(Call& c) {
       c.in[0].dim(-1), c.get<std::int64_t>("heads"),
       {.bias = has_bias, .batch_first = c.get<bool>("batch_first"), .kdim = c.in[1].dim(-1), .vdim = c.in[2].dim(-1)});
   if (has_sizes) {
-    module.q_proj_weight = c.in[3];
-    module.k_proj_weight = c.in[4];
-    module.v_proj_weight = c.in[5];
+    module.q_proj_weight.refer_to(c.in[3]);
+    module.k_proj_weight.refer_to(c.in[4]);
+    module.v_proj_weight.refer_to(c.in[5]);
   } else {
-    module.in_proj_weight = c.in[3];
+    module.in_proj_weight.refer_to(c.in[3]);
   }
-  module.out_proj.weight = c.in[has_bias ? after + 1 : after];
+  module.out_proj.weight.refer_to(c.in[has_bias ? after + 1 : after]);
   if (has_bias) {
-    module.in_proj_bias = c.in[after];
-    module.out_proj.bias = c.in[after + 2];
+    module.in_proj_bias.refer_to(c.in[after]);
+    module.out_proj.bias.refer_to(c.in[after + 2]);
   }
   const auto mask = [&](const std::string& key) -> Tensor {
     if (!c.has(key.c_str())) return {};

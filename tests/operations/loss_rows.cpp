@@ -1,5 +1,6 @@
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/loss.h>
+#include <tandem/autograd/functions/views.h>
 
 #include "operations/table.h"
 
@@ -32,6 +33,13 @@ Options class_options(const Call& c) {
   return options;
 }
 
+// PyTorch's losses of pairs broadcast, with a warning, and some cases were made so. Here the caller does that.
+Tensor in_common_shape(const Call& c, int i) {
+  return expand(c.in[i], broadcast_shape(c.in[0].shape(), c.in[1].shape(), "loss"));
+}
+Tensor input_of(const Call& c) { return in_common_shape(c, 0); }
+Tensor target_of(const Call& c) { return in_common_shape(c, 1); }
+
 BinaryCrossEntropyOptions binary_options(const Call& c) {
   return {array_of(c, "weight"), reduction_of(c), array_of(c, "pos_weight")};
 }
@@ -51,21 +59,23 @@ std::vector<Row> loss_rows() {
       {.op = "nll_loss",
        .function = [](Call& c) { return nll_loss(c.in[0], c.in[1], class_options<NLLLossOptions>(c)); },
        .keeps_dtype = false},
-      {"mse_loss", [](Call& c) { return mse_loss(c.in[0], c.in[1], reduction_of(c)); }},
+      {"mse_loss", [](Call& c) { return mse_loss(input_of(c), target_of(c), reduction_of(c)); }},
       {.op = "l1_loss",
-       .function = [](Call& c) { return l1_loss(c.in[0], c.in[1], reduction_of(c)); },
+       .function = [](Call& c) { return l1_loss(input_of(c), target_of(c), reduction_of(c)); },
        // Rounding makes equals, where the derivative is 0.
        .is_fuzzed = false},
       {.op = "smooth_l1_loss",
        .function =
            [](Call& c) {
-             return smooth_l1_loss(c.in[0], c.in[1], {reduction_of(c), c.has("beta") ? c.get<double>("beta") : 1});
+             return smooth_l1_loss(input_of(c), target_of(c),
+                                   {reduction_of(c), c.has("beta") ? c.get<double>("beta") : 1});
            },
        .is_fuzzed = false},
       {.op = "huber_loss",
        .function =
            [](Call& c) {
-             return huber_loss(c.in[0], c.in[1], {reduction_of(c), c.has("delta") ? c.get<double>("delta") : 1});
+             return huber_loss(input_of(c), target_of(c),
+                               {reduction_of(c), c.has("delta") ? c.get<double>("delta") : 1});
            },
        .is_fuzzed = false},
       {.op = "binary_cross_entropy_with_logits",
@@ -80,7 +90,7 @@ std::vector<Row> loss_rows() {
        .function =
            [](Call& c) {
              return kl_div(
-                 c.in[0], c.in[1],
+                 input_of(c), target_of(c),
                  {reduction_of(c), c.get<std::string>("reduction") == "batchmean", c.get<bool>("log_target")});
            },
        .tolerance = logarithm},

@@ -1,3 +1,4 @@
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <system_error>
 
 namespace tandem::distributed {
 namespace {
@@ -165,8 +167,12 @@ class GlooTransport : public HostTransport {
     // Gloo can wait but not ask, so somebody must wait meanwhile.
     bool is_done() override {
       if (!waiter_.valid()) {
-        waiter_ =
-            std::async(std::launch::async, [this, end = Clock::now() + transport_.timeout()] { wait_in_gloo(end); });
+        try {
+          waiter_ =
+              std::async(std::launch::async, [this, end = Clock::now() + transport_.timeout()] { wait_in_gloo(end); });
+        } catch (const std::system_error& error) {
+          detail::fail_without_thread("the thread that waits for a message", error.code());
+        }
       }
       return waiter_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }

@@ -1,3 +1,4 @@
+#include <tandem/core/base/thread.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_executor.h>
@@ -28,10 +29,10 @@ HostExecutor::HostExecutor(std::shared_ptr<Store> store, Members members, const 
       lane_(options.recorder, transport_->name(), members_),
       watchdog_(std::make_unique<Watchdog>(std::move(store), options.rank, members_, lane_,
                                            [this](const std::string& failure) { fail(failure); })),
-      thread_([this] {
+      thread_(start_thread("the communication thread", [this] {
         Profile::name_thread("communication");
         run();
-      }) {}
+      })) {}
 
 void HostExecutor::close() {
   {

@@ -3,6 +3,7 @@
 #include <tandem/distributed/groups/host/mpi_process.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -25,6 +26,11 @@ void check_mpi(int code, const char* what) {
   detail::fail("MPI, ", what, ": ", text);
 }
 
+void MpiMutex::lock() {
+  while (!mutex_.try_lock_for(std::chrono::milliseconds(100)))
+    TANDEM_CHECK(!is_given_up_, "MPI does not come back from an earlier call");
+}
+
 Mpi& Mpi::get() {
   static Mpi& mpi = *new Mpi;  // for groups that are destroyed later than other static objects
   return mpi;
@@ -36,9 +42,12 @@ Mpi::Mpi() {
   if (is_initialized == 0) {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "start");
     std::atexit([] {
-      const std::lock_guard lock(get().mutex);
-      get().exits_ = true;
-      get().end();
+      try {
+        const std::lock_guard lock(get().mutex);
+        get().exits_ = true;
+        get().end();
+      } catch (const std::exception&) {  // MPI does not come back, so it cannot end either
+      }
     });
   } else {
     MPI_Query_thread(&level);
@@ -88,7 +97,7 @@ void Mpi::send(const void* data, std::size_t bytes, int to, int tag, MPI_Comm co
 // MPI_Finalize waits for all processes of the job, so one whose group has failed leaves without it, and mpirun ends the
 // others.
 void Mpi::end() {
-  if (exits_ && groups_ == 0 && !failed_) MPI_Finalize();
+  if (exits_ && groups_ == 0 && !failed_ && !mutex.is_given_up()) MPI_Finalize();
 }
 
 }  // namespace tandem::distributed

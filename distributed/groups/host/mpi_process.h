@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -31,12 +32,26 @@ struct Message {
   std::unique_ptr<char[]> bytes;
 };
 
+// Who calls MPI holds this mutex: one thread at a time may be in MPI. lock() throws an Error once a call of MPI has not
+// come back in time and was given up: no thread can call MPI any more.
+class MpiMutex {
+ public:
+  void lock();
+  void unlock() { mutex_.unlock(); }
+  void give_up() { is_given_up_ = true; }
+  bool is_given_up() const { return is_given_up_; }
+
+ private:
+  std::timed_mutex mutex_;
+  std::atomic<bool> is_given_up_ = false;
+};
+
 // MPI in this process: started with the first group, ended when the process exits.
 class Mpi {
  public:
   static Mpi& get();
 
-  std::mutex mutex;  // Who calls MPI or uses anything below holds this mutex: one thread at a time may be in MPI.
+  MpiMutex mutex;                                 // who uses anything below holds it, too
   std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
   std::list<Message> in_flight;                   // sent, or received for nobody
 

@@ -1,4 +1,6 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
@@ -12,6 +14,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -58,7 +61,7 @@ class MpiTransport : public HostTransport {
                  " to MPI: start the program with mpirun, or with srun and the --mpi that this MPI wants "
                  "(Open MPI: pmix)");
     // The ranks of the job need not be MPI's. Waiting for all of them here also keeps short the time in the call below,
-    // which has no deadline and keeps this process's other groups waiting.
+    // which keeps this process's other groups waiting.
     const auto key = [](int r) { return "mpi/" + std::to_string(r); };
     store.set(key(rank_), std::to_string(world_rank));
     std::vector<int> world_ranks;
@@ -66,29 +69,21 @@ class MpiTransport : public HostTransport {
       store.wait({key(r)}, options.timeout);
       world_ranks.push_back(std::stoi(store.get(key(r))));
     }
+    comm_ = communicator_of(std::move(world_ranks), options.timeout);
     const std::lock_guard lock(mpi_.mutex);
-    MPI_Group world{}, group{};
-    check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "group");
-    check_mpi(MPI_Group_incl(world, size_, world_ranks.data(), &group), "group");
-    check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "communicator");
-    MPI_Group_free(&group);
-    MPI_Group_free(&world);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     mpi_.add_group();
   }
 
   // The communicator stays: MPI would give its number to a new one while goodbyes are still on their way.
   ~MpiTransport() override {
-    const std::lock_guard lock(mpi_.mutex);
-    for (int r = 0; r < size_; ++r) {
-      if (r == rank_) continue;
-      const Goodbye goodbye{collectives_, sent_[r]};
-      try {
-        mpi_.send(&goodbye, sizeof goodbye, r, goodbye_tag, comm_);
-      } catch (const std::exception&) {  // nobody there to say goodbye to
-      }
+    try {
+      const std::lock_guard lock(mpi_.mutex);
+      say_goodbye();
+      mpi_.remove_group(failed_ || broken_);
+    } catch (const std::exception&) {  // MPI was given up, and may still write there
+      [[maybe_unused]] const auto* still_used = pending_.release();
     }
-    mpi_.remove_group(failed_ || broken_);
   }
 
   const char* name() const override { return "mpi"; }
@@ -106,9 +101,11 @@ class MpiTransport : public HostTransport {
       const std::lock_guard lock(mpi_.mutex);
       ++collectives_;
     } catch (const std::exception&) {
-      const std::lock_guard lock(mpi_.mutex);
-      failed_ = true;
-      mpi_.abandoned.push_back(std::move(pending_));
+      if (!mpi_.mutex.is_given_up()) {
+        const std::lock_guard lock(mpi_.mutex);
+        failed_ = true;
+        mpi_.abandoned.push_back(std::move(pending_));
+      }
       throw;
     }
     pending_->arrays.clear();
@@ -151,10 +148,14 @@ class MpiTransport : public HostTransport {
                 "receive");
     }
     ~Receipt() override {
-      const std::lock_guard lock(mpi_.mutex);
-      if (done_) return;
-      MPI_Cancel(&message_.request);
-      mpi_.in_flight.push_back(std::move(message_));
+      try {
+        const std::lock_guard lock(mpi_.mutex);
+        if (done_) return;
+        MPI_Cancel(&message_.request);
+        mpi_.in_flight.push_back(std::move(message_));
+      } catch (const std::exception&) {  // MPI was given up, and may still write there
+        [[maybe_unused]] const auto* still_used = message_.bytes.release();
+      }
     }
 
     bool is_done() override {
@@ -204,6 +205,37 @@ class MpiTransport : public HostTransport {
     bool done_ = false;
   };
 
+  // MPI_Comm_create_group has no deadline, and it makes MPI's first connections, which a firewall may swallow. So a
+  // thread of its own waits for it.
+  MPI_Comm communicator_of(std::vector<int> world_ranks, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    std::promise<MPI_Comm> promise;
+    auto made = promise.get_future();
+    start_thread("the thread that makes MPI's communicator", [ranks = std::move(world_ranks),
+                                                              promise = std::move(promise)]() mutable {
+      try {
+        const std::lock_guard lock(Mpi::get().mutex);
+        MPI_Group world{}, group{};
+        MPI_Comm comm{};
+        check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "group");
+        check_mpi(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group), "group");
+        check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm), "communicator");
+        MPI_Group_free(&group);
+        MPI_Group_free(&world);
+        promise.set_value(comm);
+      } catch (const std::exception&) {
+        promise.set_exception(std::current_exception());
+      }
+    }).detach();
+    if (made.wait_until(deadline) != std::future_status::ready) {
+      mpi_.mutex.give_up();
+      detail::fail("rank ", rank_, ": MPI has not connected the ", size_, " ranks of a group within ",
+                   seconds_text(timeout), ", though all of them have come: is one of them stopped, or does a firewall ",
+                   "stand between their hosts?");
+    }
+    return made.get();
+  }
+
   static void check_count(std::size_t count) {
     TANDEM_CHECK(count <= INT_MAX, "MPI moves at most ", INT_MAX, " elements at once, got ", count);
   }
@@ -233,6 +265,17 @@ class MpiTransport : public HostTransport {
         std::this_thread::yield();  // to a rank that has to share this core
       } else {
         std::this_thread::sleep_for(nap);
+      }
+    }
+  }
+
+  void say_goodbye() {
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      const Goodbye goodbye{collectives_, sent_[r]};
+      try {
+        mpi_.send(&goodbye, sizeof goodbye, r, goodbye_tag, comm_);
+      } catch (const std::exception&) {  // nobody there to say goodbye to
       }
     }
   }

@@ -1,3 +1,4 @@
+#include <tandem/core/base/thread.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/executor.h>
@@ -86,7 +87,7 @@ NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<S
     throw PeerError(failure_);
   }
   watchdog_->end(ticket);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = start_thread("the thread that watches NCCL", [this] { watch(); });
 }
 
 std::string NcclExecutor::failure() {

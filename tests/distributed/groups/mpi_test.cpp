@@ -5,9 +5,12 @@
 #include <support/ranks.h>
 #include <support/sanitizers.h>
 
+#include <dlfcn.h>
+
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -16,6 +19,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::Group;
 using testing::Outcome;
+
+bool is_stuck = false;
 
 #ifdef TANDEM_MPIRUN
 const std::string mpirun = TANDEM_MPIRUN;
@@ -163,6 +168,20 @@ TEST_F(Mpi, operations_that_differ_are_named) {
     EXPECT_NE(outcome.out.find(signature), std::string::npos) << outcome.out << outcome.err;
 }
 
+// Rank 1 does not come back from the call that makes the communicator.
+TEST_P(MpiRank, is_stuck_in_connecting) {
+  is_stuck = std::string(std::getenv("OMPI_COMM_WORLD_RANK")) == "1";
+  run([](Group) {}, seconds(2));
+}
+
+TEST_F(Mpi, connecting_has_a_deadline) {
+  const auto outcome = run_tests(3, "MpiRank.is_stuck_in_connecting/*");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.seconds, 25 * testing::sanitizer_factor);
+  const std::regex named("ended: rank [012]: .*MPI has not connected the 3 ranks of a group within 2 s");
+  EXPECT_TRUE(std::regex_search(outcome.out, named)) << outcome.out << outcome.err;
+}
+
 TEST_P(MpiRank, is_late) {
   run(
       [](Group group) {
@@ -227,3 +246,11 @@ TEST_F(Mpi, mnist_ddp_trains_as_over_shared_memory) {
 
 }  // namespace
 }  // namespace tandem::distributed
+
+// In front of MPI's function; the arguments are Open MPI's pointers.
+extern "C" int MPI_Comm_create_group(void* comm, void* group, int tag, void** made) {
+  using Function = int (*)(void*, void*, int, void**);
+  static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "MPI_Comm_create_group"));
+  if (tandem::distributed::is_stuck) std::this_thread::sleep_for(std::chrono::minutes(10));
+  return next(comm, group, tag, made);
+}

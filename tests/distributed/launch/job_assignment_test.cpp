@@ -335,5 +335,34 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   }
 }
 
+// A value of the store has at most 8 MiB. Control characters need six bytes each in JSON.
+TEST(JobAssignment, FailuresOfManyRanksFitIntoOneValue) {
+  for (const bool are_equal : {false, true}) {
+    JobAssignment assignment;
+    assignment.action = Action::failed;
+    const auto bytes_more = std::string("\n(and ") + (are_equal ? "83622" : "83625") + " bytes more)";
+    for (int rank = 0; rank < 2000; ++rank) {
+      auto& failure = assignment.failures.emplace_back();
+      failure.rank = rank;
+      failure.message = (are_equal ? "" : std::to_string(rank) + ": ") + "reason" + std::string(100'000, '\1');
+      failure.last_lines.assign(10, std::string(100'000, '\2'));
+    }
+    const auto text = encode(assignment);
+    EXPECT_LT(text.size(), std::size_t{8} << 20);
+    const auto first = decode_assignment(text);
+    const auto back = decode_assignment(encode(first));  // what was cut is not cut again
+    ASSERT_EQ(back.failures.size(), 2000u);
+    expect_parts(back.failures[0].message, {"reason", "\1\1", bytes_more});
+    EXPECT_GT(back.failures[0].message.size(), 16384u);
+    EXPECT_EQ(back.failures[0].last_lines.size(), 10u);
+    for (int rank = 0; rank < 2000; ++rank) {
+      const auto& message = back.failures[static_cast<std::size_t>(rank)].message;
+      EXPECT_EQ(message, first.failures[static_cast<std::size_t>(rank)].message);
+      if (are_equal) EXPECT_EQ(message, back.failures[0].message);
+      else EXPECT_TRUE(message.starts_with(std::to_string(rank) + ": reason"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed

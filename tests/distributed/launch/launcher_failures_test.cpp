@@ -1,5 +1,8 @@
 // Ranks that fail and signals that come: who is named, what is stopped, what starts again.
+#include <tandem/distributed/system/socket.h>
+
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <chrono>
 #include <thread>
@@ -223,6 +226,25 @@ TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
   EXPECT_EQ(finish(), 1000 + SIGKILL);
   EXPECT_TRUE(all_end(processes));
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
+}
+
+// What launchers leave that were killed together with their guardians. A folder in use is locked.
+TEST_F(LauncherTest, RemovesFoldersOfKilledLaunchersAfterAWeek) {
+  const auto root = folder_;
+  const auto now = fs::file_time_type::clock::now();
+  const auto leave = [&](const char* name, int days) {
+    fs::create_directories(root / name / "run/attempt_0/0");
+    fs::last_write_time(root / name, now - std::chrono::hours(24 * days));
+    return (root / name).string();
+  };
+  const auto old = leave("tandemrun-tmp-aaaaaa", 8), young = leave("tandemrun-tmp-bbbbbb", 6),
+             used = leave("tandemrun-tmp-cccccc", 8), logs = leave("tandemrun-dddddd", 8);
+  const FileDescriptor lock(::open(used.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  EXPECT_EQ(run_shell(1, "test -d $(dirname $TORCHELASTIC_ERROR_FILE)"), 0) << err();
+  EXPECT_FALSE(fs::exists(old));
+  for (const auto& folder : {young, used, logs})
+    EXPECT_TRUE(fs::exists(fs::path(folder) / "run/attempt_0/0")) << folder;
 }
 
 }  // namespace

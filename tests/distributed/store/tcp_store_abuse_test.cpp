@@ -3,6 +3,7 @@
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
+#include <support/few_threads.h>
 #include <support/raw_client.h>
 #include <support/store_client.h>
 #include <support/temporary_folder.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <list>
 #include <random>
@@ -103,6 +105,21 @@ TEST(TcpStoreAbuse, NoGreetingInTime) {
   expect_served(bystander);
 }
 
+TEST(TcpStoreAbuseDeathTest, SaysThatItsThreadCannotStart) {
+  const auto serve = [] {
+    testing::allow_threads(0);
+    try {
+      const TcpStoreServer server({});
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(serve(), ::testing::ExitedWithCode(3),
+              "cannot start the thread of the store's server: .*raise the limit of processes");
+}
+
 TEST(TcpStoreAbuse, NoDescriptorsLeft) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -131,6 +148,33 @@ TEST(TcpStoreAbuse, NoDescriptorsLeft) {
   }
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(open_files(), files);
+}
+
+// Clients that greet and then hold their places; in an open store anybody may.
+TEST(TcpStoreAbuse, IdleClientsMakeRoom) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  for (const std::string token : {"", "secret"}) {
+    const rlimit few{80, before.rlim_max};  // 60 places
+    setrlimit(RLIMIT_NOFILE, &few);
+    TcpStoreServer::Options options{.token = token};
+    options.idle_time = 500ms;
+    TcpStoreServer server(options);
+    setrlimit(RLIMIT_NOFILE, &before);
+    TcpStore waiting(options_for(server, 10s, token));
+    std::thread waiter([&] { EXPECT_NO_THROW(waiting.wait({"key"})); });
+    std::list<TcpStore> idle;
+    for (int i = 0; i < 59; ++i) idle.emplace_back(options_for(server, 10s, token));
+    EXPECT_NE(testing::error_of([&] { TcpStore(options_for(server, 100ms, token)); }), "");
+    std::this_thread::sleep_for(600ms);
+    idle.back().set("back", "");
+    const auto come_late = [&] { TcpStore(options_for(server, 1s, token)).set("key", ""); };
+    if (token.empty()) EXPECT_NO_THROW(come_late());
+    else EXPECT_THROW(come_late(), Error);
+    EXPECT_TRUE(idle.back().check({"back"}));  // it was not silent
+    if (!token.empty()) idle.back().set("key", "");
+    waiter.join();
+  }
 }
 
 // Each within what one query may take; together too much.

@@ -50,13 +50,26 @@ TEST(TcpStore, SetsWhatAClientWantsSetWhenItIsGone) {
   TcpStore store(options_for(server));
   {
     const auto other = prefix_store("other", std::make_shared<TcpStore>(options_for(server)));
-    for (int i = 0; i < 100; ++i) other->set_when_gone(std::to_string(i));  // more than the server remembers
+    for (int i = 0; i < 100; ++i) other->set_when_gone(std::to_string(i));
     EXPECT_EQ(other->add("n", 1), 1);
     EXPECT_FALSE(store.check({"other/0"}));
   }
-  store.wait({"other/0", "other/63"});
+  store.wait({"other/0", "other/99"});
   EXPECT_EQ(store.get("other/0"), "");
-  EXPECT_FALSE(store.check({"other/64"}));
+}
+
+// A client that sets such a key itself, as a group does at its end, makes room for others. One too many is an error.
+TEST(TcpStore, KeysToSetAtTheEndAreBounded) {
+  TcpStoreServer server({});
+  TcpStore store(options_for(server));
+  for (int i = 0; i < 5000; ++i) {
+    store.set_when_gone("group " + std::to_string(i));
+    store.set("group " + std::to_string(i), "");
+  }
+  for (int i = 0; i < 4096; ++i) store.set_when_gone(std::to_string(i));
+  store.set_when_gone("0");
+  expect_parts(error_of([&] { store.set_when_gone("4096"); }), {"no room for one more key", "\"4096\""});
+  EXPECT_EQ(store.add("n", 1), 1);
 }
 
 TEST(TcpStore, AddsAsDecimalText) {

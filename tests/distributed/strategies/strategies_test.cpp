@@ -17,12 +17,15 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <support/few_threads.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <mutex>
 #include <set>
 
@@ -349,6 +352,23 @@ TEST(DataParallel, output_and_input_gradient_are_the_models_even_for_small_batch
     testing::expect_close(expected_input.grad(), found_input.grad(), 1e-6, "gradient of the input");
     testing::expect_close(gradient, model.parameters()[0].tensor.grad(), 1e-5, "gradient of a parameter");
   }
+}
+
+TEST(DataParallelDeathTest, says_that_a_thread_cannot_start) {
+  const auto make = [] {
+    auto model = plain_network();
+    testing::allow_threads(2);
+    try {
+      const DataParallel parallel(
+          model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 4);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(make(), ::testing::ExitedWithCode(3),
+              "cannot start thread 3 of 4 of a DataParallel: .*raise the limit of processes .*use fewer replicas");
 }
 
 TEST(DataParallel, accumulates_gradients_over_backward_passes) {

@@ -3,11 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
+
+std::atomic<int> resolver_seconds{0}, resolver_calls{0};
 
 // No /etc/hosts holds the names below localhost, so this tries what happens on a machine without that file.
 TEST(Socket, LocalhostNeedsNoResolver) {
@@ -26,5 +33,44 @@ TEST(Socket, OtherNamesAreNotLocalhost) {
   EXPECT_THROW(listen_on("localhost." + std::string(64, 'x'), 0), Error);
 }
 
+// The resolver needs two seconds.
+TEST(Socket, ASlowResolverDoesNotOutlastTheDeadline) {
+  using std::chrono::steady_clock;
+  using namespace std::chrono_literals;
+  const auto listener = listen_on("127.0.0.1", 0);
+  const auto connect = [&](std::chrono::milliseconds time) {
+    return connect_to("host.test", local_port(listener), steady_clock::now() + time);
+  };
+  resolver_seconds = 2;
+  resolver_calls = 0;
+  const auto start = steady_clock::now();
+  std::string text;
+  try {
+    connect(200ms);
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_NE(text.find("the resolver (DNS) has not answered in time"), std::string::npos) << text;
+  EXPECT_LT(steady_clock::now() - start, 1500ms);
+  // Who tries again takes the answer to the first question.
+  EXPECT_TRUE(connect(20s).is_open());
+  EXPECT_EQ(resolver_calls, 1);
+  resolver_seconds = 0;
+  EXPECT_TRUE(connect(20s).is_open());
+  EXPECT_EQ(resolver_calls, 2);
+}
+
 }  // namespace
 }  // namespace tandem::distributed
+
+// In front of the system's function: "host.test" is this machine, after a while.
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
+  using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
+  static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (node && std::string(node) == "host.test" && !(hints && (hints->ai_flags & AI_NUMERICHOST))) {
+    ++tandem::distributed::resolver_calls;
+    std::this_thread::sleep_for(std::chrono::seconds(tandem::distributed::resolver_seconds));
+    node = "127.0.0.1";
+  }
+  return next(node, service, hints, found);
+}
