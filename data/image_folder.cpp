@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_image(const fs::path& path) {
-  static constexpr std::array extensions{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".gif", ".tga"};
+  static constexpr std::array extensions{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"};
   std::string extension = path.extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();

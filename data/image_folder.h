@@ -14,8 +14,7 @@ namespace tandem::data {
 // read when it is asked for.
 class ImageFolder : public SampleDataset {
  public:
-  // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .gif, .tga (any
-  // case).
+  // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm (any case).
   explicit ImageFolder(const std::filesystem::path& folder);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }

@@ -6,6 +6,7 @@
 #include <tandem/data/batch_workers.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <optional>
 #include <sstream>
@@ -18,7 +19,7 @@ namespace {
 using Indices = std::span<const std::int64_t>;
 
 // Loads the samples of a failed batch one by one, to name the sample that is at fault.
-[[noreturn]] void fail(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
+[[noreturn]] void name_sample(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
   for (const auto index : indices) {
     try {
       dataset.get({&index, 1});
@@ -32,13 +33,15 @@ using Indices = std::span<const std::int64_t>;
                "; samples:", list.str());
 }
 
-Batch load(const Dataset& dataset, Indices indices, std::int64_t number) {
+// Once `is_over`, nobody takes the batch any more, and the dataset may be gone.
+Batch load(const Dataset& dataset, Indices indices, std::int64_t number, const std::atomic<bool>& is_over) {
   ProfileRange range("load batch");
   range.note("batch", number);
   try {
     return dataset.get(indices);
   } catch (const std::exception& error) {
-    fail(dataset, indices, number, error.what());
+    if (is_over) throw;
+    name_sample(dataset, indices, number, error.what());
   }
 }
 
@@ -55,11 +58,12 @@ struct Order {
   const Dataset& dataset;
   const std::vector<std::int64_t> indices;
   const std::int64_t batch_size;
+  mutable std::atomic<bool> is_over{false};  // the epoch has been left
 
   Batch batch(std::int64_t number) const {
     const auto begin = static_cast<std::size_t>(number * batch_size);
     const auto count = std::min(static_cast<std::size_t>(batch_size), indices.size() - begin);
-    return load(dataset, Indices(indices).subspan(begin, count), number);
+    return load(dataset, Indices(indices).subspan(begin, count), number, is_over);
   }
 
   // The numbers of all samples, on the dataset's device. They are checked here, because the device would report an
@@ -77,8 +81,7 @@ struct Order {
 class Loader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
-      : batches_(batches),
-        order_(std::make_shared<const Order>(Order{dataset, std::move(indices), options.batch_size})) {
+      : batches_(batches), order_(new const Order{dataset, std::move(indices), options.batch_size}) {
     if (!dataset.device().is_cpu()) {
       on_device_ = order_->on_device();
     } else if (options.workers > 0) {
@@ -87,6 +90,10 @@ class Loader::Iterator::Epoch {
                        options.workers * options.prefetch, options.timeout);
     }
   }
+
+  ~Epoch() { order_->is_over = true; }
+  Epoch(const Epoch&) = delete;
+  Epoch& operator=(const Epoch&) = delete;
 
   // Puts the next batch into `batch`. False after the last batch.
   bool next(Batch& batch) {

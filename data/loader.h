@@ -18,7 +18,9 @@ struct LoaderOptions {
   int workers = 0;   // threads; 0: the thread of the loop makes the batches, as it does for a data set on a GPU
   int prefetch = 2;  // the number of batches that each worker makes in advance
   bool drop_last = false;
-  std::chrono::seconds timeout{300};  // longest wait for a batch from a worker
+  // The longest wait for a batch from a worker. After the Error of a longer one, a worker may still be inside the
+  // dataset's get(). The dataset must live until that call has returned.
+  std::chrono::seconds timeout{300};
 
   // These three are for a Loader that is given no sampler. Each rank visits one shard of the dataset; the shards of all
   // ranks together contain every sample.

@@ -66,6 +66,17 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
           s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
 }
 
+// Error when the ranks do not have the same samples. Each host looks at its own files, and may have left others out.
+void check_same_files(ProcessGroup& group, const data::VocSegmentation& files, const std::string& image_set) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < files.size(); ++i) names.push_back(files.pair(i).name);
+  check_same_samples(group, "'" + image_set + "'", names, [&](const std::string& name) -> std::string {
+    for (const auto& skipped : files.skipped())
+      if (skipped.name == name) return skipped.reason;
+    return "";
+  });
+}
+
 // Prepared pictures. The Error for a damaged one names the option that helps.
 class Pictures : public data::PreparedSegmentation {
  public:
@@ -207,6 +218,8 @@ void train(TrainingOptions& options, const Settings& s) {
     }
     return std::pair{open_voc(s, s.image_set), open_voc(s, s.val_set)};
   });
+  check_same_files(*group, files, s.image_set);
+  check_same_files(*group, val_files, s.val_set);
   Pictures pictures(files, transform, s, options.seed);
   data::DistributedSampler sampler(pictures.size(),
                                    {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});

@@ -15,6 +15,8 @@ using Kind = PickleValue::Kind;
 
 // A state dict takes some hundred bytes for each tensor, so 64 MiB hold far more tensors than any model has.
 constexpr std::uint64_t largest_pickle = std::uint64_t{64} << 20;
+// The pickles at the beginning of the old form, a number, a version and a description of the machine, hold few values.
+constexpr std::size_t most_preface_values = 1000;
 constexpr std::string_view magic =
     "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // the old form begins with this number, an integer of 10 bytes
 
@@ -25,6 +27,12 @@ constexpr StorageType storage_types[] = {
     {"torch.ShortStorage", 2, DType::i32},  {"torch.CharStorage", 1, DType::i32},
     {"torch.ByteStorage", 1, DType::u8},    {"torch.BoolStorage", 1, DType::boolean},
 };
+
+// How many values a pickle in the file may hold. Files of torch.save have one for hundreds of bytes, so memory stays a
+// small multiple of the size of the file. Far more than 2^22 are in none.
+std::size_t most_values(const InputFile& file) {
+  return std::min<std::uint64_t>((1 << 17) + file.size() / 16, std::uint64_t{1} << 22);
+}
 
 class ZipContents : public PthContents {
  public:
@@ -46,7 +54,7 @@ class ZipContents : public PthContents {
     }
     file_.check(found->size <= largest_pickle, "its pickle takes ", found->size, " bytes, at most ", largest_pickle,
                 " are read");
-    pickle_ = unpickle(zip_.read(*found), file.label());
+    pickle_ = unpickle(zip_.read(*found), most_values(file), file.label());
   }
 
   const Pickle& pickle() const override { return pickle_; }
@@ -135,26 +143,27 @@ LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
 
 // Reads the five pickles of the old form, and returns what follows them.
 std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
-  const auto next = [&] {
-    Pickle pickle = unpickle(bytes, file_.label());
+  pickle_ = {};
+  const auto next = [&](std::size_t most) {
+    Pickle pickle = unpickle(bytes, most, file_.label());
     bytes.remove_prefix(pickle.bytes);
     return pickle;
   };
-  const Pickle number = next();
+  const Pickle number = next(most_preface_values);
   file_.check(number[number.root].kind == Kind::opaque && number[number.root].text == magic,
               "is not a file of torch.save: it begins with another pickle");
-  const Pickle version = next();
+  const Pickle version = next(most_preface_values);
   file_.check(version[version.root].integer == 1001, "is of version ", version[version.root].integer,
               " of PyTorch's old format, expected 1001");
-  const Pickle system = next();
+  const Pickle system = next(most_preface_values);
   const auto& entries = system[system.root].items;
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     const bool is_order = system[entries[i]].text == "little_endian";
     file_.check(!is_order || system[entries[i + 1]].integer == 1,
                 "was written by a big-endian machine, which cannot be read");
   }
-  pickle_ = next();
-  keys = next();
+  pickle_ = next(most_values(file_));
+  keys = next(most_values(file_));
   return bytes;
 }
 

@@ -29,6 +29,10 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr const char* metadata_key = "__metadata__";
 constexpr const char* checksums_key = "tandem.crc32";
+// Says that the file has checksums. Their own key may be damaged, and without this one the file would then look like
+// one that never had any. The checksum of the metadata covers this key, so no damage to one of the two goes unnoticed.
+constexpr const char* kind_key = "tandem.checksums";
+constexpr const char* kind = "crc32";
 // While an array is read, its checksum is taken of pieces that are still in the processor's cache.
 constexpr std::uint64_t piece = 256 << 10;
 
@@ -123,7 +127,11 @@ class Reader {
   // checks the rest of it.
   std::optional<std::map<std::string, std::string>> take_checksums(std::map<std::string, std::string>& metadata) const {
     const auto found = metadata.find(checksums_key);
-    if (found == metadata.end()) return std::nullopt;
+    if (found == metadata.end()) {
+      check(!metadata.contains(kind_key), "its metadata \"", kind_key, "\" say that it has checksums, but \"",
+            checksums_key, "\" is not there", advice);
+      return std::nullopt;
+    }
     std::map<std::string, std::string> checksums;
     const json parsed = parse_json(found->second, std::string("the metadata \"") + checksums_key + '"');
     check(parsed.is_object(), "the metadata \"", checksums_key, "\" must be a JSON object, found ", parsed.type_name());
@@ -135,6 +143,7 @@ class Reader {
     const auto own = checksums.extract(metadata_key);
     check(!own.empty(), "its metadata have no checksum", advice);
     check_sum("its metadata", checksum_of(metadata), own.mapped());
+    metadata.erase(kind_key);
     return checksums;
   }
 
@@ -151,7 +160,7 @@ class Reader {
   }
 
   static constexpr const char* advice =
-      ": the file is damaged, or a program has changed it and kept the metadata \"tandem.crc32\" of the older one";
+      ": the file is damaged, or a program has changed it and kept the metadata \"tandem...\" of the older one";
 
   std::string read_header() {
     const std::uint64_t size = file_.size();
@@ -384,7 +393,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   sort_as_in_safetensors(sorted);
   auto metadata = given_metadata;
   metadata.erase(checksums_key);
-  if (checksums == Checksums::crc32) metadata[checksums_key] = checksums_of(sorted, metadata, where);
+  metadata.erase(kind_key);
+  if (checksums == Checksums::crc32) {
+    metadata[kind_key] = kind;
+    metadata[checksums_key] = checksums_of(sorted, metadata, where);
+  }
   const std::string header = make_header(sorted, metadata, where);
   TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ", header.size(),
                " bytes, at most ", largest_header, " are allowed; use fewer or shorter names and metadata");

@@ -21,10 +21,11 @@ struct Safetensors {
   bool has_checksums = false;
 };
 
-// Checksums are ours, not the format's. Other readers see one more string under "__metadata__", with the key
-// "tandem.crc32". It is a JSON object that holds a CRC-32, as 8 hexadecimal digits, for the bytes of each array under
-// its name, and one for the other metadata under "__metadata__": over each key, a NUL, its value and a NUL, in the
-// order of the keys.
+// Checksums are ours, not the format's. Other readers see two more strings under "__metadata__". "tandem.checksums" is
+// "crc32": a file with it and without the other one is damaged. "tandem.crc32" is a JSON object that holds a CRC-32, as
+// 8 hexadecimal digits, for the bytes of each array under its name, and one for the other metadata under
+// "__metadata__": over each key, a NUL, its value and a NUL, in the order of the keys. Files of older versions have
+// "tandem.crc32" alone, or neither.
 enum class Checksums { none, crc32 };
 
 // Reads the whole file into new row-major arrays in host memory. Before memory for any tensor is allocated, everything

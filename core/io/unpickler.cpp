@@ -14,10 +14,6 @@ namespace {
 using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
-// Far more values than checkpoints hold. The limit bounds memory, because one byte of a pickle can make a value of
-// about a hundred bytes.
-constexpr std::size_t max_values = std::size_t{1} << 22;
-
 enum class Role { name, dict, set, size, tensor, parameter, opaque };
 
 struct KnownGlobal {
@@ -77,7 +73,8 @@ std::string shown(std::string_view text) {
 // The machine for which pickle's opcodes are written: it has a stack with marks, and a memo.
 class Unpickler {
  public:
-  Unpickler(std::string_view bytes, const std::string& label) : bytes_(bytes), label_(label) {
+  Unpickler(std::string_view bytes, std::size_t most_values, const std::string& label)
+      : bytes_(bytes), most_values_(most_values), label_(label) {
     none_ = make(Kind::none);
     for (const bool value : {false, true}) {
       booleans_[value] = make(Kind::boolean);
@@ -88,6 +85,8 @@ class Unpickler {
 
   Pickle run() {
     while (!step(take<std::uint8_t>())) {
+      check(stack_.size() <= most_values_ && marks_.size() <= most_values_, "its pickle has a stack of more than ",
+            most_values_, " values: it is made to harm");
     }
     pickle_.root = pop();
     pickle_.bytes = at_;
@@ -96,6 +95,8 @@ class Unpickler {
 
  private:
   std::string_view bytes_;
+  // Bounds everything that is kept for a single byte of the pickle: values, the stack, its marks and the memo.
+  const std::size_t most_values_;
   const std::string& label_;
   std::size_t at_ = 0;
   Pickle pickle_;
@@ -133,8 +134,8 @@ class Unpickler {
   }
 
   Id make(Kind kind) {
-    check(pickle_.values.size() < max_values, "its pickle holds more than ", max_values,
-          " values, more than a state dict has use for");
+    check(pickle_.values.size() < most_values_, "its pickle holds more than ", most_values_,
+          " values, more than a state dict of its size has use for");
     pickle_.values.emplace_back().kind = kind;
     return static_cast<Id>(pickle_.values.size() - 1);
   }
@@ -190,7 +191,10 @@ class Unpickler {
     if (target.kind == kind) target.items.insert(target.items.end(), items.begin(), items.end());
   }
 
-  void memorize(std::uint32_t key) { memo_[key] = top(); }
+  void memorize(std::uint32_t key) {
+    memo_[key] = top();
+    check(memo_.size() <= most_values_, "its pickle remembers more than ", most_values_, " values: it is made to harm");
+  }
   void recall(std::uint32_t key) {
     const auto found = memo_.find(key);
     check(found != memo_.end(), "its pickle asks for value ", key, " of its memo, which is not there: it is damaged");
@@ -212,7 +216,7 @@ class Unpickler {
   }
   void copied(std::size_t items) {
     copied_ += items;
-    check(copied_ <= max_values, "its pickle copies more than ", max_values, " values: it is made to harm");
+    check(copied_ <= most_values_, "its pickle copies more than ", most_values_, " values: it is made to harm");
   }
 
   // Calls `function` with `arguments`, both from the stack, and puts the result there.
@@ -370,6 +374,8 @@ bool Unpickler::step(std::uint8_t opcode) {
 
 }  // namespace
 
-Pickle unpickle(std::string_view bytes, const std::string& label) { return Unpickler(bytes, label).run(); }
+Pickle unpickle(std::string_view bytes, std::size_t most_values, const std::string& label) {
+  return Unpickler(bytes, most_values, label).run();
+}
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,7 @@ struct PickleValue {
 // Values refer to each other by their ids, in any way, also in circles: code that follows them must bound its depth and
 // its steps.
 struct Pickle {
-  std::vector<PickleValue> values;
+  std::deque<PickleValue> values;
   PickleValue::Id root = 0;
   std::size_t bytes = 0;  // bytes of the pickle
 
@@ -55,8 +56,9 @@ struct PickleEndsEarly : Error {
   using Error::Error;
 };
 
-// Reads the pickle at the beginning of `bytes`. Errors begin with `label` and name what was refused. The time and
-// memory that this takes are bounded by a multiple of the bytes.
-Pickle unpickle(std::string_view bytes, const std::string& label);
+// Reads the pickle at the beginning of `bytes`. Errors begin with `label` and name what was refused. The time that this
+// takes is bounded by a multiple of the bytes. The memory is bounded by `most_values`, about 200 bytes each: a single
+// byte of a pickle can make a value.
+Pickle unpickle(std::string_view bytes, std::size_t most_values, const std::string& label);
 
 }  // namespace tandem

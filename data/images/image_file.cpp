@@ -13,8 +13,10 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
-#define STBI_NO_HDR
-#define STBI_NO_PIC
+#define STBI_ONLY_BMP
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_PNG
+#define STBI_ONLY_PNM
 #define STBI_NO_LINEAR
 #define STBI_FAILURE_USERMSG
 #pragma GCC diagnostic push
@@ -32,6 +34,11 @@ namespace {
 // a few bytes could ask for any amount of memory. A pixel takes three bytes. Deflate makes at most 1032 bytes of one
 // byte, and eight pixels of each of them.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28, most_pixels_a_byte = 1 << 14;
+
+// The most scans that are decoded, and the most pixels of all scans together. A scan of a few hundred bytes can pass
+// over every pixel, and its file can have thousands of them. Pictures usually have ten scans, whatever their size; 500
+// is the limit of libjpeg-turbo's own tests.
+constexpr std::int64_t most_scans = 500, most_scanned_pixels = std::int64_t{1} << 32;
 
 const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
 
@@ -85,6 +92,10 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
   TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most / width_, "the image ", path_.string(),
                " cannot be decoded: it announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
                " bytes, expected 1 to ", most, " of them: it is damaged or made to harm");
+  const std::int64_t scans = bytes_.starts_with('\xff') ? count_scans(bytes_) : 1;
+  const std::int64_t allowed = std::min(most_scans, most_scanned_pixels / (height_ * width_));
+  TANDEM_CHECK(scans <= allowed, "the image ", path_.string(), " cannot be decoded: it has ", scans, " scans of ",
+               width_, " x ", height_, " pixels, at most ", allowed, " are decoded: it is made to harm");
 }
 
 Array ImageFile::read() const { return read({0, 0, height_, width_}); }

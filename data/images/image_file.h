@@ -14,7 +14,7 @@ struct ImageWindow {
   bool operator==(const ImageWindow&) const = default;
 };
 
-// A JPEG, PNG, BMP, GIF (the first picture), TGA, PNM or PSD file. libjpeg-turbo reads JPEGs when this build has it,
+// A JPEG, PNG, BMP or PNM file. libjpeg-turbo reads JPEGs when this build has it,
 // and gives the same pixels as Pillow. stb_image reads all other files. Grey and CMYK become red, green and blue. An
 // orientation in the file is ignored, as Pillow does. Every Error has the name of the file and says what is wrong with
 // it. The object is constant after construction.

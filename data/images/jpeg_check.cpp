@@ -26,22 +26,37 @@ bool are_sound(std::string_view bytes, std::size_t at) {
   return true;
 }
 
-}  // namespace
-
-bool has_sound_huffman_tables(std::string_view jpeg) {
+// Calls visit(marker, position behind it) for each marker.
+template <class Visit>
+void for_each_marker(std::string_view jpeg, Visit&& visit) {
   std::size_t at = 0;
   bool in_scans = false;
   while ((at = jpeg.find('\xff', at)) != std::string_view::npos) {
     while (at < jpeg.size() && jpeg[at] == '\xff') ++at;
     const int marker = byte(jpeg, at++);
-    if (marker == define_tables && !are_sound(jpeg, at)) return false;
+    visit(marker, at);
     in_scans |= marker == start_of_scan;
     // Before the first scan, the contents of a segment are skipped: what looks like a marker there, such as in a
     // thumbnail, is none. After it a decoder may look for markers anywhere.
     const bool has_length = marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
     if (has_length && !in_scans) at += static_cast<std::size_t>(std::max(2, byte(jpeg, at) * 256 + byte(jpeg, at + 1)));
   }
-  return true;
+}
+
+}  // namespace
+
+bool has_sound_huffman_tables(std::string_view jpeg) {
+  bool are_all_sound = true;
+  for_each_marker(jpeg, [&](int marker, std::size_t behind) {
+    if (marker == define_tables) are_all_sound &= are_sound(jpeg, behind);
+  });
+  return are_all_sound;
+}
+
+std::int64_t count_scans(std::string_view jpeg) {
+  std::int64_t scans = 0;
+  for_each_marker(jpeg, [&](int marker, std::size_t) { scans += marker == start_of_scan; });
+  return scans;
 }
 
 std::string with_huffman_tables(std::string_view bytes) {

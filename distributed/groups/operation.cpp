@@ -41,7 +41,12 @@ const char* Operation::kind_name() const { return name_of(kind); }
 
 std::string Operation::what() const {
   const std::string text = kind_name();
-  return name.empty() || name == text ? text : text + " '" + name + "'";
+  if (name.empty() || name == text) return text;
+  // The text is shown, and watchdogs tell each other of it in one line.
+  std::string shown = name;
+  for (char& c : shown)
+    if ((c >= 0 && c < ' ') || c == 127) c = '?';
+  return text + " '" + shown + "'";
 }
 
 std::string Operation::signature() const {

@@ -44,7 +44,7 @@ struct Operation {
   ReduceOp reduce_op = ReduceOp::sum;
 
   const char* kind_name() const;
-  // "all_reduce 'gradient bucket 2'"
+  // "all_reduce 'gradient bucket 2'", in one line: control characters of the name become question marks.
   std::string what() const;
   // What all ranks must have in common. For the sum of f32 arrays of shape (64, 10): "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;

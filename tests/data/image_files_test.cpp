@@ -4,6 +4,7 @@
 #include <tandem/data/download/download.h>
 #include <tandem/data/image_folder.h>
 #include <tandem/data/images/image.h>
+#include <tandem/data/images/image_file.h>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -83,8 +84,59 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   EXPECT_ERROR(read_image(folder / "codes.jpg"), "codes.jpg cannot be decoded: a Huffman table");
   write_bytes(folder / "codes_too.jpg", "\xff" + jpeg);
   EXPECT_ERROR(read_image(folder / "codes_too.jpg"), "a Huffman table");
-  write_bytes(folder / "bomb.gif", std::string("GIF87a\xff\x7f\xff\x7f\x80\0\0", 13) + std::string(100, ';'));
-  EXPECT_ERROR(read_image(folder / "bomb.gif"), "announces 32767 x 32767 pixels");
+  write_bytes(folder / "bomb.pgm", "P5 32767 32767 255\n" + std::string(100, ';'));
+  EXPECT_ERROR(read_image(folder / "bomb.pgm"), "announces 32767 x 32767 pixels");
+}
+
+// The decoders that nothing needs are not there: a hostile file could reach them under any name.
+TEST(ReadImage, KnowsNoOtherFormats) {
+  const TemporaryFolder folder;
+  const std::string psd("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\4\0\0\0\4\0\x8\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40);
+  const std::string tga("\0\0\2\0\0\0\0\0\0\0\0\0\4\0\4\0\x18\0", 18);
+  const std::string gif("GIF87a\4\0\4\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\4\0\4\0\0\2\4\x84\x8f\x09\5\0;", 36);
+  for (const auto& bytes : {psd + std::string(60, '\0'), tga + std::string(48, '\1'), gif}) {
+    write_bytes(folder / "picture.png", bytes);
+    EXPECT_ERROR(data::ImageFile(folder / "picture.png"), "cannot be decoded", "not of any known type");
+  }
+}
+
+// A grey progressive JPEG: `scans` scans of all coefficients, each of a few bytes.
+std::string progressive(int width, int height, int scans) {
+  const auto number = [](int value) { return std::string{static_cast<char>(value >> 8), static_cast<char>(value)}; };
+  const auto segment = [&](char marker, const std::string& contents) {
+    return std::string{'\xff', marker} + number(static_cast<int>(contents.size()) + 2) + contents;
+  };
+  // A Huffman table with one code, a single 0.
+  const auto table = [&](char kind, char symbol) {
+    return segment('\xc4', std::string{kind, 1} + std::string(15, '\0') + symbol);
+  };
+  const std::size_t blocks = static_cast<std::size_t>((width + 7) / 8) * static_cast<std::size_t>((height + 7) / 8);
+  std::string jpeg =
+      "\xff\xd8" + segment('\xc2', '\x8' + number(height) + number(width) + std::string("\1\1\x11\0", 4));
+  jpeg += segment('\xdb', std::string(1, '\0') + std::string(64, '\1'));
+  // The code stands for the difference 0 of two blocks, or for 2^14 blocks (and 14 bits more) without coefficients.
+  jpeg += table('\0', '\0') + table('\x10', '\xe0');
+  jpeg += segment('\xda', std::string("\1\1\0\0\0\0", 6)) + std::string((blocks + 7) / 8, '\0');
+  for (int scan = 1; scan < scans; ++scan)
+    jpeg +=
+        segment('\xda', std::string("\1\1\0\1\x3f\0", 6)) + std::string(((blocks + 16383) / 16384 * 15 + 7) / 8, '\0');
+  return jpeg + "\xff\xd9";
+}
+
+// Each scan passes over the whole picture, and may be very small.
+TEST(ReadImage, CountsTheScansOfProgressiveJpegs) {
+  const TemporaryFolder folder;
+  for (const std::string fill : {"", "\xff"}) {  // with libjpeg-turbo, and with stb_image
+    const auto write = [&](int width, int height, int scans) {
+      const auto path = folder / "scans.jpg";
+      write_bytes(path, fill + progressive(width, height, scans));
+      return path;
+    };
+    EXPECT_EQ(read_image(write(64, 64, 500)).shape(), (Shape{3, 64, 64}));
+    EXPECT_EQ(read_image(write(1024, 1024, 10)).shape(), (Shape{3, 1024, 1024}));
+    EXPECT_ERROR(read_image(write(64, 64, 501)), "scans.jpg", "it has 501 scans of 64 x 64 pixels, at most 500");
+    EXPECT_ERROR(read_image(write(16384, 4096, 65)), "it has 65 scans of 16384 x 4096 pixels, at most 64");
+  }
 }
 
 TEST(ImageFolder, NumbersClassesAndSortsFiles) {

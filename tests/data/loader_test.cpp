@@ -247,6 +247,37 @@ static_assert(!std::is_constructible_v<Loader, Dataset&&, LoaderOptions>);
 static_assert(!std::is_constructible_v<Loader, Dataset&&, Sampler&, LoaderOptions>);
 static_assert(!std::is_constructible_v<Transformed, SampleDataset&&, std::vector<Transform>>);
 
+// A dataset whose stuck batch fails at last, as one on a server that is away.
+class FailsLate : public Numbers {
+ public:
+  using Numbers::Numbers;
+  Batch get(std::span<const std::int64_t> indices) const override {
+    ++calls;
+    if (indices[0] == 0) {
+      while (!may_go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      may_go_on = false;
+      throw Error("the server is away");
+    }
+    return Numbers::get(indices);
+  }
+  mutable std::atomic<bool> may_go_on{false};
+  mutable std::atomic<int> calls{0};
+};
+
+TEST(Loader, AWorkerThatWasLeftBehindDoesNotCallTheDatasetAgain) {
+  const FailsLate dataset(4);
+  {
+    Loader loader(dataset, {.batch_size = 2, .workers = 1, .timeout = std::chrono::seconds(1)});
+    EXPECT_ERROR(labels_of_epoch(loader), "batch 0 has not arrived for 1 s");
+  }
+  ASSERT_EQ(dataset.calls, 1);
+  // From here on the dataset could be gone, but for this one call that returns.
+  dataset.may_go_on = true;
+  while (dataset.may_go_on) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(dataset.calls, 1);
+}
+
 TEST(Loader, RejectsNonsense) {
   const Numbers numbers(10);
   SequentialSampler sampler(10);

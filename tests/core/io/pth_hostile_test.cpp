@@ -42,6 +42,8 @@ std::string tensor(const std::string& of, std::int64_t offset, const std::vector
 }
 std::string dict(const std::string& entries) { return "\x80\x02}(" + entries + "u."; }
 
+const std::string empty_dict = "\x80\x02}.";
+
 // An archive around a pickle, with a storage "0" of four floats.
 std::string archive(const std::string& pickle) {
   TemporaryFolder folder;
@@ -178,6 +180,19 @@ TEST(HostilePth, bombs) {
   EXPECT_BAD(archive("\x80\x02](" + names + "e."), "again and again");
 }
 
+// A pickle's single byte can make a value, an entry of the memo or a mark. The file's size bounds how many are kept.
+TEST(HostilePth, what_is_kept_for_a_pickle_is_bounded_by_the_file) {
+  const std::string preface =
+      "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + "\x80\x02M\xe9\3."s + empty_dict;
+  for (const auto& [opcode, error] :
+       {std::pair('\x94', "remembers more than "), std::pair(']', "holds more than "),
+        std::pair('(', "a stack of more than "), std::pair('N', "a stack of more than ")}) {
+    const std::string bytes = preface + "\x80\x04N" + std::string(20 << 20, opcode) + ".";
+    EXPECT_BAD(bytes, error + std::to_string((1 << 17) + bytes.size() / 16) + " values");
+  }
+  EXPECT_BAD("\x80\x02" + std::string(2000, ']') + ".", "holds more than 1000 values");
+}
+
 // --- Archives, by hand ---
 
 struct HandMadeEntry {
@@ -222,7 +237,6 @@ std::string hand_made(const std::vector<HandMadeEntry>& entries, bool end64 = fa
          number(static_cast<std::uint32_t>(begin)) + number(std::uint16_t{0});
 }
 
-const std::string empty_dict = "\x80\x02}.";
 constexpr std::uint32_t empty_dict_crc = 0x89deb73d;
 
 TEST(HostilePth, zip64_fields_are_read) {

@@ -92,6 +92,23 @@ TEST_P(FailingGroup, names_the_rank_that_does_not_come_in_time) {
   }
 }
 
+// What an operation is called is told to the other ranks in one line. With more lines, ranks 0 and 1 would take what
+// the other waits for to be something else.
+TEST_P(FailingGroup, a_name_of_two_lines_is_no_difference) {
+  const auto results = run_ranks_catching(
+      3,
+      [](Group group) {
+        if (group->rank() == 2) std::this_thread::sleep_for(seconds(3));
+        group->all_reduce(ops::ones({10}), ReduceOp::sum, "bucket\n0\x1b[31m")->wait();
+        if (group->rank() == 0) {
+          Operation operation{Operation::Kind::barrier, "a\nb\tc\x7f"};
+          EXPECT_EQ(operation.what(), "barrier 'a?b?c?'");
+        }
+      },
+      seconds(20));
+  for (const auto& result : results) EXPECT_EQ(message_of(result), "");
+}
+
 TEST_P(FailingGroup, a_large_reduction_times_out_too) {
   const std::string message = error_while_rank_1_stays_away(
       [](Group group) { group->all_reduce(ops::ones({1000000}))->wait(); }, milliseconds(500));
