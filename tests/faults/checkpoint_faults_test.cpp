@@ -78,11 +78,12 @@ Figures lose_power(const std::vector<JournalCall>& calls, const std::string& fol
   static std::map<std::string, bool> known;  // in all tests: equal states are looked at once
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto& call = calls[i];
-    if (is_promised(call)) written.promised = written.checkpoints.size();
     disk.apply(call);
     const fs::path name = call.new_name;
     if (call.call == FileCall::rename && call.error == 0 && name.filename().string().starts_with("checkpoint-"))
       written.checkpoints.emplace_back(name.filename(), disk.read(call.new_name));
+    const bool is_over = i + 1 == calls.size();
+    if (is_over || is_promised(call)) written.promised = written.checkpoints.size();
     if (i < first_call) continue;
     ++figures.calls;
     disk.for_each_state([&](const LossyDisk::Contents& contents) {

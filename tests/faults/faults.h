@@ -46,7 +46,7 @@ inline std::string text_of(long call, const Way& way) {
          (way.lasts ? ", as do all later ones" : "");
 }
 
-// Whether to try everything, which takes minutes.
+// Whether to try everything, as tests/long/power_loss does.
 inline bool tries_all() { return std::getenv("TANDEM_ALL_FAULTS") != nullptr; }
 
 // Does `step`. If it fails, the disk is mended, `look` is called with the error, and `step` is done once more, as by a

@@ -4,6 +4,9 @@
 #include <support/faulty_files.h>
 #include <support/temporary_folder.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
