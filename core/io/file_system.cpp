@@ -53,17 +53,29 @@ void create_folder(const fs::path& folder, const std::string& purpose) {
                  explain_file_error(error_number));
   };
   require(folder.empty() ? ENOENT : 0);
-  fs::path path;
+  fs::path path, deepest;
+  // The deepest one that is there may be new, made by a process that was killed before it synchronised the folder
+  // above.
+  const auto keep_deepest = [&] {
+    if (!deepest.empty()) require(synchronise_folder(folder_of(deepest)));
+    deepest.clear();
+  };
   for (const fs::path& name : folder) {
+    if (name.empty()) continue;  // of a "/" at the end
     path /= name;
     std::error_code ignored;
-    if (fs::is_directory(path, ignored)) continue;
+    if (fs::is_directory(path, ignored)) {
+      deepest = path;
+      continue;
+    }
+    keep_deepest();
     const int error_number = ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
     // Another process may have made it meanwhile, and may be killed before it synchronises the folder above.
     const bool is_there = error_number == EEXIST && fs::is_directory(path, ignored);
     require(is_there ? 0 : error_number == EEXIST ? ENOTDIR : error_number);
     require(synchronise_folder(folder_of(path)));
   }
+  keep_deepest();
 }
 
 }  // namespace tandem

@@ -19,8 +19,9 @@ std::filesystem::path folder_of(const std::filesystem::path& path);
 // a folder that one may write to but not read, and on a file system that does not know how.
 int synchronise_folder(const std::filesystem::path& folder);
 
-// Makes `folder` and those above it, where they aren't there yet. Those that it makes outlive a loss of power. The
-// Error names the folder and `purpose` ("for checkpoints").
+// Makes `folder` and those above it, where they aren't there yet. Those that it makes outlive a loss of power, and so
+// does the deepest one that is there already: a process that was killed, or an error, may have come right after it was
+// made. The Error names the folder and `purpose` ("for checkpoints").
 void create_folder(const std::filesystem::path& folder, const std::string& purpose);
 
 }  // namespace tandem

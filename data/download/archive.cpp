@@ -97,7 +97,8 @@ void write_entry(::archive* reader, archive_entry* entry, const fs::path& archiv
                  " has at least ", size, ", ", bytes_left, " were left. If you trust it, unpack it by hand");
   };
   check_size();
-  create_folder(target.parent_path(), for_entries_of(archive));
+  std::error_code ignored;
+  if (!fs::is_directory(target.parent_path(), ignored)) create_folder(target.parent_path(), for_entries_of(archive));
   NewFile file(archive, target);
   const void* data = nullptr;
   std::size_t count = 0;

@@ -65,6 +65,25 @@ class PartFile {
   void discard() {
     TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ", reason_for(errno));
   }
+  // Writes the bytes that are there once more. An earlier process may have failed to bring them to the disk: Linux
+  // reports that once and then holds them for written, so that a second fsync() succeeds without them.
+  void write_again() {
+    const auto require = [&](bool is_done) {
+      TANDEM_CHECK(is_done, "download: cannot write ", path_.string(), " once more: ", reason_for(errno),
+                   "; remove it, or choose another folder");
+    };
+    require(::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_APPEND) == 0);
+    std::vector<char> block(1 << 20);
+    for (std::int64_t offset = 0, end = size(); offset < end;) {
+      const ssize_t count = ::pread(file_, block.data(), block.size(), offset);
+      if (count < 0 && errno == EINTR) continue;
+      if (count == 0) errno = EIO;  // something else has cut the file short
+      require(count > 0);
+      const auto bytes = static_cast<std::size_t>(count);
+      require(write_all(file_, block.data(), bytes, offset) == bytes);
+      offset += count;
+    }
+  }
   void become(const fs::path& destination) {
     TANDEM_CHECK(::fsync(file_) == 0, "download: cannot write ", path_.string(), " to the disk: ", reason_for(errno));
     rename_durably(path_, destination);
@@ -313,7 +332,10 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   part_path += ".part";
   PartFile part(part_path, options);
   if (is_there()) return;  // another process has downloaded it meanwhile
-  if (part.size() > 0 && checksum.fits(part.path())) return part.become(destination);
+  if (part.size() > 0 && checksum.fits(part.path())) {
+    part.write_again();
+    return part.become(destination);
+  }
 
   const auto deadline = Clock::now() + options.total_timeout;
   std::string problems;

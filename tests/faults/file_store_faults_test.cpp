@@ -1,0 +1,90 @@
+// FileStore on a disk that fails: what it has acknowledged stays, for all who read the file.
+#include <tandem/distributed/store/file_store.h>
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+
+#include "faults.h"
+
+namespace tandem::distributed {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::Watching;
+using namespace std::chrono_literals;
+
+using Table = std::map<std::string, std::string>;
+
+Table read_all(FileStore& store) {
+  Table table;
+  for (const std::string key : {"a", "b", "count"}) {
+    if (store.check({key})) table[key] = store.get(key);
+  }
+  return table;
+}
+
+// Two processes' stores. Returns how many calls failed with an error.
+int use_stores(const std::string& path) {
+  int errors = 0;
+  Table expected;
+  std::unique_ptr<FileStore> writer, reader;
+  const auto look = [&](const std::string&) {
+    ++errors;
+    FileStore fresh({path, 1s});
+    EXPECT_EQ(read_all(fresh), expected);
+    if (writer) {
+      EXPECT_EQ(read_all(*writer), expected);
+    }
+    if (reader) {
+      EXPECT_EQ(read_all(*reader), expected);
+    }
+  };
+  testing::do_twice([&] { writer = std::make_unique<FileStore>(FileStore::Options{path, 1s}); }, look);
+  testing::do_twice([&] { reader = std::make_unique<FileStore>(FileStore::Options{path, 1s}); }, look);
+  const auto change = [&](auto&& step, const std::string& key, const std::string& value) {
+    testing::do_twice(step, look);
+    if (value.empty()) expected.erase(key);
+    else expected[key] = value;
+    EXPECT_EQ(read_all(*reader), expected);
+  };
+  const std::string large(5000, 'x');
+  change([&] { writer->set("a", "1"); }, "a", "1");
+  change([&] { writer->add("count", 3); }, "count", "3");
+  change([&] { reader->add("count", 4); }, "count", "7");
+  change([&] { writer->set("b", large); }, "b", large);
+  change([&] { writer->append("b", "tail"); }, "b", large + "tail");
+  change([&] { writer->compare_set("a", "1", "2"); }, "a", "2");
+  change([&] { writer->delete_key("b"); }, "b", "");
+  change([&] { writer->add("count", 1); }, "count", "8");
+  return errors;
+}
+
+TEST(FileStoreFaults, what_was_acknowledged_stays) {
+  long calls = 0;
+  {
+    const TemporaryFolder folder;
+    const Watching watching(folder.path());
+    EXPECT_EQ(use_stores((folder / "store").string()), 0);
+    calls = faulty_files_calls();
+  }
+  int faults = 0, errors = 0;
+  for (const auto& way : testing::all_ways) {
+    for (long call = 1; call <= calls; ++call) {
+      SCOPED_TRACE(testing::text_of(call, way));
+      const TemporaryFolder folder;
+      const Watching watching(folder.path());
+      faulty_files_fail(call, way.error, way.lasts);
+      ASSERT_NO_THROW(errors += use_stores((folder / "store").string()));
+      ++faults;
+      if (HasFailure()) return;
+    }
+  }
+  std::cout << "FileStore: failed calls " << faults << ", errors " << errors << ", losses 0\n";
+  EXPECT_GT(faults, 90);
+  EXPECT_GT(errors, 50);
+}
+
+}  // namespace
+}  // namespace tandem::distributed
