@@ -13,6 +13,7 @@ namespace {
 // All chosen: a rank's question is answered within two periods, and each period costs the store two small queries.
 constexpr std::chrono::milliseconds period{500};    // between two looks at the store
 constexpr std::chrono::milliseconds patience{500};  // how long an operation takes before the watchdog asks the others
+constexpr std::chrono::seconds reason_time{2};      // for a rank to ask the store about the others and to report
 constexpr double silent_seconds = 2;                // four periods without a sign of life are mentioned in errors
 
 }  // namespace
@@ -59,6 +60,15 @@ std::string Watchdog::report(const std::string& failure) {
   } catch (const Error&) {
     return failure;
   }
+}
+
+void Watchdog::await_reason(int rank) try {
+  for (const auto deadline = Clock::now() + reason_time; Clock::now() < deadline;) {
+    if (store_->check({failure_key}) || store_->check({left_key(rank)})) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+} catch (const std::exception&) {
+  // Without a store nobody says anything.
 }
 
 void Watchdog::run() {

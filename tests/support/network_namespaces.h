@@ -1,10 +1,13 @@
 // Two hosts for tests: two network namespaces of this machine, joined by a virtual cable.
 #pragma once
 
+#include <support/late_cable.h>
 #include <support/process.h>
 
 #include <unistd.h>
 
+#include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,9 +15,19 @@ namespace tandem::testing {
 
 class NetworkNamespaces {
  public:
-  NetworkNamespaces() {
+  // Each frame is `delay` under way.
+  explicit NetworkNamespaces(std::chrono::milliseconds delay = {}) {
     for (int i = 0; i < 2 && problem_.empty(); ++i) run({"ip", "netns", "add", name(i)});
-    run({"ip", "link", "add", cable(0), "netns", name(0), "type", "veth", "peer", "name", cable(1), "netns", name(1)});
+    if (delay.count() == 0) {
+      run({"ip", "link", "add", cable(0), "netns", name(0), "type", "veth", "peer", "name", cable(1), "netns",
+           name(1)});
+    } else if (problem_.empty()) {
+      try {
+        late_ = std::make_unique<LateCable>(std::array{name(0), name(1)}, std::array{cable(0), cable(1)}, delay);
+      } catch (const Error& error) {
+        problem_ = error.what();
+      }
+    }
     for (int i = 0; i < 2; ++i) {
       run({"ip", "-n", name(i), "address", "add", address(i) + "/24", "dev", cable(i)});
       run({"ip", "-n", name(i), "link", "set", cable(i), "up"});
@@ -37,6 +50,16 @@ class NetworkNamespaces {
   std::string network() const { return "10.213.77.0/24"; }
   // From now on nothing gets through the cable, and neither host is told.
   void cut() { run({"ip", "-n", name(0), "link", "set", cable(0), "down"}); }
+  // From now on nothing of host 0 comes to host 1.
+  void cut_one_way() { run({"ip", "-n", name(0), "route", "add", "blackhole", address(1) + "/32"}); }
+  // Ends all TCP connections between the hosts, and tells both ends.
+  void reset() { run({"ip", "netns", "exec", name(0), "ss", "--kill", "--numeric", "dst", address(1)}); }
+  // From now on both hosts send at most `rate` ("1mbit").
+  void slow_down(const std::string& rate) {
+    for (int i = 0; i < 2; ++i)
+      run({"ip", "netns", "exec", name(i), "tc", "qdisc", "add", "dev", cable(i), "root", "tbf", "rate", rate, "burst",
+           "10kb", "latency", "100ms"});
+  }
 
  private:
   std::string name(int host) const { return "tandem-" + std::to_string(getpid()) + "-" + std::to_string(host); }
@@ -51,6 +74,7 @@ class NetworkNamespaces {
   }
 
   std::string problem_;
+  std::unique_ptr<LateCable> late_;
 };
 
 }  // namespace tandem::testing

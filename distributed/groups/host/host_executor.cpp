@@ -196,8 +196,10 @@ std::string HostExecutor::attempt(Task& task, bool may_spin) {
 // What an exception of the transport means, in words that name the ranks.
 std::string HostExecutor::explain(const std::string& what, const std::string& signature,
                                   const std::exception& exception) {
-  if (const auto* gone = dynamic_cast<const PeerGone*>(&exception))
+  if (const auto* gone = dynamic_cast<const PeerGone*>(&exception)) {
+    watchdog_->await_reason(gone->rank);
     return members_[gone->rank].name() + " closed the connection during " + what;
+  }
   if (const auto* late = dynamic_cast<const PeersLate*>(&exception))
     return watchdog_->explain_late(late->ranks, what, options_.timeout);
   if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {

@@ -238,6 +238,36 @@ TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) 
       << message_of(results[1]);
 }
 
+// Rank 1 gives up first, and closes its connections a moment before it says why. Rank 2 is to blame, on all ranks.
+TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
+  for (const std::string backend : {"gloo", "shm"}) {
+    TcpStoreServer server({});
+    std::string said[2];
+    std::atomic<int> ended = 0;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const auto group = host_group(
+            std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+            {.rank = rank, .size = 3, .timeout = milliseconds(rank == 1 ? 1000 : 20000), .backend = backend});
+        group->barrier()->wait();
+        if (rank == 2) {
+          while (ended < 2) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        try {
+          group->all_reduce(ops::ones({10}), ReduceOp::sum, "the second")->wait();
+        } catch (const PeerError& error) {
+          said[rank] = error.what();
+        }
+        ++ended;
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+    for (const auto& text : said) EXPECT_EQ(text.find("rank 2 ("), 0u) << backend << ": " << text;
+  }
+}
+
 TEST(HostGroup, says_which_rank_never_joined) {
   TcpStoreServer server({});
   const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
