@@ -33,7 +33,7 @@ struct FlightGroup {
   std::int32_t size;
 };
 
-struct FlightHeader {
+struct alignas(64) FlightHeader {
   static constexpr char right_magic[8] = "TANDMFR";
   static constexpr std::uint32_t right_version = 1;
   static constexpr std::uint32_t right_capacity = 1000;
