@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import struct
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -106,6 +107,44 @@ def make_mask():
     write("mask", "interlaced.png", png(9, 7, 8, 3, 1, rows))
 
 
+def make_archive():
+    def entry(name, data=b"", **attributes):
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        for key, value in attributes.items():
+            setattr(info, key, value)
+        return info, data
+
+    def tar(*entries, form=tarfile.USTAR_FORMAT):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+            for info, data in entries:
+                archive.addfile(info, io.BytesIO(data))
+            size = archive.offset
+        return file.getvalue()[:size + 1024]
+
+    folder = entry("folder/", type=tarfile.DIRTYPE, mode=0o755)
+    files = tar(folder, entry("folder/a", b"one"), entry("b", b"two" * 300))
+    write("archive", "files.tar", files)
+    write("archive", "files.tar.gz", gzip.compress(files, mtime=0))
+    write("archive", "gnu_long_name.tar", tar(entry("d/" * 60 + "x", b"x"), form=tarfile.GNU_FORMAT))
+    write("archive", "pax.tar", tar(entry("\u00e4" * 60, b"x", pax_headers={"SCHILY.xattr.user.a": "b"}),
+                                    form=tarfile.PAX_FORMAT))
+    write("archive", "leads_out.tar", tar(entry("folder/../../../c", b"x")))
+    write("archive", "absolute.tar", tar(entry("/dev/shm/tandem-fuzz-escaped", b"x")))
+    write("archive", "links.tar", tar(entry("a", b"x"), entry("b", type=tarfile.LNKTYPE, linkname="a"),
+                                      entry("c", type=tarfile.SYMTYPE, linkname="/")))
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "s", "GNU.sparse.realsize": "4096"}
+    parts = b"1\n1024\n512\n".ljust(512, b"\0") + b"y" * 512
+    write("archive", "sparse.tar", tar(entry("s", parts, pax_headers=sparse), form=tarfile.PAX_FORMAT))
+    for name, method in [("stored.zip", zipfile.ZIP_STORED), ("deflated.zip", zipfile.ZIP_DEFLATED)]:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", method) as archive:
+            for inner, data in [("folder/", b""), ("folder/a", b"one"), ("b", b"two" * 300)]:
+                archive.writestr(zipfile.ZipInfo(inner), data, method)
+        write("archive", name, file.getvalue())
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -143,5 +182,5 @@ def make_store():
 
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_nodelist, make_store]:
+    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_nodelist, make_store]:
         make()
