@@ -145,6 +145,18 @@ def make_archive():
         write("archive", name, file.getvalue())
 
 
+def make_file_store():
+    def record(key, value):
+        return struct.pack("<I", len(key)) + key + struct.pack("<I", len(value)) + value
+
+    log = record(b"refcount/", b"1") + record(b"/count", b"41") + record(b"/key", b"value")
+    write("file_store", "log", log)
+    write("file_store", "deleted", log + record(b"-/key", b"") + record(b"cleanup/", b"1"))
+    write("file_store", "unfinished", log + record(b"/key", b"more")[:-2])
+    write("file_store", "two_writers", log[:-3] + b"\xff\xff" + log[-3:] + record(b"/count", b"x"))
+    write("file_store", "too_large", struct.pack("<I", 4) + b"/key" + struct.pack("<I", 0xffffffff))
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -182,5 +194,6 @@ def make_store():
 
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_nodelist, make_store]:
+    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
+                 make_nodelist, make_store]:
         make()
