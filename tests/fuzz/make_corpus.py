@@ -157,6 +157,24 @@ def make_file_store():
     write("file_store", "too_large", struct.pack("<I", 4) + b"/key" + struct.pack("<I", 0xffffffff))
 
 
+def make_checkpoint():
+    metadata = {"format": "1", "program": "fuzz", "epoch": "1", "step": "2", "position": "3", "seed": "4",
+                "world_size": "2", "batch_size": "8", "accumulate": "1", "samples": "64", "generator": "mt19937 *",
+                "generator_now": "mt19937 *", "losses": "0x1.8p+1 0x1p-3 "}
+    arrays = ["model/weight:f:1 2", "optimizer/weight/exp_avg:f:1 2", "optimizer/weight/exp_avg_sq:f:1 2",
+              "optimizer/weight/step:i:3", "optimizer/grad_scaler/scale:d:65536",
+              "optimizer/grad_scaler/growth_factor:d:2", "optimizer/grad_scaler/backoff_factor:d:0.5",
+              "optimizer/grad_scaler/growth_interval:d:2000", "optimizer/grad_scaler/_growth_tracker:d:5",
+              "ddp/gradient_order:i:0", "rank-0/generator:u:mt19937 *", "rank-0/generator_now:u:mt19937 *",
+              "rank-0/hook/step:i:7", "rank-0/hook/generator:u:mt19937 *", "rank-1/generator:u:mt19937 *"]
+    lines = [f"{key}={text}" for key, text in metadata.items()]
+    whole = "\n".join(lines + arrays) + "\n"
+    write("checkpoint", "whole", whole.encode())
+    write("checkpoint", "with_the_other_checksums", (whole + "\n").encode())
+    older = [line for line in lines if not line.startswith(("accumulate", "generator_now"))]
+    write("checkpoint", "older", "\n".join(older + ["model/weight:f:1 2"]).encode())
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -195,5 +213,5 @@ def make_store():
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
-                 make_nodelist, make_store]:
+                 make_checkpoint, make_nodelist, make_store]:
         make()
