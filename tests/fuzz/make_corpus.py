@@ -175,6 +175,26 @@ def make_checkpoint():
     write("checkpoint", "older", "\n".join(older + ["model/weight:f:1 2"]).encode())
 
 
+def make_statuses():
+    failure = {"rank": 1, "host": "there", "pid": 7, "has_exited": False, "status": 11, "was_stopping": False,
+               "message": "it broke", "time_ns": 1700000000000000000, "last_lines": ["a", "b"], "hint": ""}
+    same = dict(failure, rank=2, message=0, has_exited=True, status=1, last_lines=[])
+    status = {"id": 1, "node_rank": -1, "host": "there", "pid": 6, "processes": 2, "role": "default", "max_nodes": 2,
+              "serves_store": False, "state": 0, "generation": -1, "has_failed": False, "failures": [],
+              "ended_well": [], "stopped_by": 0}
+    write("statuses", "waiting", json.dumps(status).encode())
+    ended = dict(status, state=2, generation=0, has_failed=True, failures=[failure, same], ended_well=[3])
+    write("statuses", "ended", json.dumps(ended).encode())
+    write("statuses", "left", json.dumps(dict(status, state=3, generation=0, stopped_by=15)).encode())
+    assignment = {"action": 1, "generation": 1, "restarts": 1, "nodes": [[0, 0, 2, 0, 4], [1, 2, 2, 2, 4]],
+                  "failures": [failure, same], "ended_early": [3], "reason": "", "exit_code": 0}
+    write("statuses", "assignment", json.dumps(assignment).encode())
+    write("statuses", "report", json.dumps({"message": "it broke"}).encode())
+    for name, times in [("torch", {"timestamp": "1700000000"}), ("ours", {"timestamp_ns": "1700000000000000000"})]:
+        extra = {"message": "it broke", "extraInfo": {"py_callstack": "", **times}}
+        write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -213,5 +233,5 @@ def make_store():
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
-                 make_checkpoint, make_nodelist, make_store]:
+                 make_checkpoint, make_statuses, make_nodelist, make_store]:
         make()
