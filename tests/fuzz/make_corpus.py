@@ -195,6 +195,30 @@ def make_statuses():
         write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
 
 
+def make_store_client():
+    def text(value):
+        return struct.pack("<Q", len(value)) + value
+
+    def number(value):
+        return struct.pack("<q", value)
+
+    raw, raw_with_token, greets, greets_without_proof, greets_with_proof = range(5)
+
+    def case(name, mode, calls, replies):
+        write("store_client", name, bytes([mode, len(calls)]) + bytes(calls) + replies)
+
+    case("greeting", raw, [0], struct.pack("<I", 1) + number(1))
+    case("nonce", raw_with_token, [0], text(b"0" * 32) + struct.pack("<I", 1) + number(1))
+    case("short_nonce", raw_with_token, [0], text(b"0"))
+    for name, mode in [("open", greets), ("without_proof", greets_without_proof), ("with_proof", greets_with_proof)]:
+        case(name, mode, [2, 1, 4, 5, 6, 9], number(5) + b"\0" + text(b"value") + text(b"old") + number(1) + b"\0" +
+             text(b"/key"))
+    case("lists", greets, [10, 12, 13], text(b"a") + text(b"b") + number(2) + number(2) + text(b"/x") + text(b"y"))
+    case("queue", greets, [14, 16, 15], number(1) + b"\0" + number(0) + b"\0" + number(1) + text(b"item"))
+    case("waits", greets, [7, 8, 17], b"\0\0\0")
+    case("canceled", greets, [8, 17], b"\1\1\1\0\1")
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -233,5 +257,5 @@ def make_store():
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
-                 make_checkpoint, make_statuses, make_nodelist, make_store]:
+                 make_checkpoint, make_statuses, make_store_client, make_nodelist, make_store]:
         make()
