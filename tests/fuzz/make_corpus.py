@@ -171,6 +171,8 @@ def make_checkpoint():
     whole = "\n".join(lines + arrays) + "\n"
     write("checkpoint", "whole", whole.encode())
     write("checkpoint", "with_the_other_checksums", (whole + "\n").encode())
+    write("checkpoint", "not_a_count", whole.replace("tracker:d:5", "tracker:d:nan").encode())
+    write("checkpoint", "large_count", whole.replace("step:i:7", "step:d:1e30").encode())
     older = [line for line in lines if not line.startswith(("accumulate", "generator_now"))]
     write("checkpoint", "older", "\n".join(older + ["model/weight:f:1 2"]).encode())
 
@@ -186,11 +188,17 @@ def make_statuses():
     ended = dict(status, state=2, generation=0, has_failed=True, failures=[failure, same], ended_well=[3])
     write("statuses", "ended", json.dumps(ended).encode())
     write("statuses", "left", json.dumps(dict(status, state=3, generation=0, stopped_by=15)).encode())
+    # What overflowed: the time less a second, a rank's neighbour, 128 and a signal.
+    first = dict(failure, message="", time_ns=-2**63)
+    write("statuses", "no_time", json.dumps(dict(ended, failures=[first, same])).encode())
+    write("statuses", "last_rank", json.dumps(dict(ended, ended_well=[2**31 - 1] * 2)).encode())
+    write("statuses", "signal", json.dumps(dict(status, serves_store=True, state=3, stopped_by=2**31 - 1)).encode())
     assignment = {"action": 1, "generation": 1, "restarts": 1, "nodes": [[0, 0, 2, 0, 4], [1, 2, 2, 2, 4]],
                   "failures": [failure, same], "ended_early": [3], "reason": "", "exit_code": 0}
     write("statuses", "assignment", json.dumps(assignment).encode())
     write("statuses", "report", json.dumps({"message": "it broke"}).encode())
-    for name, times in [("torch", {"timestamp": "1700000000"}), ("ours", {"timestamp_ns": "1700000000000000000"})]:
+    for name, times in [("torch", {"timestamp": "1700000000"}), ("ours", {"timestamp_ns": "1700000000000000000"}),
+                        ("late", {"timestamp": 2**63 - 1}), ("later", {"timestamp": 1e300})]:
         extra = {"message": "it broke", "extraInfo": {"py_callstack": "", **times}}
         write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
 
