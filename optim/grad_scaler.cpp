@@ -102,6 +102,9 @@ void GradScaler::load_state_dict(const std::vector<NamedArray>& state) {
   }
   TANDEM_CHECK(state.size() == names.size(), "GradScaler: the saved state has ", state.size(), " entries, expected ",
                names.size());
+  for (const std::size_t i : {3, 4})
+    TANDEM_CHECK(values[i] >= 0 && values[i] <= 1e15, "GradScaler: the saved ", names[i], " is ", values[i],
+                 ", not a number of steps");
   GradScaler loaded({values[0], values[1], values[2], static_cast<std::int64_t>(values[3])});
   loaded.growth_tracker_ = static_cast<std::int64_t>(values[4]);
   *this = std::move(loaded);

@@ -211,8 +211,9 @@ class PowerSgd : public StatefulHook {
     std::map<std::string, Memory> memories;
     for (const auto& [name, array] : state) {
       if (name == "step") {
-        TANDEM_CHECK(array.numel() == 1, "PowerSGD: the saved step is ", array.shape(), ", not a number");
-        step = static_cast<std::int64_t>(array.item());
+        TANDEM_CHECK(array.numel() == 1 && array.dtype() == DType::i64, "PowerSGD: the saved step is ", array.shape(),
+                     ' ', array.dtype(), ", not a whole number");
+        step = array.to_vector<std::int64_t>()[0];
       } else if (name == "generator") {
         generator.set_state(text_of(array));
         has_generator = true;

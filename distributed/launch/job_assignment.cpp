@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 
 namespace tandem::distributed {
@@ -59,24 +60,47 @@ json to_json(const std::vector<WorkerFailure>& failures) {
   return result;
 }
 
+// Error unless the value is a whole number from `least` to `most`. Sums of two such numbers fit as well.
+int whole(const json& value, int least = 0, int most = 1'000'000'000) {
+  const bool is_whole = value.is_number_integer();
+  const auto number = is_whole ? value.get<std::int64_t>() : 0;
+  TANDEM_CHECK(is_whole && least <= number && number <= most,
+               value.dump(-1, ' ', false, json::error_handler_t::replace), " is no whole number from ", least, " to ",
+               most);
+  return static_cast<int>(number);
+}
+
+constexpr int most_processes = 1 << 16;  // of a node; chosen: far above what a host can run
+constexpr int last_exit_code = 255;
+constexpr int last_signal = 127;
+
+std::vector<int> ranks_from(const json& list) {
+  std::vector<int> ranks;
+  for (const auto& rank : list) ranks.push_back(whole(rank));
+  return ranks;
+}
+
 std::vector<WorkerFailure> failures_from(const json& list) {
   std::vector<WorkerFailure> result;
   for (const auto& item : list) {
     WorkerFailure f;
-    f.rank = item.at("rank");
+    f.rank = whole(item.at("rank"));
     f.host = item.at("host");
-    f.pid = item.at("pid");
+    f.pid = whole(item.at("pid"));
     f.end.has_exited = item.at("has_exited");
-    f.end.status = item.at("status");
+    f.end.status = whole(item.at("status"), 0, f.end.has_exited ? last_exit_code : last_signal);
     f.end.was_stopping = item.at("was_stopping");
     const auto& message = item.at("message");
     if (message.is_number()) {
-      TANDEM_CHECK(message.get<std::size_t>() < result.size(), "launcher: a failure names a message that is not there");
-      f.message = result[message.get<std::size_t>()].message;
+      const auto earlier = static_cast<std::size_t>(whole(message));
+      TANDEM_CHECK(earlier < result.size(), "a failure names a message that is not there");
+      f.message = result[earlier].message;
     } else {
       f.message = message;
     }
-    f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(item.at("time_ns").get<std::int64_t>()));
+    const auto& time = item.at("time_ns");
+    TANDEM_CHECK(time.is_number_integer() && time.get<std::int64_t>() >= 0, "a failure has no time");
+    f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(time.get<std::int64_t>()));
     f.end.seen = f.time;
     f.last_lines = item.at("last_lines");
     f.hint = item.at("hint");
@@ -91,7 +115,7 @@ template <class Read>
 auto decode(const std::string& text, const char* what, Read&& read) {
   try {
     return read(json::parse(text));
-  } catch (const json::exception& error) {
+  } catch (const std::exception& error) {
     detail::fail("launcher: the store holds a ", what, " that is none of this version's: ", error.what());
   }
 }
@@ -129,20 +153,20 @@ std::string encode(const NodeStatus& s) {
 NodeStatus decode_status(const std::string& text) {
   return decode(text, "node's status", [](const json& value) {
     NodeStatus s;
-    s.id = value.at("id");
-    s.node_rank = value.at("node_rank");
+    s.id = whole(value.at("id"));
+    s.node_rank = whole(value.at("node_rank"), -1);
     s.host = value.at("host");
-    s.pid = value.at("pid");
-    s.processes = value.at("processes");
+    s.pid = whole(value.at("pid"));
+    s.processes = whole(value.at("processes"), 0, most_processes);
     s.role = value.at("role");
-    s.max_nodes = value.at("max_nodes");
+    s.max_nodes = whole(value.at("max_nodes"), 0, INT_MAX);
     s.serves_store = value.at("serves_store");
-    s.state = static_cast<State>(value.at("state").get<int>());
-    s.generation = value.at("generation");
+    s.state = static_cast<State>(whole(value.at("state"), 0, static_cast<int>(State::left)));
+    s.generation = whole(value.at("generation"), -1);
     s.has_failed = value.at("has_failed");
     s.failures = failures_from(value.at("failures"));
-    s.ended_well = value.at("ended_well").get<std::vector<int>>();
-    s.stopped_by = value.at("stopped_by");
+    s.ended_well = ranks_from(value.at("ended_well"));
+    s.stopped_by = whole(value.at("stopped_by"), 0, last_signal);
     return s;
   });
 }
@@ -163,14 +187,19 @@ std::string encode(const JobAssignment& p) {
 JobAssignment decode_assignment(const std::string& text) {
   return decode(text, "assignment", [](const json& value) {
     JobAssignment p;
-    p.action = static_cast<Action>(value.at("action").get<int>());
-    p.generation = value.at("generation");
-    p.restarts = value.at("restarts");
-    for (const auto& n : value.at("nodes")) p.nodes.push_back({n.at(0), n.at(1), n.at(2), n.at(3), n.at(4)});
+    p.action = static_cast<Action>(whole(value.at("action"), 0, static_cast<int>(Action::failed)));
+    p.generation = whole(value.at("generation"));
+    p.restarts = whole(value.at("restarts"));
+    int ranks = 0;
+    for (const auto& n : value.at("nodes")) {
+      p.nodes.push_back(
+          {whole(n.at(0)), whole(n.at(1)), whole(n.at(2), 0, most_processes), whole(n.at(3)), whole(n.at(4))});
+      ranks = whole(ranks + p.nodes.back().processes);
+    }
     p.failures = failures_from(value.at("failures"));
-    p.ended_early = value.at("ended_early").get<std::vector<int>>();
+    p.ended_early = ranks_from(value.at("ended_early"));
     p.reason = value.at("reason");
-    p.exit_code = value.at("exit_code");
+    p.exit_code = whole(value.at("exit_code"), 0, last_exit_code);
     return p;
   });
 }
@@ -182,7 +211,9 @@ bool Coordinator::is_there(const NodeStatus& node) const {
 }
 
 const NodeStatus& Coordinator::node(int id) const {
-  return *std::find_if(nodes_.begin(), nodes_.end(), [id](const auto& n) { return n.id == id; });
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [id](const auto& n) { return n.id == id; });
+  TANDEM_CHECK(found != nodes_.end(), "launcher: the status of node ", id, ", which has ranks, is gone from the store");
+  return *found;
 }
 
 const JobAssignment& Coordinator::decide(const std::vector<NodeStatus>& nodes, Time now) {

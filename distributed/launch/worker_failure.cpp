@@ -33,15 +33,17 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   if (!message.is_object() || !message.value("message", json()).is_string()) return false;
   failure.message = message["message"].get<std::string>();
   const auto extra = message.value("extraInfo", json::object());
-  const auto number = [&](const char* name) {
+  // Times before 1970, and those that the clock cannot hold, count as none.
+  const auto number = [&](const char* name) -> std::int64_t {
     const auto value = extra.is_object() ? extra.value(name, json()) : json();
-    return value.is_string()   ? std::atoll(value.get<std::string>().c_str())
-           : value.is_number() ? value.get<long long>()
-                               : 0;
+    if (value.is_string()) return std::strtoll(value.get<std::string>().c_str(), nullptr, 10);
+    if (value.is_number_float()) return static_cast<std::int64_t>(std::clamp(value.get<double>(), 0.0, 1e18));
+    return value.is_number() ? value.get<std::int64_t>() : 0;
   };
+  constexpr auto last_second = std::chrono::floor<std::chrono::seconds>(system_clock::duration::max()).count();
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
-  } else if (const auto s = number("timestamp"); s > 0) {
+  } else if (const auto s = number("timestamp"); s > 0 && s < last_second) {
     // This timestamp is in whole seconds, rounded down. The failure happened at latest one second after it, and not
     // later than the launcher saw the process end.
     failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));

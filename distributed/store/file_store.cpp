@@ -21,6 +21,9 @@ using std::chrono::steady_clock;
 
 constexpr char deleted_mark = '-';
 constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with deleted_mark
+// How much of the log is read at once. It holds a whole record, however large that is.
+constexpr std::size_t piece_bytes = std::size_t{32} << 20;
+static_assert(piece_bytes > 2 * sizeof(std::uint32_t) + max_key_bytes + protocol::max_value_bytes);
 
 std::string file_key(const std::string& key) {
   TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
@@ -111,7 +114,13 @@ void FileStore::read_on() {
   TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ", std::strerror(errno));
   TANDEM_CHECK(status.st_size >= position_, "store: the file ", options_.path,
                " was cut short by something else than a store");
-  std::string bytes(static_cast<std::size_t>(status.st_size - position_), '\0');
+  while (read_piece(static_cast<std::size_t>(status.st_size - position_))) {
+  }
+}
+
+// Reads at most `bytes_left` bytes. Returns whether there may be more records in those that it did not read.
+bool FileStore::read_piece(std::size_t bytes_left) {
+  std::string bytes(std::min(bytes_left, piece_bytes), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
     const auto n =
         pread(file_.get(), bytes.data() + done, bytes.size() - done, position_ + static_cast<std::int64_t>(done));
@@ -133,15 +142,17 @@ void FileStore::read_on() {
   };
   try {
     while (!rest.empty()) {
+      const auto before = rest.size();
       const auto key = take(max_key_bytes);
       TANDEM_CHECK(is_store_key(key), "store: the file ", options_.path,
                    " holds something else than a store: name another file, or remove it");
       const auto value = take(protocol::max_value_bytes);
       apply(key, value);
-      position_ = status.st_size - static_cast<std::int64_t>(rest.size());
+      position_ += static_cast<std::int64_t>(before - rest.size());
     }
   } catch (const protocol::Incomplete&) {
   }
+  return bytes.size() < bytes_left;
 }
 
 void FileStore::apply(const std::string& key, const std::string& value) {

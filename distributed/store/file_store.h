@@ -5,6 +5,7 @@
 #include <tandem/distributed/store/table.h>
 #include <tandem/distributed/system/socket.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -45,8 +46,9 @@ class FileStore final : public Store {
  private:
   void open();
   void lock(int operation, Deadline deadline) const;
-  // All three need mutex_ (but in the constructor) and a lock of the file; write() needs the exclusive lock.
+  // All four need mutex_ (but in the constructor) and a lock of the file; write() needs the exclusive lock.
   void read_on();
+  bool read_piece(std::size_t bytes_left);
   void apply(const std::string& key, const std::string& value);
   void write(const std::string& key, const std::string& value);
   // Locks mutex_ and the file (`operation` as in flock), reads the file to its end and returns change(). Error if the

@@ -43,6 +43,10 @@ Message keys_query(Query query, const std::vector<std::string>& keys) {
   return message;
 }
 
+// What the texts of one reply may take in memory, so that a server cannot make this process take more and more. Chosen:
+// a server of this project holds no more in all.
+constexpr std::size_t most_bytes_of_reply = std::size_t{1} << 30;
+
 std::string quoted(const std::vector<std::string>& keys) {
   std::string text;
   for (std::size_t i = 0; i < keys.size(); ++i) text += (i ? ", \"" : "\"") + keys[i] + "\"";
@@ -91,12 +95,20 @@ class TcpStore::Connection {
     return value;
   }
 
-  std::string receive_text(Deadline deadline) {
+  std::string receive_text(Deadline deadline, std::size_t most = protocol::max_value_bytes) {
     const auto size = receive<std::uint64_t>(deadline);
-    TANDEM_CHECK(size <= protocol::max_value_bytes, "a value of ", size, " bytes announced, at most ",
-                 protocol::max_value_bytes, " are allowed");
+    TANDEM_CHECK(size <= most, "a text of ", size, " bytes announced, at most ", most, " are allowed");
     std::string text(size, '\0');
     receive_all(socket_, text.data(), text.size(), deadline);
+    return text;
+  }
+
+  // One text of a reply that has many. Subtracts from `bytes_left` what the text takes.
+  std::string receive_text_of_many(Deadline deadline, std::size_t most, std::size_t& bytes_left) {
+    auto text = receive_text(deadline, most);
+    const auto bytes = text.size() + sizeof text;
+    TANDEM_CHECK(bytes <= bytes_left, "a reply of more than ", most_bytes_of_reply, " bytes");
+    bytes_left -= bytes;
     return text;
   }
 
@@ -291,8 +303,10 @@ std::string TcpStore::local_address() const { return connection_->local_address(
 
 std::vector<std::string> TcpStore::multi_get(const std::vector<std::string>& keys) {
   return connection_->exchange(keys_query(Query::multi_get, keys), "multi_get", [&](Deadline deadline) {
+    std::size_t bytes_left = most_bytes_of_reply;
     std::vector<std::string> values;
-    for (std::size_t i = 0; i < keys.size(); ++i) values.push_back(connection_->receive_text(deadline));
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      values.push_back(connection_->receive_text_of_many(deadline, protocol::max_value_bytes, bytes_left));
     return values;
   });
 }
@@ -315,9 +329,10 @@ std::int64_t TcpStore::key_count() {
 
 std::vector<std::string> TcpStore::keys() {
   return connection_->exchange(Message().query(Query::list_keys), "keys", [&](Deadline deadline) {
+    std::size_t bytes_left = most_bytes_of_reply;
     std::vector<std::string> keys;
     for (auto n = connection_->receive<std::int64_t>(deadline); n > 0; --n) {
-      auto key = connection_->receive_text(deadline);
+      auto key = connection_->receive_text_of_many(deadline, protocol::max_key_bytes, bytes_left);
       if (key.starts_with(protocol::user_prefix)) keys.push_back(key.substr(1));
     }
     return keys;

@@ -1,6 +1,6 @@
 // A small fuzzer for compilers without libFuzzer: mutates inputs and keeps those that reach code which none has reached
 // before. Takes libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX; other arguments are inputs, and
-// folders of inputs. Without a time each input runs once.
+// folders of inputs. Without a time each input runs once: so do the tests named Fuzz.
 //
 // Needs -fsanitize-coverage=trace-pc for the code under test, and not for this file.
 #include <unistd.h>
@@ -134,6 +134,10 @@ int main(int argc, char** argv) {
   std::uint64_t runs = 0;
   const std::size_t given = corpus.size();
   for (std::size_t i = 0; i < given; ++i, ++runs) run(corpus[i]);
+  if (given == 0 && seconds == 0) {
+    std::fprintf(stderr, "There are no inputs\n");
+    return 1;
+  }
   if (corpus.empty()) corpus.emplace_back();
   for (; elapsed() < seconds; ++runs) {
     const auto input = mutated();

@@ -37,11 +37,33 @@ class MemoryFile {
   int file_;
 };
 
+// A path in memory at which there is nothing yet. What is there in the end is removed.
+class TemporaryPath {
+ public:
+  explicit TemporaryPath(const std::string& ending = "")
+      : path_("/dev/shm/tandem-fuzz-" + std::to_string(::getpid()) + ending) {
+    std::filesystem::remove_all(path_);
+  }
+  ~TemporaryPath() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryPath(const TemporaryPath&) = delete;
+  TemporaryPath& operator=(const TemporaryPath&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Returns whether there was none.
 template <class F>
-void expect_at_most_an_error(F&& action) {
+bool expect_at_most_an_error(F&& action) {
   try {
     action();
+    return true;
   } catch (const Error&) {
+    return false;
   }
 }
 

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import struct
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -105,6 +106,126 @@ def make_mask():
     write("mask", "interlaced.png", png(9, 7, 8, 3, 1, rows))
 
 
+def make_archive():
+    def entry(name, data=b"", **attributes):
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        for key, value in attributes.items():
+            setattr(info, key, value)
+        return info, data
+
+    def tar(*entries, form=tarfile.USTAR_FORMAT):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+            for info, data in entries:
+                archive.addfile(info, io.BytesIO(data))
+            size = archive.offset
+        return file.getvalue()[:size + 1024]
+
+    folder = entry("folder/", type=tarfile.DIRTYPE, mode=0o755)
+    files = tar(folder, entry("folder/a", b"one"), entry("b", b"two" * 300))
+    write("archive", "files.tar", files)
+    write("archive", "files.tar.gz", gzip.compress(files, mtime=0))
+    write("archive", "gnu_long_name.tar", tar(entry("d/" * 60 + "x", b"x"), form=tarfile.GNU_FORMAT))
+    write("archive", "pax.tar", tar(entry("\u00e4" * 60, b"x", pax_headers={"SCHILY.xattr.user.a": "b"}),
+                                    form=tarfile.PAX_FORMAT))
+    write("archive", "leads_out.tar", tar(entry("folder/../../../c", b"x")))
+    write("archive", "absolute.tar", tar(entry("/dev/shm/tandem-fuzz-escaped", b"x")))
+    write("archive", "links.tar", tar(entry("a", b"x"), entry("b", type=tarfile.LNKTYPE, linkname="a"),
+                                      entry("c", type=tarfile.SYMTYPE, linkname="/")))
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "s", "GNU.sparse.realsize": "4096"}
+    parts = b"1\n1024\n512\n".ljust(512, b"\0") + b"y" * 512
+    write("archive", "sparse.tar", tar(entry("s", parts, pax_headers=sparse), form=tarfile.PAX_FORMAT))
+    for name, method in [("stored.zip", zipfile.ZIP_STORED), ("deflated.zip", zipfile.ZIP_DEFLATED)]:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", method) as archive:
+            for inner, data in [("folder/", b""), ("folder/a", b"one"), ("b", b"two" * 300)]:
+                archive.writestr(zipfile.ZipInfo(inner), data, method)
+        write("archive", name, file.getvalue())
+
+
+def make_file_store():
+    def record(key, value):
+        return struct.pack("<I", len(key)) + key + struct.pack("<I", len(value)) + value
+
+    log = record(b"refcount/", b"1") + record(b"/count", b"41") + record(b"/key", b"value")
+    write("file_store", "log", log)
+    write("file_store", "deleted", log + record(b"-/key", b"") + record(b"cleanup/", b"1"))
+    write("file_store", "unfinished", log + record(b"/key", b"more")[:-2])
+    write("file_store", "two_writers", log[:-3] + b"\xff\xff" + log[-3:] + record(b"/count", b"x"))
+    write("file_store", "too_large", struct.pack("<I", 4) + b"/key" + struct.pack("<I", 0xffffffff))
+
+
+def make_checkpoint():
+    metadata = {"format": "1", "program": "fuzz", "epoch": "1", "step": "2", "position": "3", "seed": "4",
+                "world_size": "2", "batch_size": "8", "accumulate": "1", "samples": "64", "generator": "mt19937 *",
+                "generator_now": "mt19937 *", "losses": "0x1.8p+1 0x1p-3 "}
+    arrays = ["model/weight:f:1 2", "optimizer/weight/exp_avg:f:1 2", "optimizer/weight/exp_avg_sq:f:1 2",
+              "optimizer/weight/step:i:3", "optimizer/grad_scaler/scale:d:65536",
+              "optimizer/grad_scaler/growth_factor:d:2", "optimizer/grad_scaler/backoff_factor:d:0.5",
+              "optimizer/grad_scaler/growth_interval:d:2000", "optimizer/grad_scaler/_growth_tracker:d:5",
+              "ddp/gradient_order:i:0", "rank-0/generator:u:mt19937 *", "rank-0/generator_now:u:mt19937 *",
+              "rank-0/hook/step:i:7", "rank-0/hook/generator:u:mt19937 *", "rank-1/generator:u:mt19937 *"]
+    lines = [f"{key}={text}" for key, text in metadata.items()]
+    whole = "\n".join(lines + arrays) + "\n"
+    write("checkpoint", "whole", whole.encode())
+    write("checkpoint", "with_the_other_checksums", (whole + "\n").encode())
+    write("checkpoint", "not_a_count", whole.replace("tracker:d:5", "tracker:d:nan").encode())
+    write("checkpoint", "large_count", whole.replace("step:i:7", "step:d:1e30").encode())
+    older = [line for line in lines if not line.startswith(("accumulate", "generator_now"))]
+    write("checkpoint", "older", "\n".join(older + ["model/weight:f:1 2"]).encode())
+
+
+def make_statuses():
+    failure = {"rank": 1, "host": "there", "pid": 7, "has_exited": False, "status": 11, "was_stopping": False,
+               "message": "it broke", "time_ns": 1700000000000000000, "last_lines": ["a", "b"], "hint": ""}
+    same = dict(failure, rank=2, message=0, has_exited=True, status=1, last_lines=[])
+    status = {"id": 1, "node_rank": -1, "host": "there", "pid": 6, "processes": 2, "role": "default", "max_nodes": 2,
+              "serves_store": False, "state": 0, "generation": -1, "has_failed": False, "failures": [],
+              "ended_well": [], "stopped_by": 0}
+    write("statuses", "waiting", json.dumps(status).encode())
+    ended = dict(status, state=2, generation=0, has_failed=True, failures=[failure, same], ended_well=[3])
+    write("statuses", "ended", json.dumps(ended).encode())
+    write("statuses", "left", json.dumps(dict(status, state=3, generation=0, stopped_by=15)).encode())
+    # What overflowed: the time less a second, a rank's neighbour, 128 and a signal.
+    first = dict(failure, message="", time_ns=-2**63)
+    write("statuses", "no_time", json.dumps(dict(ended, failures=[first, same])).encode())
+    write("statuses", "last_rank", json.dumps(dict(ended, ended_well=[2**31 - 1] * 2)).encode())
+    write("statuses", "signal", json.dumps(dict(status, serves_store=True, state=3, stopped_by=2**31 - 1)).encode())
+    assignment = {"action": 1, "generation": 1, "restarts": 1, "nodes": [[0, 0, 2, 0, 4], [1, 2, 2, 2, 4]],
+                  "failures": [failure, same], "ended_early": [3], "reason": "", "exit_code": 0}
+    write("statuses", "assignment", json.dumps(assignment).encode())
+    write("statuses", "report", json.dumps({"message": "it broke"}).encode())
+    for name, times in [("torch", {"timestamp": "1700000000"}), ("ours", {"timestamp_ns": "1700000000000000000"}),
+                        ("late", {"timestamp": 2**63 - 1}), ("later", {"timestamp": 1e300})]:
+        extra = {"message": "it broke", "extraInfo": {"py_callstack": "", **times}}
+        write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
+
+
+def make_store_client():
+    def text(value):
+        return struct.pack("<Q", len(value)) + value
+
+    def number(value):
+        return struct.pack("<q", value)
+
+    raw, raw_with_token, greets, greets_without_proof, greets_with_proof = range(5)
+
+    def case(name, mode, calls, replies):
+        write("store_client", name, bytes([mode, len(calls)]) + bytes(calls) + replies)
+
+    case("greeting", raw, [0], struct.pack("<I", 1) + number(1))
+    case("nonce", raw_with_token, [0], text(b"0" * 32) + struct.pack("<I", 1) + number(1))
+    case("short_nonce", raw_with_token, [0], text(b"0"))
+    for name, mode in [("open", greets), ("without_proof", greets_without_proof), ("with_proof", greets_with_proof)]:
+        case(name, mode, [2, 1, 4, 5, 6, 9], number(5) + b"\0" + text(b"value") + text(b"old") + number(1) + b"\0" +
+             text(b"/key"))
+    case("lists", greets, [10, 12, 13], text(b"a") + text(b"b") + number(2) + number(2) + text(b"/x") + text(b"y"))
+    case("queue", greets, [14, 16, 15], number(1) + b"\0" + number(0) + b"\0" + number(1) + text(b"item"))
+    case("waits", greets, [7, 8, 17], b"\0\0\0")
+    case("canceled", greets, [8, 17], b"\1\1\1\0\1")
+
+
 def make_nodelist():
     for i, text in enumerate(["host", "a[01-03,07],b5,r[1-2]n[1-4]-ib", "node[001-128]", "4(x2),3", "1,2(x3)",
                               "a,b,c"]):
@@ -142,5 +263,6 @@ def make_store():
 
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_nodelist, make_store]:
+    for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
+                 make_checkpoint, make_statuses, make_store_client, make_nodelist, make_store]:
         make()

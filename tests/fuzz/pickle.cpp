@@ -10,9 +10,9 @@
 using namespace tandem;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::filesystem::path path = "/dev/shm/tandem-fuzz-" + std::to_string(::getpid()) + ".pth";
+  const fuzz::TemporaryPath path(".pth");
   {
-    AtomicFile file(path);
+    AtomicFile file(path.path());
     ZipWriter zip(file);
     const std::string storage(64, '\1');
     zip.add("a/data.pkl", std::as_bytes(std::span(data, size)));
@@ -20,7 +20,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     zip.finish();
     file.commit();
   }
-  fuzz::expect_at_most_an_error([&] { fuzz::touch(read_pth(path)); });
-  std::filesystem::remove(path);
+  fuzz::expect_at_most_an_error([&] { fuzz::touch(read_pth(path.path())); });
   return 0;
 }

@@ -151,6 +151,11 @@ TEST(GradScaler, StateGoesOnWhereItWas) {
   auto incomplete = scaler.state_dict();
   incomplete.pop_back();
   EXPECT_ERROR(other.load_state_dict(incomplete), "_growth_tracker");
+  for (const double steps : {1e30, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    auto odd = scaler.state_dict();
+    odd[4].array = ops::scalar(steps, DType::f64);
+    EXPECT_ERROR(other.load_state_dict(odd), "the saved _growth_tracker", "not a number of steps");
+  }
   EXPECT_EQ(other.scale(), 128);
 }
 

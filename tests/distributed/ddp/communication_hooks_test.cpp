@@ -234,6 +234,13 @@ TEST(PowerSgd, refuses_a_state_of_something_else) {
     EXPECT_ERROR(hook->load_state_dict(more), "unknown entry p0/momentum");
     std::erase_if(less, [](const NamedArray& entry) { return entry.name == "step"; });
     EXPECT_ERROR(hook->load_state_dict(less), "has no step");
+    for (const auto& step : {ops::scalar(1e30, DType::f64), ops::scalar(2, DType::f32)}) {
+      std::vector<NamedArray> odd = state;
+      for (auto& [name, array] : odd) {
+        if (name == "step") array = step;
+      }
+      EXPECT_ERROR(hook->load_state_dict(odd), "the saved step", "not a whole number");
+    }
     for (auto& [name, array] : other) {
       if (name == "p0/error") array = ops::zeros({24, 16});
     }

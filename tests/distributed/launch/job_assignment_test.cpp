@@ -299,6 +299,14 @@ TEST_F(CoordinatorTest, WithoutTheServingNodeNothingGoesOn) {
   EXPECT_EQ(decide().action, Action::failed);
 }
 
+TEST_F(CoordinatorTest, AStatusThatIsGoneIsAnError) {
+  add();
+  add();
+  all(State::running);
+  nodes_.pop_back();
+  expect_parts(testing::error_of([&] { decide(); }), {"the status of node 1", "gone from the store"});
+}
+
 TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   NodeStatus status;
   status.id = 3;
@@ -332,6 +340,58 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   for (const char* nonsense : {"", "{}", "[1]", "{\"action\":\"x\"}"}) {
     EXPECT_THROW(decode_assignment(nonsense), Error) << nonsense;
     EXPECT_THROW(decode_status(nonsense), Error) << nonsense;
+  }
+}
+
+// Numbers that no launcher writes: they would be cut to another number, make a sum overflow, or stand for no state.
+TEST(JobAssignment, ANumberOutOfItsRangeIsAnError) {
+  NodeStatus status;
+  status.failures.resize(1);
+  status.ended_well = {8};
+  const auto good = encode(status);
+  EXPECT_NO_THROW(decode_status(good));
+  for (const auto& [before, after] : std::vector<std::pair<std::string, std::string>>{
+           {"\"processes\":0", "\"processes\":4294967298"},
+           {"\"processes\":0", "\"processes\":2000000000"},
+           {"\"processes\":0", "\"processes\":1e300"},
+           {"\"processes\":0", "\"processes\":true"},
+           {"\"state\":0", "\"state\":4"},
+           {"\"state\":0", "\"state\":-1"},
+           {"\"id\":0", "\"id\":-1"},
+           {"\"stopped_by\":0", "\"stopped_by\":2147483647"},
+           {"\"ended_well\":[8]", "\"ended_well\":[2147483647]"},
+           {"\"has_exited\":true", "\"has_exited\":false,\"status\":2147483647"},
+           {"\"time_ns\":0", "\"time_ns\":-9223372036854775808"}}) {
+    auto text = good;
+    const auto at = text.find(before);
+    ASSERT_NE(at, text.npos) << before;
+    text.replace(at, before.size(), after);
+    // A key that is there twice counts as it comes last.
+    if (after.find("status") != after.npos) text.erase(text.find(",\"status\":0"), 11);
+    EXPECT_THROW(decode_status(text), Error) << after;
+  }
+  JobAssignment assignment;
+  for (int i = 0; i < 20'000; ++i) assignment.nodes.push_back({i, 0, 65'536, 0, 1});
+  EXPECT_THROW(decode_assignment(encode(assignment)), Error);
+  assignment.nodes.resize(2);
+  EXPECT_EQ(decode_assignment(encode(assignment)).world_size(), 131'072);
+  assignment.action = static_cast<Action>(5);
+  EXPECT_THROW(decode_assignment(encode(assignment)), Error);
+}
+
+TEST(WorkerFailure, TimesThatTheClockCannotHoldCountAsNone) {
+  const testing::TemporaryFolder folder;
+  const auto file = (folder / "error.json").string();
+  WorkerEnd end;
+  end.status = 1;
+  end.seen = std::chrono::system_clock::time_point(1000s);
+  for (const std::string times : {R"("timestamp":9223372036854775807)", R"("timestamp":"9223372036854775807")",
+                                  R"("timestamp":1e300)", R"("timestamp_ns":-1e300)", R"("timestamp":-5)"}) {
+    testing::write_bytes(file, R"({"message":{"message":"why","extraInfo":{)" + times + "}}}");
+    const auto failure = find_failure(0, 1, end, file);
+    ASSERT_TRUE(failure) << times;
+    EXPECT_EQ(failure->message, "why");
+    EXPECT_EQ(failure->time, end.seen) << times;
   }
 }
 

@@ -117,6 +117,24 @@ TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
   }
 }
 
+TEST_F(FileStoreTest, ReadsALogOfSeveralPieces) {
+  const std::string large(std::size_t{8} << 20, 'x');
+  FileStore writer(options());
+  for (int i = 0; i < 9; ++i) writer.set("key", std::to_string(i) + large.substr(1));
+  writer.set("last", "1");
+  FileStore reader(options());
+  EXPECT_EQ(reader.get("last"), "1");
+  EXPECT_EQ(reader.get("key").front(), '8');
+}
+
+TEST_F(FileStoreTest, AFileLargerThanAnyMemoryIsAnError) {
+  FileStore store(options());
+  store.set("key", "value");
+  std::filesystem::resize_file(path_, std::uintmax_t{1} << 42);
+  expect_parts(error_of([&] { store.get("key"); }), {"something else than a store"});
+  expect_parts(error_of([&] { FileStore other(options()); }), {"something else than a store"});
+}
+
 TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
   for (const auto& bytes :
        {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'), "\x7f"s + "ELF\x02\x01\x01"s}) {

@@ -8,6 +8,7 @@
 #include <support/store_client.h>
 #include <support/temporary_folder.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -293,6 +295,46 @@ TEST(TcpStoreAbuse, AClientThatNeverReadsIsBounded) {
       },
       Error);
   EXPECT_TRUE(bystander.check({"large"}));
+}
+
+// A server that sends the same again and again, as long as its client listens.
+class EndlessServer {
+ public:
+  EndlessServer(std::string beginning, std::string rest)
+      : thread_([this, beginning = std::move(beginning), rest = std::move(rest)] {
+          const auto deadline = std::chrono::steady_clock::now() + 60s;
+          if (!wait_readable(listener_, deadline)) return;
+          const FileDescriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+          try {
+            send_all(client, beginning, deadline);
+            for (;;) send_all(client, rest, deadline);
+          } catch (const Error&) {
+          }
+        }) {}
+  ~EndlessServer() { thread_.join(); }
+  TcpStore::Options options() const { return {"127.0.0.1", local_port(listener_), 60s}; }
+
+ private:
+  const FileDescriptor listener_ = listen_on("127.0.0.1", 0);
+  std::thread thread_;
+};
+
+// Keys without end, of which the client keeps none, would hold it for ever: there is always something to read.
+TEST(TcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
+  const auto pid = static_cast<std::uint32_t>(getpid());
+  const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
+  const auto many_keys = u64(INT64_MAX);
+  EndlessServer server(greeting + many_keys, text(std::string(8 << 10, '-')));
+  TcpStore client(server.options());
+  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"keys: ", "a reply of more than 1073741824 bytes"});
+}
+
+TEST(TcpStoreAbuse, AServerWhoseKeyIsTooLong) {
+  const auto pid = static_cast<std::uint32_t>(getpid());
+  const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
+  EndlessServer server(greeting + u64(1), text(std::string((8 << 10) + 1, '-')));
+  TcpStore client(server.options());
+  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"a text of 8193 bytes announced, at most 8192"});
 }
 
 }  // namespace
