@@ -261,8 +261,27 @@ def make_store():
     write("store", "will", hello + b"\2" + text(b"tandem/will") + key + text(b""))
 
 
+def make_flight():
+    def entry(number, state, started, ended):
+        return struct.pack("<QQqqqBBBBHHiI6q88s", number, number, 100 * number, started, ended, state, 1, 0, 0, 0, 1, 0,
+                           1, 4, 0, 0, 0, 0, 0, b"gradient bucket 2")
+
+    def record(rank, entries):
+        header = struct.pack("<8sIIIIiiiIqqqQII128s64s1024s", b"TANDMFR", 1, 4, 9536, 192, rank, 2, 99, 0,
+                             1700000000000000000, 50, 900, len(entries), 1, 0, b"host", b"job", b"")
+        groups = struct.pack("<124si", b"gloo of ranks 0,1", 2) + bytes(63 * 128 + 48)
+        header += groups
+        return header + b"".join(entries) + bytes(192 * (4 - len(entries)))
+
+    first = record(0, [entry(1, 2, 110, 150), entry(2, 1, 210, 0)])
+    second = record(1, [entry(1, 2, 120, 150)])
+    write("flight", "behind", struct.pack("<H", len(first)) + first + second)
+    other = record(1, [entry(1, 2, 120, 150), entry(2, 3, 220, 280)])
+    write("flight", "together", struct.pack("<H", len(first)) + first + other)
+
+
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
-                 make_checkpoint, make_statuses, make_store_client, make_nodelist, make_store]:
+                 make_checkpoint, make_flight, make_statuses, make_store_client, make_nodelist, make_store]:
         make()
