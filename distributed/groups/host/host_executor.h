@@ -1,6 +1,7 @@
 // HostExecutor: a group's operations on arrays in host memory, from start() until a transport has moved their bytes.
 #pragma once
 
+#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/members.h>

@@ -2,7 +2,6 @@
 // or over MPI.
 #pragma once
 
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/store/store.h>
 
@@ -11,6 +10,8 @@
 #include <string>
 
 namespace tandem::distributed {
+
+class FlightRecorder;
 
 struct GroupOptions {
   int rank = 0;

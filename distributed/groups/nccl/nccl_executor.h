@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/nccl/nccl_communicator.h>
 #include <tandem/distributed/groups/process_group.h>

@@ -1,12 +1,13 @@
 // A process group for arrays on GPUs: NCCL.
 #pragma once
 
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <memory>
 
 namespace tandem::distributed {
+
+class FlightRecorder;
 
 // A group whose operations on arrays of `device`, a GPU, go over NCCL, and all others over `host`: those on host memory
 // (texts, counts, the order of gradients), barriers, and messages between two ranks. Collective over the ranks of
