@@ -64,8 +64,11 @@ std::string signature(const FlightEntry& entry) {
                               static_cast<DType>(entry.dtype), Shape(std::span(entry.shape, ndim)), entry.root);
 }
 
+bool is_plausible_time(std::int64_t nanoseconds) { return nanoseconds >= 0 && nanoseconds < std::int64_t{1} << 61; }
+
 bool is_plausible(const FlightEntry& entry) {
-  return entry.kind <= static_cast<int>(Operation::Kind::receive) && entry.dtype <= static_cast<int>(DType::boolean) &&
+  return is_plausible_time(entry.queued) && is_plausible_time(entry.started) && is_plausible_time(entry.ended) &&
+         entry.kind <= static_cast<int>(Operation::Kind::receive) && entry.dtype <= static_cast<int>(DType::boolean) &&
          entry.reduce_op <= static_cast<int>(ReduceOp::product) && entry.state <= State::failed &&
          entry.ndim <= Shape::max_ndim;
 }
@@ -81,7 +84,9 @@ Flight read_flight(const fs::path& path) {
                " of the format, this program reads version ", FlightHeader::right_version);
   TANDEM_CHECK(header.header_bytes == sizeof header && header.entry_bytes == sizeof(FlightEntry) &&
                    header.capacity > 0 && header.capacity <= 1'000'000 && header.group_count <= header.most_groups &&
-                   header.rank >= 0 && header.rank < header.world_size,
+                   header.rank >= 0 && header.rank < header.world_size && header.world_size <= 1'000'000 &&
+                   is_plausible_time(header.made_utc) && is_plausible_time(header.made_steady) &&
+                   is_plausible_time(header.alive),
                "is damaged: its sizes make no sense");
   for (std::uint32_t i = 0; i < header.capacity; ++i) {
     FlightEntry entry;
