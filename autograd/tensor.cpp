@@ -171,6 +171,7 @@ GraphNode::~GraphNode() {
   waiting = &mine;
   for (auto& edge : edges)
     if (edge.node) mine.push_back(std::move(edge.node));
+  backward = nullptr;  // it may own the same nodes, and must not be the last to let go of them
   while (!mine.empty()) {
     const auto next = std::move(mine.back());
     mine.pop_back();

@@ -97,7 +97,8 @@ TEST(Schedules, EqualPyTorchs) {
 }
 
 TEST(Schedules, GoOnWhereTheyWere) {
-  for (const Json& row : golden().at("schedules")) {
+  const Json all = golden();  // must outlive the rows
+  for (const Json& row : all.at("schedules")) {
     const auto one = make_optimizer(row.at("base_lrs"), row.at("optimizer")),
                two = make_optimizer({1, 1}, row.at("optimizer"));
     const auto first = attach(*one, row), second = attach(*two, row);
