@@ -46,8 +46,9 @@ class Watchdog {
   // Tells all ranks why this rank fails. Returns why the group failed first, which may be another rank's reason.
   std::string report(const std::string& failure);
 
-  // `rank` has closed a connection. Waits until the store says why the group failed, or that `rank` is dead or has left,
-  // or for two seconds. A rank that gave up waiting for a third one closes its connections a moment before it says so.
+  // `rank` has closed a connection. Waits until the store says why the group failed, or that `rank` is dead or has
+  // left, or for two seconds. A rank that gave up waiting for a third one closes its connections a moment before it
+  // says so.
   void await_reason(int rank);
 
   // The other ranks that have not come to collective `sequence`, or that have stopped giving signs of life. Ranks of
