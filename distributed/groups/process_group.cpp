@@ -153,4 +153,10 @@ void ProcessGroup::check_equal(const char* kind, const std::vector<Array>& list,
   }
 }
 
+std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who) {
+  TANDEM_CHECK(group, who,
+               ": the process group is null. init() gives one; subgroup() gives none to ranks outside of it");
+  return group;
+}
+
 }  // namespace tandem::distributed

@@ -108,10 +108,6 @@ class ProcessGroup {
 };
 
 // `group`. Error when it is null; `who` needs it.
-inline std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who) {
-  TANDEM_CHECK(group, who,
-               ": the process group is null. init() gives one; subgroup() gives none to ranks outside of it");
-  return group;
-}
+std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who);
 
 }  // namespace tandem::distributed
