@@ -116,7 +116,8 @@ auto decode(const std::string& text, const char* what, Read&& read) {
   try {
     return read(json::parse(text));
   } catch (const std::exception& error) {
-    detail::fail("launcher: the store holds a ", what, " that is none of this version's: ", error.what());
+    throw ForeignText(std::string("launcher: the store holds a ") + what +
+                      " that is none of this version's: " + error.what());
   }
 }
 

@@ -10,6 +10,7 @@
 // failure is the cause: its exit code is the job's, unless a whole node left or fell silent.
 #pragma once
 
+#include <tandem/core/base/check.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/launch/worker_failure.h>
 
@@ -74,7 +75,12 @@ struct JobAssignment {
   int node_of(int id) const;  // the node's index in `nodes`; -1: the node does not belong to the generation
 };
 
-// To and from JSON, for the store. Decoding throws an Error if the text was not written by this version.
+// A text in the store that no launcher of this version wrote.
+struct ForeignText : Error {
+  using Error::Error;
+};
+
+// To and from JSON, for the store. Decoding throws ForeignText.
 std::string encode(const NodeStatus& status);
 std::string encode(const JobAssignment& assignment);
 NodeStatus decode_status(const std::string& text);

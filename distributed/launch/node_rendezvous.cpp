@@ -230,6 +230,8 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   if (status.state != State::left || !is_alone) return;
   const std::lock_guard lock(mutex_);
   is_released_ = true;
+} catch (const ForeignText&) {
+  throw;  // the node that serves the store is there
 } catch (const Error& error) {
   detail::fail("lost the node that serves ", endpoint_name(options_.master_addr, options_.master_port),
                ", without which the job cannot go on: ", error.what());

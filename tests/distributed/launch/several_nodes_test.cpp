@@ -1,4 +1,5 @@
 // Launchers of several nodes that meet over the loopback of one host.
+#include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <gtest/gtest.h>
@@ -125,6 +126,24 @@ TEST_F(SeveralNodes, ANodeWithoutTheServingOneEnds) {
   EXPECT_EQ(first->finish(10s), 128 + SIGKILL);
   EXPECT_EQ(second->finish(10s), 1);
   expect_parts(second->err(), {"lost the node that serves 127.0.0.1:" + port_});
+}
+
+TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
+  const auto script = "echo x > " + path("up$RANK") + "; exec sleep 60";
+  const std::vector<std::string> options{"--rdzv-id", "run", "--open-store"};
+  const auto first = start_static(0, script, options);
+  const auto second = start_static(1, script, options);
+  wait_for("up0");
+  wait_for("up1");
+  second->send(SIGSTOP);  // it does not write its status again
+  const auto store =
+      prefix_store("tandemrun/run", std::make_shared<TcpStore>(TcpStore::Options{"127.0.0.1", std::stoi(port_)}));
+  store->set("node/1", "7 nonsense");
+  EXPECT_EQ(first->finish(10s), 1);
+  expect_parts(first->err(), {"the store holds a node's status that is none of this version's"});
+  EXPECT_EQ(first->err().find("lost the node"), std::string::npos) << first->err();
+  second->send(SIGCONT);
+  EXPECT_EQ(second->finish(10s), 1);
 }
 
 TEST_F(SeveralNodes, TheOthersGoOnWithoutALostNode) {
