@@ -19,7 +19,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 namespace tandem::distributed {
 namespace {
@@ -30,31 +29,6 @@ using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
 std::int64_t seconds_now() { return system_clock::to_time_t(system_clock::now()); }
-
-std::string text_of(const LockOwner& owner) {
-  return Json{{"host", owner.host},         {"pid", owner.pid},       {"started", owner.started},
-              {"launcher", owner.launcher}, {"run_id", owner.run_id}, {"restarts", owner.restarts}}
-             .dump(-1, ' ', true, Json::error_handler_t::replace) +
-         "\n";
-}
-
-// Nullopt when the text is not whole: its writer may not have come to its end.
-std::optional<LockOwner> parse(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  try {
-    LockOwner owner;
-    json.at("host").get_to(owner.host);
-    json.at("pid").get_to(owner.pid);
-    json.at("started").get_to(owner.started);
-    json.at("launcher").get_to(owner.launcher);
-    json.at("run_id").get_to(owner.run_id);
-    json.at("restarts").get_to(owner.restarts);
-    return owner;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
-}
 
 // What the file says; empty when it is not there.
 std::string read_text(const fs::path& path) {
@@ -97,11 +71,6 @@ std::string age_text(std::int64_t seconds) {
   return fmt::format("{} h", seconds / 3600);
 }
 
-std::string name_of(const LockOwner& owner) {
-  return fmt::format("process {} on host {}, which began {} ago", owner.pid, owner.host,
-                     age_text(seconds_now() - owner.started));
-}
-
 }  // namespace
 
 LockOwner LockOwner::this_process() {
@@ -117,8 +86,45 @@ bool LockOwner::restarts_run_of(const LockOwner& earlier) const {
   return (is_same_run || has_same_launcher) && restarts > earlier.restarts;
 }
 
+std::optional<LockOwner> LockOwner::parse(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  bool is_sound = true;
+  const auto whole = [&](const char* key) {
+    const auto& value = json.at(key);
+    const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    is_sound = is_sound && number >= 0;
+    return number;
+  };
+  try {
+    LockOwner owner;
+    json.at("host").get_to(owner.host);
+    owner.pid = whole("pid");
+    owner.started = whole("started");
+    owner.launcher = whole("launcher");
+    json.at("run_id").get_to(owner.run_id);
+    owner.restarts = whole("restarts");
+    // The host's name goes to terminals.
+    for (const unsigned char letter : owner.host) is_sound = is_sound && letter >= ' ' && letter != 127;
+    return is_sound ? std::optional(std::move(owner)) : std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string LockOwner::text() const {
+  return Json{{"host", host},         {"pid", pid},       {"started", started},
+              {"launcher", launcher}, {"run_id", run_id}, {"restarts", restarts}}
+             .dump(-1, ' ', true, Json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string LockOwner::name() const {
+  return fmt::format("process {} on host {}, which began {} ago", pid, host, age_text(seconds_now() - started));
+}
+
 CheckpointLock::CheckpointLock(const fs::path& folder, const LockOwner& owner, const Options& options)
-    : folder_(folder), path_(folder / "checkpoint.lock"), owner_(owner), options_(options), text_(text_of(owner)) {
+    : folder_(folder), path_(folder / "checkpoint.lock"), owner_(owner), options_(options), text_(owner.text()) {
   if (options_.uses_flock) take_with_flock();
   else take_by_age();
 }
@@ -148,7 +154,7 @@ void CheckpointLock::take_with_flock() {
     }
     // The holder writes its name right after it has locked the file.
     std::string found = read_text(path_);
-    for (int i = 0; i < 50 && !parse(found) && is_at(path_, file_.get()); ++i) {
+    for (int i = 0; i < 50 && !LockOwner::parse(found) && is_at(path_, file_.get()); ++i) {
       std::this_thread::sleep_for(milliseconds(20));
       found = read_text(path_);
     }
@@ -177,10 +183,10 @@ void CheckpointLock::take_by_age() {
 }
 
 void CheckpointLock::refuse_or_take_over(const std::string& found) {
-  const auto other = parse(found);
+  const auto other = LockOwner::parse(found);
   if (other && owner_.restarts_run_of(*other)) return;
   detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
-               other ? name_of(*other) : "a process that has not said its name",
+               other ? other->name() : "a process that has not said its name",
                ". Wait for its end, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
 }
 
@@ -188,8 +194,8 @@ void CheckpointLock::check() const {
   const auto found = read_text(path_);
   // When somebody removed the file and nobody took it, the folder is still ours.
   if (found.empty() || found == text_) return;
-  const auto other = parse(found);
-  TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", name_of(*other));
+  const auto other = LockOwner::parse(found);
+  TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", other->name());
 }
 
 void CheckpointLock::renew(const std::stop_token& stop) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -24,6 +25,10 @@ struct LockOwner {
   std::int64_t restarts = 0;  // how often that launcher has started the run again
 
   static LockOwner this_process();
+  // What text() has written. Nullopt for any other text.
+  static std::optional<LockOwner> parse(const std::string& text);
+  std::string text() const;  // one line of JSON
+  std::string name() const;  // for people: "process 7 on host a, which began 3 min ago"
   // Whether this one is a later start of `earlier`'s run.
   bool restarts_run_of(const LockOwner& earlier) const;
 };

@@ -200,6 +200,9 @@ def make_statuses():
                         ("late", {"timestamp": 2**63 - 1}), ("later", {"timestamp": 1e300})]:
         extra = {"message": "it broke", "extraInfo": {"py_callstack": "", **times}}
         write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
+    owner = {"host": "there", "pid": 7, "started": 1700000000, "launcher": 6, "run_id": "run", "restarts": 1}
+    write("statuses", "lock", json.dumps(owner).encode())
+    write("statuses", "lock_of_no_time", json.dumps(dict(owner, started=-2**63, pid=1e300)).encode())
 
 
 def make_store_client():

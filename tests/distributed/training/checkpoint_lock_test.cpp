@@ -48,6 +48,30 @@ TEST_P(CheckpointLocks, ASecondJobIsRefusedUntilTheFirstHasEnded) {
   CheckpointLock(folder_.path(), owner(12), options()).check();
 }
 
+TEST(LockOwner, ATextOfAnotherProgramIsNoOwner) {
+  LockOwner owner = LockOwner::this_process();
+  owner.run_id = "run \n\xff";
+  const auto text = owner.text();
+  const auto back = LockOwner::parse(text);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->pid, owner.pid);
+  EXPECT_EQ(back->name(), owner.name());
+  const auto with = [&](const std::string& key, const std::string& value) {
+    auto other = text;
+    const auto at = other.find("\"" + key + "\":") + key.size() + 3;
+    other.replace(at, other.find_first_of(",}", at) - at, value);
+    return other;
+  };
+  EXPECT_TRUE(LockOwner::parse(with("host", "\"a\"")));
+  for (const auto& number : {"1e300", "-1", "1.5", "\"1\"", "null", "[]", "18446744073709551615"}) {
+    for (const auto& key : {"pid", "started", "launcher", "restarts"}) {
+      EXPECT_FALSE(LockOwner::parse(with(key, number))) << key << ' ' << number;
+    }
+  }
+  for (const auto& host : {"7", R"("a\u001b[2J")", R"("a\n")"}) EXPECT_FALSE(LockOwner::parse(with("host", host)));
+  for (const auto& other : {"", "{", "[]", "{}", "7"}) EXPECT_FALSE(LockOwner::parse(other)) << other;
+}
+
 TEST_P(CheckpointLocks, AJobThatGoesOnKeepsItsLock) {
   auto impatient = options();
   impatient.patience = 500ms;
