@@ -1,7 +1,7 @@
 #include <tandem/distributed/groups/host/host_peers.h>
+#include <tandem/distributed/groups/host/spin.h>
 
 #include <poll.h>
-#include <sched.h>
 
 #include <chrono>
 
@@ -9,10 +9,6 @@ namespace tandem::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// How long a thread without other work watches for a peer before it sleeps. Chosen: some skew between the ranks of a
-// step, and far more than it takes to wake a sleeping thread.
-constexpr std::chrono::microseconds spin_time{2000};
 
 void relax() {
 #ifdef __x86_64__
@@ -24,15 +20,11 @@ void relax() {
 
 void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, const Call& call) const {
   if (counter.reached(target)) return;
-  if (call.may_spin) {
-    const auto until = Clock::now() + spin_time;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (counter.reached(target)) return;
-        relax();
-      }
-      sched_yield();  // to a rank that has to share this core
-    } while (Clock::now() < until);
+  for (Spin spin(call.may_spin); spin.goes_on();) {
+    for (int i = 0; i < 64; ++i) {
+      if (counter.reached(target)) return;
+      relax();
+    }
   }
   for (;;) {
     const std::uint32_t seen = counter.value.load();

@@ -4,6 +4,7 @@
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
+#include <tandem/distributed/groups/host/spin.h>
 
 #ifdef TANDEM_HAS_MPI
 #include <tandem/distributed/groups/host/mpi_process.h>
@@ -29,8 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 enum Tag { message_tag = 1, signature_tag, goodbye_tag };
 
-// How long a thread without other work tests again and again before it naps between tests.
-constexpr std::chrono::microseconds spin_time{2000};
+// A thread with other work, and one that has spun in vain, naps between tests.
 constexpr std::chrono::microseconds nap{50};
 constexpr int tests_before_nap = 16;  // each moves the next pieces of a large array
 
@@ -246,9 +246,9 @@ class MpiTransport : public HostTransport {
   // `from` is the one rank that is waited for, or -1 for all others.
   template <class IsDone, class IsMissed>
   void await(const IsDone& is_done, const IsMissed& is_missed, const Call& call, int from = -1) {
-    const auto spin_until = call.may_spin ? Clock::now() + spin_time : Clock::time_point::min();
+    Spin spin(call.may_spin);
     for (;;) {
-      const bool spins = Clock::now() < spin_until;
+      const bool spins = spin.goes_on();
       {
         const std::lock_guard lock(mpi_.mutex);
         for (int i = 0; i < tests_before_nap; ++i) {
@@ -261,11 +261,7 @@ class MpiTransport : public HostTransport {
       }
       if (broken_) throw Error("broken off");
       if (Clock::now() >= call.deadline) throw PeersLate(from < 0 ? others() : std::vector<int>{from});
-      if (spins) {
-        std::this_thread::yield();  // to a rank that has to share this core
-      } else {
-        std::this_thread::sleep_for(nap);
-      }
+      if (!spins) std::this_thread::sleep_for(nap);
     }
   }
 
