@@ -117,7 +117,6 @@ void multiply_vectors(const Products<T>& p, std::int64_t i) {
 // Products of integers, modulo 2^bits as in all integer arithmetic.
 template <class T>
 void multiply_integers(const Products<T>& p, std::int64_t i) {
-  using Number = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   const auto step = [](const MatrixLayout& l) {
     return l.transposed ? std::pair(std::int64_t{1}, l.leading) : std::pair(l.leading, std::int64_t{1});
   };
@@ -127,10 +126,10 @@ void multiply_integers(const Products<T>& p, std::int64_t i) {
     T* y = p.y + i * p.y_step + r * p.columns;
     if (!p.adds) std::fill(y, y + p.columns, T(0));
     for (std::int64_t k = 0; k < p.inner; ++k) {
-      const auto factor = static_cast<Number>(p.a[i * p.a_step + r * a_row + k * a_column]);
+      const T factor = p.a[i * p.a_step + r * a_row + k * a_column];
       const T* b = p.b + i * p.b_step + k * b_row;
       for (std::int64_t c = 0; c < p.columns; ++c)
-        y[c] = static_cast<T>(static_cast<Number>(y[c]) + factor * static_cast<Number>(b[c * b_column]));
+        y[c] = wrapping_sum(y[c], wrapping_product(factor, b[c * b_column]));
     }
   }
 }

@@ -25,20 +25,6 @@ namespace tandem {
 template <class T>
 using wide_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
-// a + b; integers wrap around.
-template <class C>
-TANDEM_HOST_DEVICE C wrapping_sum(C a, C b) {
-  if constexpr (std::is_integral_v<C>)
-    return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  else return a + b;
-}
-template <class C>
-TANDEM_HOST_DEVICE C wrapping_product(C a, C b) {
-  if constexpr (std::is_integral_v<C>)
-    return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  else return a * b;
-}
-
 template <class C>
 TANDEM_HOST_DEVICE bool is_nan(C x) {
   return x != x;

@@ -29,15 +29,28 @@ TEST(ElementwiseErrors, DivisionsAndGates) {
   EXPECT_ERROR(floor_divide(count, zero), "floor_divide", "divided by 0");
   EXPECT_ERROR(remainder(count, 0), "remainder", "divided by 0");
   EXPECT_ERROR(fmod(count, zero), "fmod", "divided by 0");
-  // The smallest number has no opposite.
-  const Tensor least(ops::full({1}, -2147483648.0, DType::i32)), minus(ops::full({1}, -1, DType::i32));
-  EXPECT_EQ(floor_divide(least, minus).item(), -2147483648.0);
-  EXPECT_EQ(remainder(least, minus).item(), 0);
-  EXPECT_EQ(fmod(least, minus).item(), 0);
   EXPECT_ERROR(glu(x), "glu", "(3, 5)", "even");
   EXPECT_ERROR(glu(count), "glu", "floating", "i32");
   EXPECT_ERROR(prelu(x, Tensor(counting({2}))), "prelu", "(5)", "(2)");
   EXPECT_ERROR(prelu(x, Tensor(counting({1}, DType::f64))), "prelu", "one floating dtype");
+}
+
+TEST(ElementwiseErrors, IntegersWrapAround) {
+  const double lowest = -2147483648.0;
+  const Tensor least(ops::full({1}, lowest, DType::i32)), minus(ops::full({1}, -1, DType::i32)),
+      large(ops::full({1}, 65537, DType::i32));
+  EXPECT_EQ(floor_divide(least, minus).item(), lowest);
+  EXPECT_EQ(remainder(least, minus).item(), 0);
+  EXPECT_EQ(fmod(least, minus).item(), 0);
+  EXPECT_EQ(neg(least).item(), lowest);
+  EXPECT_EQ(abs(least).item(), lowest);
+  EXPECT_EQ((least + minus).item(), 2147483647);
+  EXPECT_EQ((minus - least - 1 - least).item(), -2);
+  EXPECT_EQ((large * large).item(), 131073);
+  EXPECT_EQ((large * 65537).item(), 131073);
+  EXPECT_EQ(square(large).item(), 131073);
+  EXPECT_EQ(pow(large, 3).item(), 196609);
+  EXPECT_EQ(matmul(large, large).item(), 131073);
 }
 
 TEST(ElementwiseErrors, NumbersDoNotWiden) {

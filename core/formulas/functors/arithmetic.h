@@ -17,7 +17,7 @@ struct Affine {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    return static_cast<T>(x * as<T>(scale) + as<T>(shift));
+    return wrapping_sum(wrapping_product(x, as<T>(scale)), as<T>(shift));
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T) const {
@@ -59,7 +59,7 @@ struct Square {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    return static_cast<T>(x * x);
+    return wrapping_product(x, x);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
@@ -73,7 +73,7 @@ struct Abs {
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
     if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    else return static_cast<T>(is_negative(x) ? -x : x);
+    else return is_negative(x) ? wrapping_difference(T(0), x) : x;
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
@@ -156,7 +156,7 @@ struct Add {
   double alpha = 1;
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return static_cast<T>(a + as<T>(alpha) * b);
+    return wrapping_sum(a, wrapping_product(as<T>(alpha), b));
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative_a(T, T) const {
@@ -171,7 +171,7 @@ struct Add {
 struct Sub {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return static_cast<T>(a - b);
+    return wrapping_difference(a, b);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative_a(T, T) const {
@@ -186,7 +186,7 @@ struct Sub {
 struct Mul {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return static_cast<T>(a * b);
+    return wrapping_product(a, b);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative_a(T, T b) const {

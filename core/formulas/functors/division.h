@@ -51,7 +51,7 @@ struct FloorDivide {
   TANDEM_HOST_DEVICE T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == T(0)) return T(0);
-      if (Fmod::is_zero_or_minus_one(b)) return static_cast<T>(T(0) - a);
+      if (Fmod::is_zero_or_minus_one(b)) return wrapping_difference(T(0), a);
       const T quotient = static_cast<T>(a / b);
       return a % b != T(0) && is_negative(a) != is_negative(b) ? static_cast<T>(quotient - T(1)) : quotient;
     } else {

@@ -8,6 +8,7 @@
 #include <tandem/core/base/half.h>
 
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
@@ -42,7 +43,29 @@ TANDEM_VECTOR_MATH(atan2)
 #endif
 #endif
 
-namespace tandem::functors {
+namespace tandem {
+
+// Integers wrap around, as PyTorch's do. C++ defines that for unsigned types only, and for those of at least 32 bits.
+template <class T>
+using wrapping_t = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+template <class T>
+TANDEM_HOST_DEVICE T wrapping_sum(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(wrapping_t<T>(a) + wrapping_t<T>(b));
+  else return a + b;
+}
+template <class T>
+TANDEM_HOST_DEVICE T wrapping_difference(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(wrapping_t<T>(a) - wrapping_t<T>(b));
+  else return a - b;
+}
+template <class T>
+TANDEM_HOST_DEVICE T wrapping_product(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(wrapping_t<T>(a) * wrapping_t<T>(b));
+  else return a * b;
+}
+
+namespace functors {
 
 #define TANDEM_MATH(function)                                        \
   template <class T>                                                 \
@@ -133,4 +156,5 @@ TANDEM_HOST_DEVICE T as(double number) {
   else return static_cast<T>(number);
 }
 
-}  // namespace tandem::functors
+}  // namespace functors
+}  // namespace tandem

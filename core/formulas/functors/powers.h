@@ -42,7 +42,7 @@ struct Cube {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    return static_cast<T>(x * x * x);
+    return wrapping_product(wrapping_product(x, x), x);
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
