@@ -32,7 +32,8 @@ struct UpdateSegment {
 
 namespace rules {
 
-// Stochastic gradient descent, without and with momentum.
+// Stochastic gradient descent, without and with momentum. Each std::fma stands where PyTorch's kernels round a sum and a
+// product once. Left to the compiler, the numbers would depend on its options.
 struct Sgd {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
@@ -40,7 +41,7 @@ struct Sgd {
 
   TANDEM_HOST_DEVICE Sgd at(float, bool) const { return *this; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient) const {
-    parameter -= lr * (gradient + decay * parameter);
+    parameter = std::fma(-lr, std::fma(decay, parameter, gradient), parameter);
   }
 };
 
@@ -55,9 +56,9 @@ struct SgdMomentum {
 
   TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const { return {lr, decay, momentum, keep, nesterov, first}; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& velocity) const {
-    const float update = gradient + decay * parameter;
-    velocity = is_first ? update : momentum * velocity + keep * update;
-    parameter -= lr * (nesterov ? update + momentum * velocity : velocity);
+    const float update = std::fma(decay, parameter, gradient);
+    velocity = is_first ? update : std::fma(keep, update, momentum * velocity);
+    parameter = std::fma(-lr, nesterov ? std::fma(momentum, velocity, update) : velocity, parameter);
   }
 };
 
