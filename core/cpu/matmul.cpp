@@ -128,8 +128,7 @@ void multiply_integers(const Products<T>& p, std::int64_t i) {
     for (std::int64_t k = 0; k < p.inner; ++k) {
       const T factor = p.a[i * p.a_step + r * a_row + k * a_column];
       const T* b = p.b + i * p.b_step + k * b_row;
-      for (std::int64_t c = 0; c < p.columns; ++c)
-        y[c] = wrapping_sum(y[c], wrapping_product(factor, b[c * b_column]));
+      for (std::int64_t c = 0; c < p.columns; ++c) y[c] = wrapping_sum(y[c], wrapping_product(factor, b[c * b_column]));
     }
   }
 }

@@ -32,8 +32,8 @@ struct UpdateSegment {
 
 namespace rules {
 
-// Stochastic gradient descent, without and with momentum. Each std::fma stands where PyTorch's kernels round a sum and a
-// product once. Left to the compiler, the numbers would depend on its options.
+// Stochastic gradient descent, without and with momentum. Each std::fma stands where PyTorch's kernels round a sum and
+// a product once. Left to the compiler, the numbers would depend on its options.
 struct Sgd {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
