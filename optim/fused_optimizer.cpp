@@ -42,8 +42,7 @@ void FusedUpdate::rule_changed(int group, const UpdateRule& rule, const std::str
 KeptState state_of(const UpdateRule& rule) {
   return std::visit(
       [](const auto& r) {
-        using Rule = std::decay_t<decltype(r)>;
-        return KeptState{{Rule::state_names.begin(), Rule::state_names.end()}, Rule::counts};
+        return KeptState{{r.state_names.begin(), r.state_names.end()}, r.counts};
       },
       rule);
 }

@@ -17,6 +17,11 @@ foreach(layer ${layers})
   list(APPEND layer_targets tandem_${layer})
   set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
 endforeach()
+# Except for the loops that a program compiles for a rule of its own (optim/own_rule.h).
+foreach(header core/cpu/update_piece.h core/cuda/update.cuh core/cuda/launch.cuh core/cuda/runtime.h)
+  cmake_path(GET header PARENT_PATH room)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${room})
+endforeach()
 install(TARGETS tandem ${layer_targets} EXPORT Tandem ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT Tandem NAMESPACE Tandem:: FILE TandemTargets.cmake DESTINATION ${package_dir})
 

@@ -1,5 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/update_piece.h>
 #include <tandem/core/formulas/segments_norm.h>
 
 #include <algorithm>
@@ -49,20 +50,9 @@ class Pieces {
   std::vector<std::int64_t> ends_;  // where each segment ends
 };
 
-template <class Rule, std::size_t... part>
-void update_by(std::span<const UpdateSegment> segments, const Rule& rule, std::index_sequence<part...>) {
-  std::vector<decltype(rule.at(0, false))> updates;
-  updates.reserve(segments.size());
-  for (const UpdateSegment& s : segments) {
-    if constexpr (Rule::counts) ++*s.count;
-    updates.push_back(rule.at(s.count ? *s.count : 0, s.is_first));
-  }
-  Pieces(segments).for_each([&](std::int64_t, std::size_t index, std::int64_t begin, std::int64_t end) {
-    const UpdateSegment s = segments[index];
-    const auto update = updates[index];  // a copy of this thread's own: nothing that the loop writes can change it
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) update(s.parameter[i], s.gradient[i], s.state[part][i]...);
-  });
+using cpu::update_piece;
+void update_piece(const OwnRule& rule, const UpdateSegment& segment, std::int64_t begin, std::int64_t end) {
+  rule.update(rule.numbers.data(), segment, begin, end);
 }
 
 template <NormKind kind>
@@ -82,14 +72,18 @@ NormSum<kind> norm_of(const float* numbers, std::int64_t begin, std::int64_t end
 void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void*) {
   std::visit(
       [&](const auto& r) {
-        update_by(segments, r, std::make_index_sequence<std::decay_t<decltype(r)>::state_names.size()>{});
+        if (r.counts) {
+          for (const UpdateSegment& s : segments) ++*s.count;
+        }
+        Pieces(segments).for_each([&](std::int64_t, std::size_t index, std::int64_t begin, std::int64_t end) {
+          update_piece(r, segments[index], begin, end);
+        });
       },
       rule);
 }
 
-void CpuBackend::write_rule(const UpdateRule& rule, void* to) {
-  std::visit([&](const auto& r) { std::memcpy(to, &r, sizeof r); }, rule);
-}
+// Only a GPU reads a rule from memory.
+void CpuBackend::write_rule(const UpdateRule&, void*) {}
 
 void CpuBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
   with_norm_kind(p, [&](auto kind) {

@@ -3,17 +3,21 @@
 // A rule works on segments. A segment has numbers to change (`parameter`), numbers to read (`gradient`), and the state
 // of the rule: as many arrays as `state_names` has names. The names are PyTorch's where PyTorch keeps the same state.
 //
-// at(count, is_first) runs once for each segment, on the device that does the update. It computes what is equal for all
-// numbers of the segment, and returns an Update. The Update is then called for each number. `count` is the number that
-// UpdateSegment::count points to. For a rule whose `counts` is true, that number is raised by one before.
+// A rule is called for each number. A rule that has at(count, is_first) computes there what is equal for many numbers
+// of a segment, on the device that does the update; what at() returns is then called for each number. `count` is the
+// number that UpdateSegment::count points to. For a rule whose `counts` is true, that number is raised by one before.
 //
-// To add a rule: write the struct, name it in the variant below, and give it a class in optim/.
+// To add a rule: write the struct, name it in the variant below, and give it a class in optim/. A program's own rule
+// comes in as an OwnRule.
 #pragma once
 
 #include <tandem/core/base/half.h>
 
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <variant>
 
 namespace tandem {
@@ -39,7 +43,6 @@ struct Sgd {
   static constexpr bool counts = false;
   float lr, decay;
 
-  TANDEM_HOST_DEVICE Sgd at(float, bool) const { return *this; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient) const {
     parameter = std::fma(-lr, std::fma(decay, parameter, gradient), parameter);
   }
@@ -140,7 +143,6 @@ struct RmsProp {
   static constexpr bool counts = true;  // the rule does not use the count, but PyTorch's state holds it
   RmsPropNumbers numbers;
 
-  TANDEM_HOST_DEVICE RmsProp at(float, bool) const { return *this; }
   template <class... More>
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& square_avg, More&... more) const {
     gradient = numbers.sign * gradient + numbers.decay * parameter;
@@ -190,7 +192,6 @@ struct Average {
   static constexpr bool counts = false;
   float weight;  // the share of the new numbers in the average
 
-  TANDEM_HOST_DEVICE Average at(float, bool) const { return *this; }
   TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
 };
 
@@ -218,7 +219,6 @@ struct ClipValue {
   static constexpr bool counts = false;
   float most;
 
-  TANDEM_HOST_DEVICE ClipValue at(float, bool) const { return *this; }
   TANDEM_HOST_DEVICE void operator()(float& number, float) const {
     number = number < -most ? -most : number > most ? most : number;
   }
@@ -226,9 +226,31 @@ struct ClipValue {
 
 }  // namespace rules
 
+// A rule that the library does not know, with the code that the program's compiler has made of it. optim/own_rule.h
+// makes it.
+struct OwnRule {
+  static constexpr std::size_t most_bytes = 128;
+
+  alignas(16) std::array<std::byte, most_bytes> numbers;  // the rule itself
+  std::span<const char* const> state_names;
+  bool counts;
+  // Updates the numbers [begin, end) of a segment, on the CPU.
+  void (*update)(const void* rule, const UpdateSegment& segment, std::int64_t begin, std::int64_t end);
+  // As Backend::update and Backend::write_rule, on a GPU. Null where no compiler for GPUs has seen the rule.
+  void (*launch)(std::span<const UpdateSegment> segments, const void* rule, const void* stored);
+  void (*write)(const void* rule, void* to);
+};
+
 using UpdateRule =
     std::variant<rules::Sgd, rules::SgdMomentum, rules::Adam<false>, rules::Adam<true>, rules::RmsProp<false, false>,
                  rules::RmsProp<false, true>, rules::RmsProp<true, false>, rules::RmsProp<true, true>, rules::Adagrad,
-                 rules::Average, rules::ClipNorm, rules::ClipValue>;
+                 rules::Average, rules::ClipNorm, rules::ClipValue, OwnRule>;
+
+// What is called for each number of a segment.
+template <class Rule>
+TANDEM_HOST_DEVICE auto update_of(const Rule& rule, [[maybe_unused]] float count, [[maybe_unused]] bool is_first) {
+  if constexpr (requires { rule.at(count, is_first); }) return rule.at(count, is_first);
+  else return rule;
+}
 
 }  // namespace tandem

@@ -134,8 +134,15 @@ bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).em
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<fs::path>* proven) {
   const fs::path written = folder / file_name(state);
+  const auto metadata = metadata_of(state);
+  try {
+    TrainingState read;
+    read_metadata(metadata, read);
+  } catch (const Error& error) {
+    throw Error("save_checkpoint: nobody could read this checkpoint: " + std::string(error.what()));
+  }
   const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
-  write_safetensors(written, arrays_of(state), metadata_of(state), Checksums::crc32, expected,
+  write_safetensors(written, arrays_of(state), metadata, Checksums::crc32, expected,
                     [&](const ExpectedArray& array) { return state.to_write->take(array); });
   std::set<fs::path> none;
   if (!proven) proven = &none;

@@ -53,6 +53,8 @@ bool has_checkpoints(const std::filesystem::path& folder);
 // because a job that went on from an older one has left them out. A crash or a full disk while it writes leaves the
 // older checkpoints as they were, and no partial file.
 //
+// Error, and nothing written, when `state` is none that can be read again, as without a loss for each rank.
+//
 // `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
 // that are not in it and may be kept are read to find out, as a whole.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,

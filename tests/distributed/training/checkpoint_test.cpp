@@ -42,6 +42,16 @@ std::optional<std::filesystem::path> find(const TemporaryFolder& folder, std::ve
   return find_checkpoint(folder.path(), program, [&](const std::string& warning) { warnings.push_back(warning); });
 }
 
+TEST(Checkpoint, what_nobody_could_read_is_not_written) {
+  const TemporaryFolder folder;
+  auto state = example(0, 1);
+  state.losses.pop_back();
+  EXPECT_ERROR(save_checkpoint(folder.path(), state, 1), "losses are of 1 ranks", "world_size is 2");
+  state = example(0, -1);
+  EXPECT_ERROR(save_checkpoint(folder.path(), state, 1), "step");
+  EXPECT_TRUE(folder.names().empty());
+}
+
 TEST(Checkpoint, brings_back_every_bit) {
   const TemporaryFolder folder;
   const auto saved = example(2, 1203);
