@@ -61,6 +61,7 @@
 #include <tandem/nn/normalization.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/recompute.h>
+#include <tandem/nn/recurrent.h>
 #include <tandem/nn/sequential.h>
 #include <tandem/nn/softmax.h>
 #include <tandem/nn/summary.h>

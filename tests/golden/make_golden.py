@@ -25,6 +25,7 @@ import event_file
 import example_models
 import models
 import pth_files
+import recurrent
 from golden_file import FOLDER, Operations, save
 from operations import FAMILIES
 from optimizers import make_optimizers, make_schedules
@@ -461,6 +462,7 @@ def main():
         "ddp": make_ddp,
         "training": lambda: make_training(data),
         "models": lambda: models.make(save),
+        "recurrent": lambda: recurrent.make(save),
         "examples": lambda: example_models.make(save, write_json),
         "pth": pth_files.make,
         "events": event_file.make,

@@ -1,0 +1,120 @@
+// Recurrent layers: they read sequences step by step and carry a state from step to step.
+//
+//   nn::LSTM lstm(28, 64, {.num_layers = 2, .batch_first = true});
+//   const auto [output, state] = lstm(x);        // x (N, L, 28) -> output (N, L, 64); state.h and state.c (2, N, 64)
+//   const auto [more, later] = lstm(next, state);  // reads on where x ended
+//
+// x is (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size) for a single sequence. The output
+// holds h of the last layer after each step: it has the shape of x with D * hidden_size in place of input_size, where D
+// is 2 for a bidirectional layer and 1 for others. States are (num_layers * D, N, hidden_size), also with batch_first,
+// or (num_layers * D, hidden_size) for a single sequence. A layer that is given no state begins with zeros.
+//
+// All sequences of a batch have the same length: there are no packed sequences. In a Sequential a recurrent layer
+// passes its output on.
+#pragma once
+
+#include <tandem/nn/module.h>
+
+namespace tandem::nn {
+
+struct RecurrentOptions {
+  std::int64_t num_layers = 1;  // layer i + 1 reads the output of layer i
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;          // in training, the share of zeros in the output of each layer but the last
+  bool bidirectional = false;  // each layer reads in both directions, and joins the outputs of both
+};
+
+// What RNN, LSTM and GRU share.
+class RecurrentLayer : public Module {
+ public:
+  struct State {
+    Tensor h, c;  // c is defined for LSTM alone
+  };
+  // What one layer has for one direction: weight_ih (G * hidden_size, in), weight_hh (G * hidden_size, hidden_size),
+  // bias_ih and bias_hh (G * hidden_size), which are undefined without bias. G is the number of gates, and `in` is
+  // input_size for the first layer and D * hidden_size for the others.
+  struct Cell {
+    Tensor weight_ih, weight_hh, bias_ih, bias_hh;
+  };
+
+  Tensor forward(const Tensor& x) override { return run(x, {}).first; }
+  std::string describe() const override;
+
+  // Layer by layer. In a bidirectional layer the cell that reads backward comes second. Names are PyTorch's:
+  // "weight_ih_l0", "weight_ih_l0_reverse".
+  std::vector<Cell> cells;
+
+ protected:
+  // `name` is that of the class, for errors.
+  RecurrentLayer(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
+                 const RecurrentOptions& options);
+  // What operator() of each class does. Gives the output and the state after the last step.
+  std::pair<Tensor, State> call(const Tensor& x, const State& initial);
+
+ private:
+  // The state of `cell` after a step, from the state before the step and x weight_ih^T + bias_ih.
+  virtual State step(const Cell& cell, const Tensor& from_x, const State& before) const = 0;
+  virtual bool has_c() const { return false; }
+  std::pair<Tensor, State> run(const Tensor& input, const State& initial);
+
+  std::int64_t input_size_, hidden_size_;
+  RecurrentOptions options_;
+};
+
+struct RNNOptions {
+  std::int64_t num_layers = 1;
+  enum Nonlinearity { tanh, relu } nonlinearity = tanh;
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;
+  bool bidirectional = false;
+};
+
+// h' = tanh(x weight_ih^T + bias_ih + h weight_hh^T + bias_hh), or relu in place of tanh.
+class RNN : public RecurrentLayer {
+ public:
+  RNN(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options = {});
+  struct Result {
+    Tensor output, h_n;
+  };
+  Result operator()(const Tensor& x, const Tensor& h_0 = {});
+  std::string describe() const override;
+
+ private:
+  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
+
+  RNNOptions::Nonlinearity nonlinearity_;
+};
+
+// Long short-term memory (Hochreiter and Schmidhuber, Neural Computation 9, 1997, with the forget gate of Gers et al.,
+// 2000). The gates are i, f, g and o: c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c').
+class LSTM : public RecurrentLayer {
+ public:
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  struct Result {
+    Tensor output;
+    State state;
+  };
+  Result operator()(const Tensor& x, const State& initial = {});
+
+ private:
+  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
+  bool has_c() const override { return true; }
+};
+
+// Gated recurrent units (Cho et al., arXiv:1406.1078). The gates are r, z and n: h' = n' + sigmoid(z) (h - n'), where
+// n' = tanh(n of x + sigmoid(r) * n of h).
+class GRU : public RecurrentLayer {
+ public:
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  struct Result {
+    Tensor output, h_n;
+  };
+  Result operator()(const Tensor& x, const Tensor& h_0 = {});
+
+ private:
+  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
+};
+
+}  // namespace tandem::nn
