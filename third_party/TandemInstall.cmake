@@ -8,6 +8,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 
 install(TARGETS tandemrun mnist_ddp voc_ddp RUNTIME)
 install(DIRECTORY data/sample/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/sample)
+# The programs to begin from. Their CMakeLists.txt belongs to this repository; that of template/ is the user's.
+install(DIRECTORY apps/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem/examples
+        PATTERN template EXCLUDE PATTERN CMakeLists.txt EXCLUDE)
+install(DIRECTORY apps/examples/template DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem/examples)
 install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
 foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
@@ -50,3 +54,20 @@ Cflags: -std=c++20 -I\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
 Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR}${pkg_config_libraries} ${pkg_config_files} -pthread
 ")
 install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# cpack -G DEB: a package for Debian and Ubuntu. It depends on the packages that its programs need to run, which
+# dpkg-shlibdeps finds, and on those that hold the files which a user's program links.
+set(CPACK_PACKAGE_NAME tandem)
+set(CPACK_PACKAGE_CONTACT "The Tandem authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/TandemPackage.cmake)
+configure_file(third_party/TandemPackage.cmake.in ${PROJECT_BINARY_DIR}/TandemPackage.cmake.generate @ONLY)
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/TandemPackage.cmake INPUT
+     ${PROJECT_BINARY_DIR}/TandemPackage.cmake.generate)
+include(CPack)
