@@ -1,12 +1,14 @@
 // The backward passes of element-wise operations, for the forms that return a new tensor and for those in place.
 #pragma once
 
+#include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 
 namespace tandem::autograd {
 
-inline bool needs_gradient(const Tensor& x) { return grad_enabled() && x.requires_grad(); }
+// Whether record() has anything to do for an operation on x: x needs a gradient, or a DetectAnomaly looks at results.
+inline bool is_recorded(const Tensor& x) { return (grad_enabled() && x.requires_grad()) || searches_anomalies(); }
 
 // The gradient of x in y = op(x). `saved` is the value that op.saves names. It is not set when op.saves names nothing.
 template <class F>

@@ -4,6 +4,7 @@
 // operations that are ready, the one that was made last runs first. The gradient of a leaf is final when the last
 // operation that used the leaf has run. The hooks of the leaf fire at that moment, so that communication can begin
 // while the rest of the backward pass goes on.
+#include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
@@ -143,6 +144,7 @@ class BackwardPass {
       TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i, " a gradient of shape ",
                    gradients[i].shape(), ", the input has ", shape);
       const Device device = edge.leaf ? edge.leaf->value.device() : edge.node->device;
+      if (autograd::searches_anomalies()) check_gradient(node, i, gradients[i]);
       TANDEM_CHECK(gradients[i].device() == device, node.operation, ": backward gave input ", i, " a gradient on ",
                    gradients[i].device(), ", the input is on ", device);
     }
@@ -152,6 +154,12 @@ class BackwardPass {
       if (node.edges[i].leaf) deliver(node.edges[i], std::move(gradients[i]));
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
+  }
+
+  static void check_gradient(const GraphNode& node, std::size_t input, const Array& gradient) {
+    const std::string found = autograd::anomaly_in(gradient);
+    TANDEM_CHECK(found.empty(), node.place && !node.place->empty() ? "in " + *node.place + ": " : "",
+                 "DetectAnomaly: in the gradient that ", node.operation, " gives its input ", input, ", ", found);
   }
 
   const bool retain_graph_;

@@ -25,7 +25,8 @@ struct GraphNode {
   Shape shape;
   DType dtype;
   Device device;
-  std::weak_ptr<TensorState> retained;  // the result, if it keeps its gradient (Tensor::retain_grad)
+  std::unique_ptr<const std::string> place;  // the module that called the operation; null outside of DetectAnomaly
+  std::weak_ptr<TensorState> retained;       // the result, if it keeps its gradient (Tensor::retain_grad)
 
   ~GraphNode();
 };

@@ -1,3 +1,4 @@
+#include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/graph.h>
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/array/print.h>
@@ -227,10 +228,28 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
   node->shape = value.shape();
   node->dtype = value.dtype();
   node->device = value.device();
+  if (searches_anomalies()) node->place = std::make_unique<std::string>(detail::place_text());
   return node;
 }
 
+namespace {
+
+void check_value(const char* operation, std::span<const Tensor> inputs, const Array& value) {
+  if (!searches_anomalies()) return;
+  const std::string found = anomaly_in(value);
+  if (found.empty()) return;
+  std::string of_input;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined() && inputs[i].state()->value.storage() != value.storage())
+      if (const std::string before = anomaly_in(inputs[i].value()); !before.empty())
+        of_input += "; in its input " + std::to_string(i) + ", " + before;
+  detail::fail("DetectAnomaly: in the result of ", operation, ", ", found, of_input);
+}
+
+}  // namespace
+
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward) {
+  check_value(operation, inputs, value);
   const Needs needs = needs_of(inputs);
   auto state = std::make_shared<TensorState>();
   if (needs.any()) {
@@ -255,6 +274,7 @@ void check_in_place(const char* operation, std::initializer_list<Tensor> inputs)
 }
 
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward) {
+  check_value(operation, std::span(inputs.begin(), inputs.size()), inputs.begin()->value());
   const Needs needs = needs_of(inputs);
   if (!needs.any()) return;
   TensorState& target = *inputs.begin()->state();

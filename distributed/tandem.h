@@ -1,6 +1,7 @@
 // The umbrella header: includes the headers that most programs need.
 #pragma once
 
+#include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>

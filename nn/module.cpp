@@ -182,4 +182,15 @@ void Module::run_hooks(const Tensor& output) {
   for (const auto& hook : hooks) hook(*this, output);
 }
 
+std::string Module::Call::text() const {
+  // The outermost call whose module has this one below it. Calls of other networks may be under way too.
+  std::vector<const Call*> calls;
+  for (const Place* place = this; place; place = place->outer())
+    if (const auto* call = dynamic_cast<const Call*>(place)) calls.push_back(call);
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call)
+    for (const auto& [name, module] : (*call)->module_.modules())
+      if (&module == &module_) return name.empty() ? "" : name + " (" + module_.class_name() + ')';
+  return "";
+}
+
 }  // namespace tandem::nn

@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -145,10 +146,20 @@ class Module {
   // Adds a tensor of the state dict that is not trained, such as a running mean. It has no gradient.
   Tensor add_buffer(std::string name, Array value);
 
+  // "Linear(in=784, out=10)": the name of the class, and `parts` in brackets. For describe().
+  template <class... Parts>
+  std::string describe_as(const Parts&... parts) const {
+    std::ostringstream text;
+    text << class_name() << '(';
+    (text << ... << parts) << ')';
+    return std::move(text).str();
+  }
+
   // Runs `forward` as operator() does: inside a range of the profile, and with the hooks afterwards.
   template <class F>
   Tensor called(const F& forward) {
     const ProfileRange range(range_name_);
+    const Call call(*this);
     if (!has_forward_hooks()) return forward();
     Tensor output = forward();
     run_hooks(output);
@@ -156,6 +167,16 @@ class Module {
   }
 
  private:
+  // A call of forward() that is under way. Errors name its module by the path from the module that was called first.
+  class Call final : public detail::Place {
+   public:
+    explicit Call(Module& module) : Place(module.range_name_), module_(module) {}
+    std::string text() const override;
+
+   private:
+    Module& module_;
+  };
+
   using Hooks = std::list<std::function<void(Module&, const Tensor&)>>;
 
   std::vector<std::pair<std::string, Tensor>> parameters_;

@@ -17,7 +17,7 @@ template <class F>
 Tensor unary(const char* name, const F& op, const Tensor& x) {
   const ProfileRange range(name);
   Array y = ops::map(op, x.value());
-  if (!needs_gradient(x)) return y;
+  if (!is_recorded(x)) return y;
   Saved saved;
   if constexpr (F::saves == Saves::input) saved = Saved(name, x.value());
   if constexpr (F::saves == Saves::output) saved = Saved(name, y);
@@ -28,7 +28,7 @@ template <class F>
 Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
   const ProfileRange range(name);
   Array y = ops::zip(op, a.value(), b.value());
-  const bool needs_a = needs_gradient(a), needs_b = needs_gradient(b);
+  const bool needs_a = is_recorded(a), needs_b = is_recorded(b);
   if (!needs_a && !needs_b) return y;
   return record(
       name, {a, b}, std::move(y),
@@ -205,7 +205,7 @@ Tensor prelu(const Tensor& input, const Tensor& of_negative) {
 Tensor where(const Array& condition, const Tensor& a, const Tensor& b) {
   const ProfileRange range("where");
   Array y = ops::where(condition, a.value(), b.value());
-  if (!needs_gradient(a) && !needs_gradient(b)) return y;
+  if (!is_recorded(a) && !is_recorded(b)) return y;
   return record("where", {a, b}, std::move(y),
                 [saved = Saved("where", condition), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
                  dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
@@ -229,7 +229,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   const ProfileRange range("cast");
   Array y = x.value().to(dtype);
-  if (!needs_gradient(x) || !is_floating(dtype)) return y;
+  if (!is_recorded(x) || !is_floating(dtype)) return y;
   return record("cast", {x}, std::move(y),
                 [from = x.dtype()](const Array& grad, Needs) -> Gradients { return {grad.to(from)}; });
 }

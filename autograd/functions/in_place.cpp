@@ -13,7 +13,7 @@ template <class F>
 Tensor unary_(const char* name, const F& op, const Tensor& x) {
   const ProfileRange range(name);
   autograd::check_in_place(name, {x});
-  const bool needs = needs_gradient(x);
+  const bool needs = is_recorded(x);
   Saved saved;
   if constexpr (F::saves == Saves::input)
     if (needs) saved = Saved(name, x.value().clone());  // a copy, because the operation writes over the input
@@ -28,7 +28,7 @@ template <class F>
 Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& other) {
   const ProfileRange range(name);
   autograd::check_in_place(name, {x, other});
-  const bool needs_x = needs_gradient(x), needs_other = needs_gradient(other);
+  const bool needs_x = is_recorded(x), needs_other = is_recorded(other);
   if (!needs_x && !needs_other) {
     ops::zip_(name, op, x.value(), other.value());
     return x;

@@ -20,11 +20,33 @@ namespace tandem {
 std::atomic<bool> detail::ranges_are_wanted{TANDEM_HAS_NVTX != 0};
 constinit thread_local const char* detail::current_range = nullptr;
 
-std::string detail::with_operation(std::string text) {
-  if (!current_range || text.find(current_range) != std::string::npos) return text;
-  // a name with a space is a phase's ("load batch"), not an operation's
-  if (std::string_view(current_range).find(' ') != std::string_view::npos) return text;
-  return current_range + (": " + std::move(text));
+namespace {
+
+constinit thread_local const detail::Place* current_place = nullptr;
+
+// Whether the innermost range is an operation's.
+bool is_in_operation() {
+  if (!detail::current_range || (current_place && current_place->range() == detail::current_range)) return false;
+  // a name with a space is a phase's ("load batch")
+  return std::string_view(detail::current_range).find(' ') == std::string_view::npos;
+}
+
+}  // namespace
+
+detail::Place::Place(const char* range) : range_(range), outer_(std::exchange(current_place, this)) {}
+detail::Place::~Place() { current_place = outer_; }
+const detail::Place* detail::innermost_place() { return current_place; }
+std::string detail::place_text() { return current_place ? current_place->text() : ""; }
+
+std::string detail::with_place(std::string text) {
+  const std::string place = place_text();
+  if (is_in_operation() && text.find(current_range) == std::string::npos)
+    text = current_range + (": " + std::move(text));
+  if (place.empty()) return text;
+  // The text of a layer begins with its class, which stands in the place already.
+  const auto colon = text.find(": ");
+  if (colon != std::string::npos && place.ends_with('(' + text.substr(0, colon) + ')')) text.erase(0, colon + 2);
+  return "in " + place + ": " + text;
 }
 
 std::int64_t detail::profile_now() {

@@ -1,10 +1,14 @@
 // What modules refuse beside what operations do.
+#include <tandem/autograd/anomaly.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
+#include <tandem/nn/containers.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/pooling.h>
+#include <tandem/nn/recurrent.h>
+#include <tandem/nn/sequential.h>
 #include <tandem/nn/softmax.h>
 
 #include <gtest/gtest.h>
@@ -38,6 +42,65 @@ TEST(ModuleErrors, NameTheOperationAndBothShapes) {
   EXPECT_ERROR(Conv2d(3, 4, 3)(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)", "(4, 3, 3, 3)");
   EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2", "keep_size");
   EXPECT_ERROR(Softmax(5)(Tensor(zeros({2}))), "softmax", "dimension 5");
+}
+
+struct Block : Module {
+  Sequential& mlp = add("mlp", Sequential{Linear(4, 8), ReLU(), Linear(8, 4)});
+  Tensor forward(const Tensor& x) override { return mlp(x) + x; }
+};
+struct Blocks : Module {
+  ModuleList& blocks = add("blocks", ModuleList());
+  GRU& rnn = add("rnn", GRU(4, 4));
+  Blocks() {
+    for (int i = 0; i < 2; ++i) blocks.push_back(Block());
+  }
+  Tensor forward(const Tensor& x) override {
+    for (std::int64_t i = 0; i < 2; ++i) blocks[i](x);
+    return rnn(x).output;
+  }
+};
+
+TEST(ModuleErrors, NameThePathOfTheModule) {
+  Blocks model;
+  EXPECT_ERROR(model(Tensor(zeros({2, 5}))), "in blocks.0.mlp.0 (Linear): linear: ");
+  dynamic_cast<Block&>(model.blocks[1]).mlp[2].to(DType::f64);
+  EXPECT_ERROR(model(Tensor(zeros({2, 4}))), "in blocks.1.mlp.2 (Linear): linear: ");
+  dynamic_cast<Block&>(model.blocks[1]).mlp[2].to(DType::f32);
+  EXPECT_ERROR(model(Tensor(zeros({2, 3, 4, 4}))), "in rnn (GRU): input must be ");
+  const auto message_of = [](auto&& call) -> std::string {
+    try {
+      call();
+      return "no error";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  // A layer that is called by itself has no path, and behind a call there is none.
+  EXPECT_EQ(message_of([&] { model.rnn(Tensor()); }), "GRU: the input is undefined");
+  EXPECT_EQ(message_of([&] { relu(Tensor()); }), "relu: this Tensor is undefined: assign one to it first");
+  // A network within a network is called by both paths: the whole one is named.
+  Sequential outer;
+  outer.push_back(Blocks());
+  EXPECT_ERROR(outer(Tensor(zeros({2, 5}))), "in 0.blocks.0.mlp.0 (Linear): linear: ");
+  // Of two networks, the one that the module belongs to.
+  Linear other(4, 5);
+  other.on_forward([&](Module&, const Tensor& output) { model(output); });
+  EXPECT_ERROR(other(Tensor(zeros({2, 4}))), "in blocks.0.mlp.0 (Linear): linear: ");
+}
+
+struct Logarithm : Module {
+  Linear& head = add("head", Linear(2, 2));
+  Sequential& root = add("root", Sequential{[](const Tensor& x) { return sqrt(x); }});
+  Tensor forward(const Tensor& x) override { return root(head(x) * 0); }
+};
+
+TEST(ModuleErrors, AnAnomalyIsOfAModule) {
+  Logarithm model;
+  const DetectAnomaly detect;
+  EXPECT_ERROR(sum(model(Tensor(ones({1, 2})))).backward(), "in root.0 (",
+               "in the gradient that sqrt gives its input 0", "inf at (0, 0)");
+  model.head.weight.set_value(full({2, 2}, 1e38));
+  EXPECT_ERROR(model(full({1, 2}, 1e38)), "in head (Linear): ", "in the result of linear", "inf at (0, 0)");
 }
 
 TEST(ModuleErrors, ABatchNormThatFailsKeepsItsStatistics) {
