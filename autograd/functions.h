@@ -18,3 +18,4 @@
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/functions/sort.h>
 #include <tandem/autograd/functions/views.h>
+#include <tandem/autograd/random_draws.h>

@@ -64,6 +64,8 @@ class Tensor {
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
   double item() const { return value().item(); }
+  // Part `i` along the first dimension, as a view: select(x, 0, i). A negative i counts from the end.
+  Tensor operator[](std::int64_t i) const;
 
   bool requires_grad() const;
   void set_requires_grad(bool requires_grad);  // leaves only

@@ -19,6 +19,11 @@ class Activation : public Module {
   Tensor forward(const Tensor& x) override {
     return std::apply([&](auto... n) { return inplace_ ? in_place(x, n...) : function(x, n...); }, numbers_);
   }
+  std::string describe() const override {
+    if constexpr (sizeof...(Numbers) == 0) return class_name();
+    else if constexpr (sizeof...(Numbers) == 1) return describe_as(std::get<0>(numbers_));
+    else return describe_as(std::get<0>(numbers_), ", ", std::get<1>(numbers_));
+  }
 
  protected:
   explicit Activation(bool inplace, Numbers... numbers) : inplace_(inplace), numbers_(numbers...) {}
@@ -103,6 +108,7 @@ class GLU : public Module {
  public:
   explicit GLU(std::int64_t dim = -1) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return glu(x, dim_); }
+  std::string describe() const override { return describe_as("dim ", dim_); }
 
  private:
   std::int64_t dim_;
@@ -114,6 +120,7 @@ class PReLU : public Module {
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25)
       : weight(add_parameter("weight", ops::full({num_parameters}, init))) {}
   Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+  std::string describe() const override { return describe_as(weight.numel()); }
 
   Tensor weight;
 };
@@ -122,6 +129,9 @@ class GELU : public Module {
  public:
   explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) override { return gelu(x, approximate_); }
+  std::string describe() const override {
+    return approximate_ == Approximate::tanh ? describe_as("tanh") : class_name();
+  }
 
  private:
   Approximate approximate_;
@@ -131,6 +141,7 @@ class Softplus : public Module {
  public:
   explicit Softplus(double beta = 1, double threshold = 20) : beta_(beta), threshold_(threshold) {}
   Tensor forward(const Tensor& x) override { return softplus(x, beta_, threshold_); }
+  std::string describe() const override { return describe_as(beta_, ", ", threshold_); }
 
  private:
   double beta_, threshold_;

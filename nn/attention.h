@@ -39,6 +39,7 @@ class MultiheadAttention : public Module {
                  const MultiheadAttentionInputs& inputs = {});
   // Attention of x to itself, without weights.
   Tensor forward(const Tensor& x) override { return forward(x, x, x, {.need_weights = false}).output; }
+  std::string describe() const override { return describe_as(embed_dim_, ", ", num_heads_, " heads"); }
 
  private:
   std::int64_t embed_dim_, num_heads_, key_dim_, value_dim_;

@@ -47,6 +47,6 @@ Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& add
   return norm.has_forward_hooks() ? relu(norm(x) + addend) : norm.forward(x, {.relu = true}, addend);
 }
 
-std::string BatchNorm2d::describe() const { return class_name() + '(' + std::to_string(channels_) + ')'; }
+std::string BatchNorm2d::describe() const { return describe_as(channels_); }
 
 }  // namespace tandem::nn

@@ -12,6 +12,7 @@ class Dropout : public Module {
     TANDEM_CHECK(p >= 0 && p <= 1, "Dropout: p must be from 0 to 1, got ", p);
   }
   Tensor forward(const Tensor& x) override { return dropout(x, p_, is_training()); }
+  std::string describe() const override { return describe_as(p_); }
 
  private:
   double p_;
@@ -24,6 +25,7 @@ class Dropout2d : public Module {
     TANDEM_CHECK(p >= 0 && p <= 1, "Dropout2d: p must be from 0 to 1, got ", p);
   }
   Tensor forward(const Tensor& x) override { return dropout2d(x, p_, is_training()); }
+  std::string describe() const override { return describe_as(p_); }
 
  private:
   double p_;

@@ -12,6 +12,7 @@ class Embedding : public Module {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {});
   Tensor forward(const Tensor& index) override { return embedding(index.value(), weight, padding_idx); }
+  std::string describe() const override { return describe_as(weight.dim(0), ", ", weight.dim(1)); }
 
   Tensor weight;
   const std::optional<std::int64_t> padding_idx;

@@ -1,7 +1,6 @@
 #include <tandem/nn/init.h>
 
 #include <tandem/core/ops.h>
-#include <tandem/nn/init_draws.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,21 @@
 namespace tandem::nn::init {
 
 namespace {
+
+// Random numbers as PyTorch draws them on the CPU. T is float or double.
+template <class T>
+std::vector<T> uniform_values(std::int64_t count, double low, double high, Generator& generator) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& v : values) v = generator.uniform(static_cast<T>(low), static_cast<T>(high));
+  return values;
+}
+
+template <class T>
+std::vector<T> normal_values(std::int64_t count, double mean, double std, Generator& generator) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  generator.fill_normal(values.data(), count, mean, std);
+  return values;
+}
 
 template <class T>
 void assign(const Tensor& tensor, const std::vector<T>& values) {
@@ -42,13 +56,13 @@ double uniform_bound(double std) { return std::sqrt(3.0) * std; }
 void uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
   TANDEM_CHECK(low <= high, "uniform_: there is nothing between ", low, " and ", high);
   dispatch_draw(tensor, "uniform_",
-                [&]<class T>(T) { assign(tensor, detail::uniform_values<T>(tensor.numel(), low, high, generator)); });
+                [&]<class T>(T) { assign(tensor, uniform_values<T>(tensor.numel(), low, high, generator)); });
 }
 
 void normal_(const Tensor& tensor, double mean, double std, Generator& generator) {
   TANDEM_CHECK(std >= 0, "normal_: std must not be negative, got ", std);
   dispatch_draw(tensor, "normal_",
-                [&]<class T>(T) { assign(tensor, detail::normal_values<T>(tensor.numel(), mean, std, generator)); });
+                [&]<class T>(T) { assign(tensor, normal_values<T>(tensor.numel(), mean, std, generator)); });
 }
 
 void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high, Generator& generator) {
@@ -61,10 +75,10 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
     // the bounds.
     const auto a = static_cast<T>(low), b = static_cast<T>(high);
     if (cdf(high) - cdf(low) > 0.3) {
-      auto values = detail::normal_values<T>(count, mean, std, generator);
+      auto values = normal_values<T>(count, mean, std, generator);
       const auto outside = [&](T v) { return v < a || v > b; };
       while (std::any_of(values.begin(), values.end(), outside)) {
-        const auto others = detail::normal_values<T>(count, mean, std, generator);
+        const auto others = normal_values<T>(count, mean, std, generator);
         for (std::size_t i = 0; i < values.size(); ++i)
           if (outside(values[i])) values[i] = others[i];
       }
@@ -78,8 +92,8 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
     std::vector<T> values(static_cast<std::size_t>(count));
     std::vector<char> pending(values.size(), 1);
     while (std::find(pending.begin(), pending.end(), 1) != pending.end()) {
-      const auto candidates = detail::uniform_values<T>(count, low, high, generator);
-      const auto heights = detail::uniform_values<T>(count, 0, 1, generator);
+      const auto candidates = uniform_values<T>(count, low, high, generator);
+      const auto heights = uniform_values<T>(count, 0, 1, generator);
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (!pending[i]) continue;
         values[i] = candidates[i];
@@ -170,7 +184,7 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
   const auto rows = static_cast<std::size_t>(tensor.dim(0));
   const std::size_t columns = static_cast<std::size_t>(tensor.numel()) / rows;
   dispatch_draw(tensor, "orthogonal_", [&]<class T>(T) {
-    auto values = detail::normal_values<T>(tensor.numel(), 0, 1, generator);
+    auto values = normal_values<T>(tensor.numel(), 0, 1, generator);
     // The Gram-Schmidt process on the rows or the columns, whichever are fewer. From each vector its parts along the
     // vectors before it are removed, twice because of rounding. The result is the Q of a QR decomposition whose R has a
     // positive diagonal. That makes it unique.
@@ -203,7 +217,7 @@ void sparse_(const Tensor& tensor, double sparsity, double std, Generator& gener
   const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
   const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
   dispatch_draw(tensor, "sparse_", [&]<class T>(T) {
-    auto values = detail::normal_values<T>(tensor.numel(), 0, std, generator);
+    auto values = normal_values<T>(tensor.numel(), 0, std, generator);
     for (std::int64_t column = 0; column < columns; ++column) {
       const auto order = generator.permutation(rows);
       for (std::int64_t i = 0; i < zeros; ++i)
@@ -214,7 +228,7 @@ void sparse_(const Tensor& tensor, double sparsity, double std, Generator& gener
 }
 
 Array uniform(const Shape& shape, double bound, Generator& generator) {
-  return Array::from(detail::uniform_values<float>(shape.product(), -bound, bound, generator), shape);
+  return Array::from(uniform_values<float>(shape.product(), -bound, bound, generator), shape);
 }
 
 Array kaiming_uniform(const Shape& shape, Generator& generator) {

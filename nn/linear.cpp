@@ -22,10 +22,12 @@ Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::in
 }
 
 std::string Linear::describe() const {
-  std::ostringstream out;
-  out << class_name() << "(in=" << weight.dim(1) << ", out=" << weight.dim(0)
-      << (bias.defined() ? ")" : ", without bias)");
-  return out.str();
+  return describe_as("in=", weight.dim(1), ", out=", weight.dim(0), bias.defined() ? "" : ", without bias");
+}
+
+std::string Bilinear::describe() const {
+  return describe_as("in1=", weight.dim(1), ", in2=", weight.dim(2), ", out=", weight.dim(0),
+                     bias.defined() ? "" : ", without bias");
 }
 
 }  // namespace tandem::nn

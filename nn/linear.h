@@ -25,6 +25,7 @@ class Bilinear : public Module {
   Tensor operator()(const Tensor& a, const Tensor& b) {
     return called([&] { return forward(a, b); });
   }
+  std::string describe() const override;
 
   Tensor weight, bias;
 };

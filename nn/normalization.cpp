@@ -3,20 +3,39 @@
 
 namespace tandem::nn {
 
+namespace {
+
+void check_shape(const char* name, const Shape& shape) {
+  TANDEM_CHECK(shape.ndim() > 0 && shape.product() > 0, name,
+               ": needs the shape of at least one dimension, in positive sizes, got ", shape);
+}
+
+// "LayerNorm(64)"
+std::string describe_shape(const Module& module, const Shape& shape) {
+  std::ostringstream text;
+  text << module.class_name() << shape;
+  return std::move(text).str();
+}
+
+}  // namespace
+
 LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options) : shape_(shape), eps_(options.eps) {
-  TANDEM_CHECK(shape.ndim() > 0, "LayerNorm: needs the shape of at least one dimension");
+  check_shape("LayerNorm", shape);
   if (!options.elementwise_affine) return;
   weight = add_parameter("weight", ops::ones(shape));
   if (options.bias) bias = add_parameter("bias", ops::zeros(shape));
 }
 
 RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options) : shape_(shape), eps_(options.eps) {
-  TANDEM_CHECK(shape.ndim() > 0, "RMSNorm: needs the shape of at least one dimension");
+  check_shape("RMSNorm", shape);
   if (options.elementwise_affine) weight = add_parameter("weight", ops::ones(shape));
 }
 
+std::string LayerNorm::describe() const { return describe_shape(*this, shape_); }
+std::string RMSNorm::describe() const { return describe_shape(*this, shape_); }
+
 GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options)
-    : groups_(groups), eps_(options.eps) {
+    : groups_(groups), channels_(channels), eps_(options.eps) {
   TANDEM_CHECK(groups > 0 && channels > 0 && channels % groups == 0, "GroupNorm: ", channels,
                " channels can't be divided into ", groups, " groups");
   if (!options.affine) return;

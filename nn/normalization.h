@@ -18,7 +18,10 @@ struct LayerNormOptions {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
+  explicit LayerNorm(std::int64_t features, const LayerNormOptions& options = {})
+      : LayerNorm(Shape{features}, options) {}
   Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, weight, bias, eps_); }
+  std::string describe() const override;
 
   Tensor weight, bias;  // undefined when the options leave them out
 
@@ -36,7 +39,9 @@ struct RMSNormOptions {
 class RMSNorm : public Module {
  public:
   explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {});
+  explicit RMSNorm(std::int64_t features, const RMSNormOptions& options = {}) : RMSNorm(Shape{features}, options) {}
   Tensor forward(const Tensor& x) override { return rms_norm(x, shape_, weight, eps_); }
+  std::string describe() const override;
 
   Tensor weight;
 
@@ -55,11 +60,12 @@ class GroupNorm : public Module {
  public:
   GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
   Tensor forward(const Tensor& x) override { return group_norm(x, groups_, weight, bias, eps_); }
+  std::string describe() const override { return describe_as(groups_, " groups, ", channels_); }
 
   Tensor weight, bias;
 
  private:
-  std::int64_t groups_;
+  std::int64_t groups_, channels_;
   double eps_;
 };
 
@@ -73,6 +79,7 @@ class InstanceNorm2d : public Module {
  public:
   explicit InstanceNorm2d(std::int64_t channels, const InstanceNormOptions& options = {});
   Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return describe_as(channels_); }
 
   Tensor weight, bias;
 

@@ -63,6 +63,7 @@ class AdaptiveAvgPool2d : public Module {
  public:
   explicit AdaptiveAvgPool2d(Extent output_size) : output_size(output_size) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_size); }
+  std::string describe() const override { return describe_as("to ", output_size); }
 
   const Extent output_size;
 };
@@ -71,6 +72,7 @@ class AdaptiveAvgPool1d : public Module {
  public:
   explicit AdaptiveAvgPool1d(std::int64_t output_size) : output_size(output_size) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool1d(x, output_size); }
+  std::string describe() const override { return describe_as("to ", output_size); }
 
   const std::int64_t output_size;
 };
@@ -79,6 +81,7 @@ class AdaptiveMaxPool2d : public Module {
  public:
   explicit AdaptiveMaxPool2d(Extent output_size) : output_size(output_size) {}
   Tensor forward(const Tensor& x) override { return adaptive_max_pool2d(x, output_size); }
+  std::string describe() const override { return describe_as("to ", output_size); }
 
   const Extent output_size;
 };

@@ -10,6 +10,7 @@ class Softmax : public Module {
  public:
   explicit Softmax(std::int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return softmax(x, dim_); }
+  std::string describe() const override { return describe_as("dim ", dim_); }
 
  private:
   std::int64_t dim_;
@@ -19,6 +20,7 @@ class LogSoftmax : public Module {
  public:
   explicit LogSoftmax(std::int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return log_softmax(x, dim_); }
+  std::string describe() const override { return describe_as("dim ", dim_); }
 
  private:
   std::int64_t dim_;

@@ -121,6 +121,25 @@ Array lt(const Tensor& x, Number number);
 Array le(const Tensor& x, Number number);
 Array gt(const Tensor& x, Number number);
 Array ge(const Tensor& x, Number number);
+// The same as operators. With == and the others an array of bools comes out, and not one bool: all(a == b) is one.
+inline Array operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+inline Array operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Array operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Array operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Array operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Array operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Array operator==(const Tensor& x, Number number) { return eq(x, number); }
+inline Array operator!=(const Tensor& x, Number number) { return ne(x, number); }
+inline Array operator<(const Tensor& x, Number number) { return lt(x, number); }
+inline Array operator<=(const Tensor& x, Number number) { return le(x, number); }
+inline Array operator>(const Tensor& x, Number number) { return gt(x, number); }
+inline Array operator>=(const Tensor& x, Number number) { return ge(x, number); }
+inline Array operator==(Number number, const Tensor& x) { return eq(x, number); }
+inline Array operator!=(Number number, const Tensor& x) { return ne(x, number); }
+inline Array operator<(Number number, const Tensor& x) { return gt(x, number); }
+inline Array operator<=(Number number, const Tensor& x) { return ge(x, number); }
+inline Array operator>(Number number, const Tensor& x) { return lt(x, number); }
+inline Array operator>=(Number number, const Tensor& x) { return le(x, number); }
 Array logical_and(const Tensor& a, const Tensor& b);
 Array logical_or(const Tensor& a, const Tensor& b);
 Array logical_xor(const Tensor& a, const Tensor& b);

@@ -19,6 +19,15 @@ Tensor mul_(const Tensor& x, const Tensor& other);
 Tensor mul_(const Tensor& x, Number number);
 Tensor div_(const Tensor& x, const Tensor& other);
 Tensor div_(const Tensor& x, Number number);
+// The same as operators. All handles of x see the change, as in PyTorch. x = x + y makes a new Tensor instead.
+inline Tensor operator+=(const Tensor& x, const Tensor& other) { return add_(x, other); }
+inline Tensor operator-=(const Tensor& x, const Tensor& other) { return sub_(x, other); }
+inline Tensor operator*=(const Tensor& x, const Tensor& other) { return mul_(x, other); }
+inline Tensor operator/=(const Tensor& x, const Tensor& other) { return div_(x, other); }
+inline Tensor operator+=(const Tensor& x, Number number) { return add_(x, number); }
+inline Tensor operator-=(const Tensor& x, Number number) { return sub_(x, number); }
+inline Tensor operator*=(const Tensor& x, Number number) { return mul_(x, number); }
+inline Tensor operator/=(const Tensor& x, Number number) { return div_(x, number); }
 Tensor pow_(const Tensor& x, Number exponent);
 Tensor clamp_(const Tensor& x, std::optional<Number> min = {}, std::optional<Number> max = {});
 Tensor neg_(const Tensor& x);

@@ -134,8 +134,8 @@ Tensor prod(const Tensor& input, const Dims& dims, bool keepdim) {
 Tensor var(const Tensor& x, const Dims& dims, const VarOptions& options) {
   return variance("var", false, x, dims, options);
 }
-Tensor std(const Tensor& x, const Dims& dims, const VarOptions& options) {
-  return variance("std", true, x, dims, options);
+Tensor stddev(const Tensor& x, const Dims& dims, const VarOptions& options) {
+  return variance("stddev", true, x, dims, options);
 }
 
 Tensor norm(const Tensor& input, double p, const Dims& dims, bool keepdim) {

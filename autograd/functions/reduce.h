@@ -17,7 +17,8 @@ struct VarOptions {
   bool keepdim = false;
 };
 Tensor var(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
-Tensor std(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
+// The root of var(): std of PyTorch, which is the name of a namespace here.
+Tensor stddev(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
 
 // The sum of |x|^p, to the power of 1/p. For p = infinity the largest |x|, for p = -infinity the smallest |x|, for p =
 // 0 the number of elements that are not 0.

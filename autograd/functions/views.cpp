@@ -142,6 +142,7 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const ProfileRange range("select");
   return part_of("select", x, [=](const Array& whole) { return whole.select(dim, index); });
 }
+Tensor Tensor::operator[](std::int64_t i) const { return select(*this, 0, i); }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
   const ProfileRange range("diagonal");

@@ -4,6 +4,7 @@
 #include <tandem/core/base/check.h>
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <ostream>
@@ -17,6 +18,10 @@ class Dims {
   static constexpr int max_ndim = 6;
 
   Dims() = default;
+  // One entry: sum(x, 1) is sum(x, {1}).
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Dims(T value)
+      : Dims({static_cast<std::int64_t>(value)}) {}  // NOLINT: meant to be used like a list
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
     TANDEM_CHECK(values.size() <= max_ndim, "an array has at most ", max_ndim, " dimensions, got ", values.size());

@@ -35,6 +35,18 @@ Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
 Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
               Generator& generator = default_generator());
 Array randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
+// Normal numbers with this mean and standard deviation.
+Array normal(double mean, double std, const Shape& shape, DType dtype = DType::f32, Device device = {},
+             Generator& generator = default_generator());
+// 1 with the probability that stands in `probabilities` (...), else 0, in their shape, dtype and device. Error for a
+// number that is not in [0, 1].
+Array bernoulli(const Array& probabilities, Generator& generator = default_generator());
+// Positions 0 .. n-1, drawn in proportion to `weights` (n) or, in each row, (rows, n): (count) or (rows, count), i64,
+// on the device of the weights. Without replacement a position comes once in a row at most. Several draws with
+// replacement are PyTorch's for the same seed; other draws have its distribution alone. Error when a weight is negative
+// or not finite, when a row has no positive weight, or, without replacement, fewer positive ones than are drawn.
+Array multinomial(const Array& weights, std::int64_t count, bool replacement = false,
+                  Generator& generator = default_generator());
 
 // New Arrays with the shape, the layout (channels last or row-major) and the device of `like`, and with its dtype
 // unless another is given.
@@ -53,6 +65,7 @@ using ops::eye;
 using ops::full;
 using ops::full_like;
 using ops::linspace;
+using ops::normal;
 using ops::ones;
 using ops::ones_like;
 using ops::rand;

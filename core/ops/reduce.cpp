@@ -14,7 +14,7 @@ const char* name_of(const Reduction& op) {
     else if constexpr (std::is_same_v<F, r::Prod>) return "prod";
     else if constexpr (std::is_same_v<F, r::Max>) return "max";
     else if constexpr (std::is_same_v<F, r::Min>) return "min";
-    else if constexpr (std::is_same_v<F, r::Var>) return f.root ? "std" : "var";
+    else if constexpr (std::is_same_v<F, r::Var>) return f.root ? "stddev" : "var";
     else if constexpr (std::is_same_v<F, r::LogSumExp>) return "logsumexp";
     else if constexpr (std::is_same_v<F, r::CountNonzero>)
       return f.asked == r::CountNonzero::Asked::number ? "count_nonzero"

@@ -33,6 +33,10 @@ class Generator {
   // its own logarithm and sine; fewer come from normal(). 16 is PyTorch's figure: another one would give other numbers.
   void fill_normal(float* values, std::int64_t n);
   void fill_normal(double* values, std::int64_t n);
+  // The same with another mean and standard deviation, as torch.normal does. Fewer than 16 numbers are scaled before
+  // they are rounded, and more numbers after.
+  void fill_normal(float* values, std::int64_t n, double mean, double std);
+  void fill_normal(double* values, std::int64_t n, double mean, double std);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).
   std::vector<std::int64_t> permutation(std::int64_t n);
 

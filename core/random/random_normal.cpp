@@ -107,6 +107,26 @@ double Generator::normal() {
   return radius * std::cos(angle);
 }
 
+namespace {
+
+template <class T>
+void fill_scaled(Generator& generator, T* values, std::int64_t n, double mean, double std) {
+  if (n < 16) {
+    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(generator.normal() * std + mean);
+    return;
+  }
+  fill(generator, values, n);
+  for (std::int64_t i = 0; i < n; ++i) values[i] = std::fma(values[i], static_cast<T>(std), static_cast<T>(mean));
+}
+
+}  // namespace
+
+void Generator::fill_normal(float* values, std::int64_t n, double mean, double std) {
+  fill_scaled(*this, values, n, mean, std);
+}
+void Generator::fill_normal(double* values, std::int64_t n, double mean, double std) {
+  fill_scaled(*this, values, n, mean, std);
+}
 void Generator::fill_normal(float* values, std::int64_t n) { fill(*this, values, n); }
 void Generator::fill_normal(double* values, std::int64_t n) { fill(*this, values, n); }
 

@@ -1,9 +1,15 @@
 // What Tensors, Modules and summaries look like.
 #include <tandem/core/ops.h>
+#include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/containers.h>
+#include <tandem/nn/dropout.h>
+#include <tandem/nn/embedding.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/models/mnist.h>
+#include <tandem/nn/normalization.h>
+#include <tandem/nn/pooling.h>
+#include <tandem/nn/softmax.h>
 #include <tandem/nn/summary.h>
 
 #include <gtest/gtest.h>
@@ -41,6 +47,21 @@ TEST(Printing, ModuleTree) {
   EXPECT_EQ(text(nn::BatchNorm2d(3, {.affine = false, .track_running_stats = false})), "BatchNorm2d(3)");
   EXPECT_EQ(text(nn::Conv2d(3, 8, {3, 5}, {.stride = 2, .dilation = 2, .bias = false})),
             "Conv2d(3, 8, kernel 3x5, stride 2x2, dilation 2x2, without bias)");
+  EXPECT_EQ(text(nn::Bilinear(2, 3, 4)), "Bilinear(in1=2, in2=3, out=4)");
+  EXPECT_EQ(text(nn::Embedding(1000, 64)), "Embedding(1000, 64)");
+  EXPECT_EQ(text(nn::LayerNorm(64)), "LayerNorm(64)");
+  EXPECT_EQ(text(nn::RMSNorm({3, 4})), "RMSNorm(3, 4)");
+  EXPECT_EQ(text(nn::GroupNorm(4, 32)), "GroupNorm(4 groups, 32)");
+  EXPECT_EQ(text(nn::InstanceNorm2d(3)), "InstanceNorm2d(3)");
+  EXPECT_EQ(text(nn::Dropout(0.25)), "Dropout(0.25)");
+  EXPECT_EQ(text(nn::Dropout2d()), "Dropout2d(0.5)");
+  EXPECT_EQ(text(nn::Softmax(-1)), "Softmax(dim -1)");
+  EXPECT_EQ(text(nn::LeakyReLU(0.2)), "LeakyReLU(0.2)");
+  EXPECT_EQ(text(nn::Hardtanh(-2, 3)), "Hardtanh(-2, 3)");
+  EXPECT_EQ(text(nn::PReLU(8)), "PReLU(8)");
+  EXPECT_EQ(text(nn::GELU(Approximate::tanh)), "GELU(tanh)");
+  EXPECT_EQ(text(nn::AdaptiveAvgPool2d(1)), "AdaptiveAvgPool2d(to 1x1)");
+  EXPECT_EQ(text(nn::MultiheadAttention(64, 4)).substr(0, 31), "MultiheadAttention(64, 4 heads)");
   nn::Sequential functions{relu, nn::ReLU()};
   EXPECT_EQ(text(functions), "Sequential {\n  0: function\n  1: ReLU\n}");
   EXPECT_EQ(text(nn::ModuleList()), "ModuleList");

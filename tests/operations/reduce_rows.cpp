@@ -40,7 +40,7 @@ std::vector<Row> reduce_rows() {
       {.op = "prod", .function = reduction<prod>, .low_tolerance = 8},
       {.op = "logsumexp", .function = reduction<logsumexp>, .low_tolerance = 8},
       {.op = "var", .function = deviation<var>, .low_tolerance = 8},
-      {.op = "std", .function = deviation<std>, .low_tolerance = 16},
+      {.op = "std", .function = deviation<stddev>, .low_tolerance = 16, .also = {"stddev"}},
       {.op = "norm",
        .function =
            [](Call& c) {

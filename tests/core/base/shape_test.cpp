@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <type_traits>
 
 #include "support/temporary_folder.h"
 
@@ -24,6 +25,16 @@ TEST(Shape, PrintsAndCounts) {
   constexpr std::int64_t large = std::int64_t{1} << 40;
   EXPECT_EQ((Shape{0, large, large}.product()), 0);
   EXPECT_ERROR((Shape{large, large}.product()), "(1099511627776, 1099511627776)", "64 bits");
+}
+
+TEST(Shape, OfOneNumber) {
+  const auto same = [](const Dims& dims) { return dims; };
+  EXPECT_EQ(same(3), Dims{3});
+  EXPECT_EQ(same(std::size_t{3}), Dims{3});
+  EXPECT_EQ(same(-1), Dims{-1});
+  EXPECT_EQ(same({}), Dims());
+  static_assert(!std::is_convertible_v<bool, Dims>, "sum(x, true) has forgotten a dimension");
+  static_assert(!std::is_convertible_v<double, Dims>);
 }
 
 TEST(Shape, Strides) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "support/sha256.h"
@@ -41,6 +43,96 @@ TEST(Create, NormalNumbersArePyTorchs) {
   const auto normal = [](const Shape& shape, DType dtype) { return randn(shape, dtype); };
   EXPECT_EQ(digest_of_sizes<float>(normal), "d179d60a7d7c4ec3107a4232ab3e4dd1b3584f3501a7889900798362b63eba82");
   EXPECT_EQ(digest_of_sizes<double>(normal), "7211c1951beb7cacf6a74d8ba744dcc727a9fd781a26e7779f49709a33324d57");
+}
+
+// torch.normal(1.5, 0.25, (n,))
+TEST(Create, NormalNumbersOfAMeanArePyTorchs) {
+  const auto of_mean = [](const Shape& shape, DType dtype) { return normal(1.5, 0.25, shape, dtype); };
+  EXPECT_EQ(digest_of_sizes<float>(of_mean), "76ed58e6a32de016b42afdec1f0c73718387ca106e82a656d36ca138887ae75a");
+  EXPECT_EQ(digest_of_sizes<double>(of_mean), "69dcbc3d510c1f7285c0844015ef66c0c20833eb16f5d75350e278e93ef9748c");
+}
+
+// torch.bernoulli(torch.arange(n) / n)
+TEST(Create, BernoulliDrawsArePyTorchs) {
+  const auto draws = [](const Shape& shape, DType dtype) {
+    Array p = Array::empty(shape, dtype);
+    for (std::int64_t i = 0; i < p.numel(); ++i) {
+      if (dtype == DType::f64) p.data<double>()[i] = static_cast<double>(i) / static_cast<double>(p.numel());
+      else p.data<float>()[i] = static_cast<float>(i) / static_cast<float>(p.numel());
+    }
+    return ops::bernoulli(p);
+  };
+  EXPECT_EQ(digest_of_sizes<float>(draws), "0babc77c35c826a5329ed50f3b21a4de8f5dfac67e08635f9bdda42a8fcaa689");
+  EXPECT_EQ(digest_of_sizes<double>(draws), "b1961c423e7e7f1a87ae1c96dac7077970b36623073f386b7bce08f35f58529d");
+  EXPECT_ERROR(ops::bernoulli(Array::from(std::vector<float>{0.5, 1.5}, {2})), "bernoulli", "[0, 1]", "1.5");
+  EXPECT_ERROR(ops::bernoulli(Array::from(std::vector<float>{std::nanf("")}, {1})), "bernoulli", "nan");
+  EXPECT_ERROR(ops::bernoulli(zeros({2}, DType::i64)), "bernoulli", "floating");
+  EXPECT_EQ(ops::bernoulli(ones({2, 3}, DType::bf16)).dtype(), DType::bf16);
+}
+
+// torch.multinomial(w, 50, replacement=True) of two rows of n weights
+TEST(Create, DrawsWithReplacementArePyTorchs) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    manual_seed(7);
+    Sha256 digest;
+    for (std::int64_t n = 1; n <= 41; ++n) {
+      const std::int64_t size = n > 40 ? 1000 : n;
+      std::vector<double> weights(static_cast<std::size_t>(2 * size));
+      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(i % 7) + 0.5;
+      const Array drawn = ops::multinomial(Array::from(weights, {2, size}).to(dtype), 50, true);
+      ASSERT_EQ(drawn.shape(), (Shape{2, 50}));
+      digest.add(std::span<const std::int64_t>(drawn.data<std::int64_t>(), 100));
+    }
+    EXPECT_EQ(digest.hex(), "78783298b9a7ad8c8291f9ca8e2cfede8b435bb87e236958a512f667331a7b93");
+  }
+}
+
+// How often each of four positions comes first, and second, in many rows.
+TEST(Create, DrawsFollowTheWeights) {
+  manual_seed(7);
+  constexpr std::int64_t rows = 20000;
+  const std::vector<double> weights = {1, 0, 2, 5};
+  const Array all = Array::from(weights, {1, 4}).expand({rows, 4}).to(DType::f32);
+  const auto shares = [](const Array& drawn, std::int64_t column) {
+    std::vector<double> counts(4);
+    const auto positions = drawn.select(1, column).contiguous().to_vector<std::int64_t>();
+    for (const std::int64_t p : positions) counts.at(static_cast<std::size_t>(p)) += 1.0 / rows;
+    return counts;
+  };
+  for (const bool replacement : {false, true}) {
+    const auto once = shares(ops::multinomial(all, 1, replacement), 0);
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(once[i], weights[i] / 8, 0.015) << i;
+  }
+  const Array three = ops::multinomial(all, 3);
+  const auto first = shares(three, 0), second = shares(three, 1);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(first[i], weights[i] / 8, 0.015) << i;
+  // The second is i where the first was another one, and i is drawn among those left.
+  for (const int i : {0, 2, 3}) {
+    double chance = 0;
+    for (const int j : {0, 2, 3})
+      if (j != i) chance += weights[j] / 8 * weights[i] / (8 - weights[j]);
+    EXPECT_NEAR(second[i], chance, 0.015) << i;
+  }
+  for (std::int64_t row = 0; row < 100; ++row) {
+    auto positions = three.select(0, row).to_vector<std::int64_t>();
+    std::sort(positions.begin(), positions.end());
+    EXPECT_EQ(positions, (Integers{0, 2, 3}));
+  }
+}
+
+TEST(Create, WhatCannotBeDrawn) {
+  const auto weights = [](const std::vector<float>& values) {
+    return Array::from(values, {static_cast<std::int64_t>(values.size())});
+  };
+  EXPECT_ERROR(ops::multinomial(weights({1, -1}), 1), "multinomial", "not negative", "-1");
+  EXPECT_ERROR(ops::multinomial(weights({1, std::nanf("")}), 1), "multinomial", "nan");
+  EXPECT_ERROR(ops::multinomial(weights({0, 0}), 1), "multinomial", "row 0", "no weight above 0");
+  EXPECT_ERROR(ops::multinomial(weights({1, 0, 3}), 3), "multinomial", "3 draws", "2 weights above 0");
+  EXPECT_ERROR(ops::multinomial(weights({1}), 0), "multinomial", "positive", "0");
+  EXPECT_ERROR(ops::multinomial(zeros({2, 2, 2}), 1), "multinomial", "(2, 2, 2)");
+  EXPECT_ERROR(ops::multinomial(zeros({2, 0}), 1), "multinomial", "(2, 0)");
+  EXPECT_ERROR(ops::multinomial(ones({2}, DType::i64), 1), "multinomial", "i64");
+  EXPECT_ERROR(normal(0, -1, {2}), "normal", "negative", "-1");
 }
 
 TEST(Create, RandomIntegersArePyTorchs) {

@@ -1,0 +1,92 @@
+// Operators, in a program that uses both namespaces whole.
+#include <tandem/autograd/functions.h>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/arrays.h"
+#include "support/temporary_folder.h"
+
+using namespace std;
+using namespace tandem;
+using tandem::testing::array_of;
+
+namespace {
+
+vector<float> values_of(const Array& array) { return array.to_vector<float>(); }
+vector<bool> bools_of(const Array& array) {
+  vector<bool> bools;
+  for (const float v : array.to(DType::f32).contiguous().to_vector<float>()) bools.push_back(v != 0);
+  return bools;
+}
+
+TEST(Operators, Comparisons) {
+  const Tensor x(array_of({1, 2, 3})), y(array_of({3, 2, 1}));
+  EXPECT_EQ((x < y).dtype(), DType::boolean);
+  EXPECT_EQ(bools_of(x < y), (vector<bool>{true, false, false}));
+  EXPECT_EQ(bools_of(x <= y), (vector<bool>{true, true, false}));
+  EXPECT_EQ(bools_of(x > y), (vector<bool>{false, false, true}));
+  EXPECT_EQ(bools_of(x >= y), (vector<bool>{false, true, true}));
+  EXPECT_EQ(bools_of(x == y), (vector<bool>{false, true, false}));
+  EXPECT_EQ(bools_of(x != y), (vector<bool>{true, false, true}));
+  EXPECT_EQ(bools_of(x < 2), (vector<bool>{true, false, false}));
+  EXPECT_EQ(bools_of(2 < x), (vector<bool>{false, false, true}));
+  EXPECT_EQ(bools_of(x <= 2), (vector<bool>{true, true, false}));
+  EXPECT_EQ(bools_of(2 <= x), (vector<bool>{false, true, true}));
+  EXPECT_EQ(bools_of(x > 1.5), (vector<bool>{false, true, true}));
+  EXPECT_EQ(bools_of(1.5 > x), (vector<bool>{true, false, false}));
+  EXPECT_EQ(bools_of(x >= 2), (vector<bool>{false, true, true}));
+  EXPECT_EQ(bools_of(2 >= x), (vector<bool>{true, true, false}));
+  EXPECT_EQ(bools_of(x == 2), (vector<bool>{false, true, false}));
+  EXPECT_EQ(bools_of(2 == x), (vector<bool>{false, true, false}));
+  EXPECT_EQ(bools_of(x != 2), (vector<bool>{true, false, true}));
+  EXPECT_EQ(bools_of(2 != x), (vector<bool>{true, false, true}));
+  // Arrays too, and what comes out goes on.
+  const Array labels = array_of({1, 5, 3});
+  EXPECT_EQ(mean(cast(labels == x, DType::f32)).item(), 2.0f / 3);
+  EXPECT_EQ(values_of(where(x > 1, x, 0).value()), (vector<float>{0, 2, 3}));
+}
+
+TEST(Operators, InPlace) {
+  Tensor x(array_of({1, 2})), same = x;
+  x += Tensor(array_of({10, 20}));
+  EXPECT_EQ(values_of(same.value()), (vector<float>{11, 22})) << "all handles see the change";
+  x -= 1;
+  x *= 2;
+  x /= Tensor(array_of({4, 2}));
+  EXPECT_EQ(values_of(x.value()), (vector<float>{5, 21}));
+  x[0] += 1;
+  EXPECT_EQ(values_of(x.value()), (vector<float>{6, 21}));
+
+  // A total that grows has a gradient.
+  const Tensor weight(array_of({3, 4}), true);
+  Tensor total(ops::zeros({}));
+  for (int i = 1; i <= 3; ++i) total += sum(weight * i);
+  total.backward();
+  EXPECT_EQ(values_of(weight.grad()), (vector<float>{6, 6}));
+  EXPECT_ERROR(weight += 1, "add_", "leaf", "NoGrad");
+}
+
+TEST(Operators, Parts) {
+  const Tensor x(tandem::testing::counting({3, 2}), true);
+  EXPECT_EQ(values_of(x[1].value()), (vector<float>{2, 3}));
+  EXPECT_EQ(x[-1][0].item(), 4);
+  (x[2] * 2)[1].backward();
+  EXPECT_EQ(values_of(x.grad()), (vector<float>{0, 0, 0, 0, 0, 2}));
+  EXPECT_ERROR(x[3], "select", "3");
+}
+
+TEST(Operators, OneDimensionIsANumber) {
+  const Tensor x(tandem::testing::counting({2, 3}));
+  EXPECT_EQ(values_of(sum(x, 1).value()), (vector<float>{3, 12}));
+  EXPECT_EQ(values_of(sum(x, 0).value()), (vector<float>{3, 5, 7}));
+  EXPECT_EQ(mean(x, -1, true).shape(), (Shape{2, 1}));
+  EXPECT_EQ(values_of(var(x, 1).value()), (vector<float>{1, 1}));
+  EXPECT_EQ(values_of(stddev(x, 1).value()), (vector<float>{1, 1}));
+  EXPECT_EQ(values_of(amax(x, 0).value()), (vector<float>{3, 4, 5}));
+  EXPECT_EQ(reshape(x, -1).shape(), Shape{6});
+  EXPECT_EQ(sum(x, {}, true).shape(), (Shape{1, 1}));
+}
+
+}  // namespace
