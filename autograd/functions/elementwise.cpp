@@ -260,6 +260,26 @@ Array logical_or(const Tensor& a, const Tensor& b) { return comparison(functors:
 Array logical_xor(const Tensor& a, const Tensor& b) { return comparison(functors::Xor{}, a, b); }
 Array logical_not(const Tensor& x) { return eq(x, 0); }
 
+namespace {
+
+const Tensor& bools(const char* sign, const char* function, const Tensor& x) {
+  TANDEM_CHECK(x.dtype() == DType::boolean, "operator", sign, " needs bools, got ", x.dtype(),
+               ": compare first, as in x > 0, or call ", function, "()");
+  return x;
+}
+
+}  // namespace
+
+Array operator&(const Tensor& a, const Tensor& b) {
+  return logical_and(bools("&", "logical_and", a), bools("&", "logical_and", b));
+}
+Array operator|(const Tensor& a, const Tensor& b) {
+  return logical_or(bools("|", "logical_or", a), bools("|", "logical_or", b));
+}
+Array operator^(const Tensor& a, const Tensor& b) {
+  return logical_xor(bools("^", "logical_xor", a), bools("^", "logical_xor", b));
+}
+Array operator~(const Tensor& x) { return logical_not(bools("~", "logical_not", x)); }
 Array isnan(const Tensor& x) { return ne(x, x); }
 Array isinf(const Tensor& x) {
   if (!is_floating(x.dtype())) return ops::full(x.shape(), 0, DType::boolean, x.device());

@@ -144,6 +144,11 @@ Array logical_and(const Tensor& a, const Tensor& b);
 Array logical_or(const Tensor& a, const Tensor& b);
 Array logical_xor(const Tensor& a, const Tensor& b);
 Array logical_not(const Tensor& x);
+// The same as operators, of bools alone: (x > 0) & (x < 1). Error for other dtypes.
+Array operator&(const Tensor& a, const Tensor& b);
+Array operator|(const Tensor& a, const Tensor& b);
+Array operator^(const Tensor& a, const Tensor& b);
+Array operator~(const Tensor& x);
 Array isnan(const Tensor& x);
 Array isinf(const Tensor& x);
 Array isfinite(const Tensor& x);

@@ -146,6 +146,9 @@ Array bernoulli(const Array& probabilities, Generator& generator) {
 
 namespace {
 
+// A sum in f32 grows no more when so many equal weights are added up.
+constexpr std::int64_t most_positions = 1 << 24;
+
 // Draws with replacement, into `positions`: the first position at which the running share of the weights exceeds a
 // uniform number. T is the type in which PyTorch adds up the weights.
 template <class T>
@@ -153,6 +156,7 @@ void draw_with_replacement(std::span<const T> weights, std::span<std::int64_t> p
   std::vector<T> shares(weights.size());
   std::partial_sum(weights.begin(), weights.end(), shares.begin());
   const T sum = shares.back();
+  TANDEM_CHECK(std::isfinite(sum), "multinomial: the sum of the weights is not finite: divide them by the largest one");
   for (T& share : shares) share /= sum;
   // The last share is 1 but for rounding. Positions behind the last weight above 0 are never drawn.
   const auto last = std::find_if(weights.rbegin(), weights.rend(), [](T w) { return w > 0; }).base() - 1;
@@ -184,6 +188,8 @@ Array multinomial(const Array& weights, std::int64_t count, bool replacement, Ge
   TANDEM_CHECK((weights.ndim() == 1 || weights.ndim() == 2) && weights.dim(-1) > 0 && is_floating(weights.dtype()),
                "multinomial: weights must be (n) or (rows, n) of a floating dtype, got ", weights.shape(), ' ',
                weights.dtype());
+  TANDEM_CHECK(weights.dim(-1) <= most_positions, "multinomial: at most ", most_positions,
+               " positions can be drawn from, got ", weights.dim(-1));
   TANDEM_CHECK(count > 0, "multinomial: the number of draws must be positive, got ", count);
   const std::int64_t n = weights.dim(-1), rows = weights.numel() / n;
   Array result = Array::empty(weights.ndim() == 1 ? Shape{count} : Shape{rows, count}, DType::i64);

@@ -44,7 +44,8 @@ Array bernoulli(const Array& probabilities, Generator& generator = default_gener
 // Positions 0 .. n-1, drawn in proportion to `weights` (n) or, in each row, (rows, n): (count) or (rows, count), i64,
 // on the device of the weights. Without replacement a position comes once in a row at most. Several draws with
 // replacement are PyTorch's for the same seed; other draws have its distribution alone. Error when a weight is negative
-// or not finite, when a row has no positive weight, or, without replacement, fewer positive ones than are drawn.
+// or not finite, when their sum is not, when n > 2^24, when a row has no positive weight, or, without replacement,
+// fewer positive ones than are drawn.
 Array multinomial(const Array& weights, std::int64_t count, bool replacement = false,
                   Generator& generator = default_generator());
 
@@ -61,6 +62,7 @@ Array randn_like(const Array& like, std::optional<DType> dtype = {}, Generator& 
 }  // namespace ops
 
 using ops::arange;
+using ops::empty_like;
 using ops::eye;
 using ops::full;
 using ops::full_like;

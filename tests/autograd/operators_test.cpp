@@ -48,6 +48,17 @@ TEST(Operators, Comparisons) {
   EXPECT_EQ(values_of(where(x > 1, x, 0).value()), (vector<float>{0, 2, 3}));
 }
 
+TEST(Operators, Bools) {
+  const Tensor x(array_of({-1, 0.5, 2}));
+  EXPECT_EQ(bools_of((x > 0) & (x < 1)), (vector<bool>{false, true, false}));
+  EXPECT_EQ(bools_of((x < 0) | (x > 1)), (vector<bool>{true, false, true}));
+  EXPECT_EQ(bools_of((x > 0) ^ (x > 1)), (vector<bool>{false, true, false}));
+  EXPECT_EQ(bools_of(~(x > 0)), (vector<bool>{true, false, false}));
+  EXPECT_ERROR(x & (x > 0), "operator&", "bools", "f32", "logical_and()");
+  EXPECT_ERROR((x > 0) | x, "operator|", "f32");
+  EXPECT_ERROR(~x, "operator~", "f32");
+}
+
 TEST(Operators, InPlace) {
   Tensor x(array_of({1, 2})), same = x;
   x += Tensor(array_of({10, 20}));

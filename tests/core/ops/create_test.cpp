@@ -132,6 +132,8 @@ TEST(Create, WhatCannotBeDrawn) {
   EXPECT_ERROR(ops::multinomial(zeros({2, 2, 2}), 1), "multinomial", "(2, 2, 2)");
   EXPECT_ERROR(ops::multinomial(zeros({2, 0}), 1), "multinomial", "(2, 0)");
   EXPECT_ERROR(ops::multinomial(ones({2}, DType::i64), 1), "multinomial", "i64");
+  EXPECT_ERROR(ops::multinomial(weights({3e38f, 3e38f}), 1), "multinomial", "sum", "not finite");
+  EXPECT_ERROR(ops::multinomial(ones({(1 << 24) + 1}), 1), "multinomial", "16777216", "16777217");
   EXPECT_ERROR(normal(0, -1, {2}), "normal", "negative", "-1");
 }
 
