@@ -9,6 +9,7 @@
 
 #include "mnist_ddp_fixture.h"
 #include "support/process.h"
+#include "support/torch_python.h"
 
 namespace tandem::testing {
 namespace {
@@ -22,7 +23,8 @@ TEST_P(Example, HasPyTorchsLosses) {
   std::ifstream file(golden + "examples.json");
   const auto expected = nlohmann::json::parse(file).at(name).get<std::vector<double>>();
   const auto run = run_process(
-      {std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file", golden + "example_" + name + ".safetensors"});
+      {std::string(TANDEM_PROGRAM_DIR) + "/examples/" + name, "file", golden + "example_" + name + ".safetensors"},
+      {{"OMP_NUM_THREADS", "1"}});
   ASSERT_EQ(run.code, 0) << run.err;
   std::istringstream lines(run.out);
   std::vector<double> found;
@@ -31,8 +33,35 @@ TEST_P(Example, HasPyTorchsLosses) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << "step " << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::Values("resnet", "char_transformer"),
+INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::Values("resnet", "char_transformer", "unet", "gan"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Python reads the weights by PyTorch's own names, and computes what the program computed.
+TEST(ToPythonExample, writes_files_that_torch_computes_the_same_from) {
+  TANDEM_NEEDS_TORCH();
+  const TemporaryFolder folder;
+  const auto program = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/to_python", folder.path().string()});
+  ASSERT_EQ(program.code, 0) << program.err;
+  const auto python = run_process({"/usr/bin/env", torch_python(), "-c", R"(
+import sys, torch, safetensors.torch
+folder = sys.argv[1]
+net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+numbers = safetensors.torch.load_file(folder + "/numbers.safetensors")
+for weights in torch.load(folder + "/net.pth"), safetensors.torch.load_file(folder + "/net.safetensors"):
+    net.load_state_dict(weights)
+    torch.testing.assert_close(net(numbers["x"]).detach(), numbers["y"])
+squares = (numbers["x"] ** 2).sum(1, keepdim=True)
+assert (numbers["y"] - squares).abs().max() < 0.3, numbers["y"] - squares
+)",
+                                   folder.path().string()});
+  EXPECT_EQ(python.code, 0) << python.err;
+}
+
+TEST(ToPythonExample, asks_for_a_folder) {
+  const auto outcome = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/to_python"});
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"usage: to_python FOLDER"});
+}
 
 // The percentages behind "test accuracy ".
 std::vector<std::string> accuracies(const std::string& out) {

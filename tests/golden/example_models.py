@@ -78,6 +78,64 @@ class CharTransformer(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+def double_conv(inputs, outputs):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+                         nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down1 = double_conv(1, 8)
+        self.down2 = double_conv(8, 16)
+        self.bottom = double_conv(16, 32)
+        self.grow2 = nn.ConvTranspose2d(32, 16, 2, 2)
+        self.up2 = double_conv(32, 16)
+        self.grow1 = nn.ConvTranspose2d(16, 8, 2, 2)
+        self.up1 = double_conv(16, 8)
+        self.head = nn.Conv2d(8, 1, 1)
+
+    def forward(self, x):
+        fine = self.down1(x)
+        coarse = self.down2(F.max_pool2d(fine, 2))
+        y = self.bottom(F.max_pool2d(coarse, 2))
+        y = self.up2(torch.cat([coarse, self.grow2(y)], 1))
+        return self.head(self.up1(torch.cat([fine, self.grow1(y)], 1)))
+
+
+def mlp(inputs, outputs):
+    return nn.Sequential(nn.Linear(inputs, 64), nn.LeakyReLU(0.2), nn.Linear(64, 64), nn.LeakyReLU(0.2),
+                         nn.Linear(64, outputs))
+
+
+class Gan(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator = mlp(8, 2)
+        self.discriminator = mlp(2, 1)
+
+
+class GanTrainer:
+    def __init__(self, gan):
+        self.gan = gan
+        self.generator = torch.optim.Adam(gan.generator.parameters(), 1e-3, (0.5, 0.999))
+        self.discriminator = torch.optim.Adam(gan.discriminator.parameters(), 1e-3, (0.5, 0.999))
+
+    def step(self, real, noise):
+        ones, zeros = torch.ones(len(real), 1), torch.zeros(len(real), 1)
+        loss = F.binary_cross_entropy_with_logits
+        fake = self.gan.generator(noise)
+        truth = loss(self.gan.discriminator(real), ones) + loss(self.gan.discriminator(fake.detach()), zeros)
+        self.discriminator.zero_grad()
+        truth.backward()
+        self.discriminator.step()
+        success = loss(self.gan.discriminator(fake), ones)
+        self.generator.zero_grad()
+        success.backward()
+        self.generator.step()
+        return [truth.item(), success.item()]
+
+
 def train(model, optimizer, losses_of):
     losses = []
     for loss in losses_of:
@@ -108,4 +166,21 @@ def make(save, write_json):
         transformer, torch.optim.AdamW(transformer.parameters(), 3e-3),
         [lambda i=i: F.cross_entropy(transformer(tokens[i, :, :-1]).flatten(0, 1), tokens[i, :, 1:].flatten())
          for i in range(STEPS)])
-    write_json("examples.json", {"resnet": resnet_losses, "char_transformer": transformer_losses})
+
+    unet = UNet()
+    images = torch.randint(256, (STEPS, 4, 1, 16, 16), dtype=torch.uint8, generator=generator)
+    masks = torch.randint(2, (STEPS, 4, 1, 16, 16), dtype=torch.uint8, generator=generator)
+    save("example_unet.safetensors", {**unet.state_dict(), "images": images, "masks": masks})
+    unet_losses = train(
+        unet, torch.optim.SGD(unet.parameters(), 0.05, momentum=0.9),
+        [lambda i=i: F.binary_cross_entropy_with_logits(unet(images[i].float() / 255), masks[i].float())
+         for i in range(STEPS)])
+
+    gan = Gan()
+    real = torch.randn(STEPS, 16, 2, generator=generator)
+    noise = torch.randn(STEPS, 16, 8, generator=generator)
+    save("example_gan.safetensors", {**gan.state_dict(), "real": real, "noise": noise})
+    trainer = GanTrainer(gan)
+    gan_losses = [loss for i in range(STEPS) for loss in trainer.step(real[i], noise[i])]
+    write_json("examples.json", {"resnet": resnet_losses, "char_transformer": transformer_losses, "unet": unet_losses,
+                                 "gan": gan_losses})

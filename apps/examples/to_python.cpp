@@ -1,0 +1,42 @@
+// A network and what it computes, as files for Python.
+//
+//   to_python FOLDER    writes net.safetensors, net.pth and numbers.safetensors into the folder
+//
+// In Python:
+//   net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+//   net.load_state_dict(torch.load("net.pth"))    # or safetensors.torch.load_file("net.safetensors")
+//   numbers = safetensors.torch.load_file("numbers.safetensors")
+//   print(net(numbers["x"]) - numbers["y"])
+#include <tandem/tandem.h>
+
+#include <filesystem>
+#include <iostream>
+
+using namespace tandem;
+
+int main(int argc, char** argv) try {
+  if (argc != 2) detail::fail("usage: to_python FOLDER");
+  const std::filesystem::path folder = argv[1];
+  manual_seed(0);
+  // The network learns the sum of the squares of three numbers.
+  nn::Sequential net{nn::Linear(3, 16), nn::ReLU(), nn::Linear(16, 1)};
+  optim::Adam optimizer(net.parameters(), {.lr = 0.01});
+  for (int step = 0; step < 200; ++step) {
+    const Tensor x = ops::rand({64, 3});
+    optimizer.zero_grad();
+    mse_loss(net(x), sum(x * x, {1}, true)).backward();
+    optimizer.step();
+  }
+  save_arrays(folder / "net.safetensors", net.state_dict());
+  save_arrays(folder / "net.pth", net.state_dict());
+
+  const NoGrad no_grad;
+  const Tensor x = ops::rand({5, 3});
+  const std::vector<NamedArray> numbers = {{"x", x.value()}, {"y", net(x).value()}};
+  save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
+  for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
+  return 0;
+} catch (const Error& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}
