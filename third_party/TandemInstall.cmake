@@ -1,6 +1,6 @@
-# cmake --install: programs, headers, libraries, and what find_package(Tandem CONFIG) and pkg-config read. Libraries are
-# static; what they link is written down as this build found it, so that a user's project finds only what CMake itself
-# has modules for.
+# cmake --install: programs, headers, libraries, examples, and what find_package(Tandem CONFIG) and pkg-config read.
+# Libraries are static; what they link is written down as this build found it, so that a user's project finds only what
+# CMake itself has modules for.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,10 +8,8 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 
 install(TARGETS tandemrun mnist_ddp voc_ddp RUNTIME)
 install(DIRECTORY data/sample/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/sample)
-# The programs to begin from. Their CMakeLists.txt belongs to this repository; that of template/ is the user's.
-install(DIRECTORY apps/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem/examples
-        PATTERN template EXCLUDE PATTERN CMakeLists.txt EXCLUDE)
-install(DIRECTORY apps/examples/template DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem/examples)
+install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem RENAME copyright)
 install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
 foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
@@ -55,19 +53,22 @@ Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR}${pkg_config_libraries} ${pkg_config_f
 ")
 install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# cpack -G DEB: a package for Debian and Ubuntu. It depends on the packages that its programs need to run, which
-# dpkg-shlibdeps finds, and on those that hold the files which a user's program links.
+# cpack -G DEB: a package of all this for Debian or Ubuntu. Compression takes longest; zstd is the fastest by far.
 set(CPACK_PACKAGE_NAME tandem)
-set(CPACK_PACKAGE_CONTACT "The Tandem authors")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR "The Tandem authors")
+set(CPACK_PACKAGE_CONTACT ${CPACK_PACKAGE_VENDOR})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
+"Headers and static libraries for C++20 programs, found by CMake and pkg-config;
+the launcher tandemrun, the training programs mnist_ddp and voc_ddp, examples.
+The processor must be one that the compiler calls ${TANDEM_ARCH}.")
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_STRIP_FILES ON)
-set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/TandemPackage.cmake)
-configure_file(third_party/TandemPackage.cmake.in ${PROJECT_BINARY_DIR}/TandemPackage.cmake.generate @ONLY)
-file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/TandemPackage.cmake INPUT
-     ${PROJECT_BINARY_DIR}/TandemPackage.cmake.generate)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, pkg-config")
+set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/third_party/TandemPackage.cmake)
+set(CPACK_TANDEM_PKG_CONFIG ${PROJECT_BINARY_DIR}/tandem.pc)
+set(CPACK_VERBATIM_VARIABLES ON)
 include(CPack)

@@ -1,0 +1,15 @@
+# Read by cpack. dpkg-shlibdeps finds what the package's programs need. Programs that are linked with the package's
+# libraries need the files, too, that tandem.pc names: the packages that these come from are dependencies.
+if(CPACK_GENERATOR STREQUAL DEB)
+  file(STRINGS ${CPACK_TANDEM_PKG_CONFIG} libraries REGEX "^Libs:")
+  string(REGEX MATCHALL "/[^ ]+\\.(so|a)" files "${libraries}")
+  execute_process(COMMAND dpkg-query --search ${files} OUTPUT_VARIABLE found ERROR_VARIABLE error RESULT_VARIABLE code)
+  if(code)
+    message(FATAL_ERROR "A package for Debian or Ubuntu can depend on their libraries only: ${error}")
+  endif()
+  string(REGEX MATCHALL "[^\n:]+(:[^\n ]+)?: /" packages "${found}")
+  list(TRANSFORM packages REPLACE ":.*" "")
+  list(REMOVE_DUPLICATES packages)
+  list(SORT packages)
+  list(JOIN packages ", " CPACK_DEBIAN_PACKAGE_DEPENDS)
+endif()
