@@ -33,9 +33,9 @@ struct Attention : nn::Module {
 };
 
 struct Block : nn::Module {
-  nn::LayerNorm& ln1 = add("ln1", nn::LayerNorm({width}));
+  nn::LayerNorm& ln1 = add("ln1", nn::LayerNorm(width));
   Attention& attention = add("attention", Attention());
-  nn::LayerNorm& ln2 = add("ln2", nn::LayerNorm({width}));
+  nn::LayerNorm& ln2 = add("ln2", nn::LayerNorm(width));
   nn::Linear& grow = add("grow", nn::Linear(width, 4 * width));
   nn::Linear& shrink = add("shrink", nn::Linear(4 * width, width));
 
@@ -49,7 +49,7 @@ struct CharTransformer : nn::Module {
   nn::Embedding& token;
   nn::Embedding& position;
   nn::Sequential& blocks = add("blocks", nn::Sequential{Block(), Block()});
-  nn::LayerNorm& norm = add("norm", nn::LayerNorm({width}));
+  nn::LayerNorm& norm = add("norm", nn::LayerNorm(width));
   nn::Linear& head;
 
   explicit CharTransformer(std::int64_t characters)
@@ -117,12 +117,9 @@ std::string write_on(CharTransformer& model, const Text& text, std::vector<std::
     const auto length = std::min<std::int64_t>(context, static_cast<std::int64_t>(tokens.size()));
     const std::vector<std::int64_t> last(tokens.end() - length, tokens.end());
     const Tensor logits = model(Array::from(last, {1, length}));
-    const auto p = softmax(select(select(logits, 0, 0), 0, -1) / 0.8, 0).value().to_vector<double>();
-    double rest = generator.uniform(0.0, 1.0);
-    std::size_t next = 0;
-    while (next + 1 < p.size() && (rest -= p[next]) > 0) ++next;
-    tokens.push_back(static_cast<std::int64_t>(next));
-    written += text.characters[next];
+    const Tensor chances = softmax(logits[0][-1] / 0.8, 0);
+    tokens.push_back(static_cast<std::int64_t>(multinomial(chances, 1, false, generator).item()));
+    written += text.characters[static_cast<std::size_t>(tokens.back())];
   }
   return written;
 }

@@ -48,8 +48,8 @@ void play(Policy& policy, Generator& generator, Episodes& all) {
   std::int64_t length = 0;
   for (bool goes_on = true; goes_on && length < 500; ++length) {
     const std::vector<float> state = {pole.x, pole.v, pole.angle, pole.spin};
-    const double right = softmax(policy(Array::from(state, {1, 4})), 1).value().to_vector<double>()[1];
-    const std::int64_t action = generator.uniform(0.0, 1.0) < right;
+    const Tensor chances = softmax(policy(Array::from(state, {1, 4})), 1);
+    const auto action = static_cast<std::int64_t>(multinomial(chances, 1, false, generator).item());
     all.states.insert(all.states.end(), state.begin(), state.end());
     all.actions.push_back(action);
     goes_on = pole.push(action);
@@ -71,7 +71,7 @@ int main() try {
     for (int i = 0; i < episodes; ++i) play(policy, generator, all);
     const auto n = static_cast<std::int64_t>(all.actions.size());
     const Tensor returns = Array::from(all.returns, {n});
-    const Tensor advantage = (returns - mean(returns)) / (sqrt(var(returns)) + 1e-6);
+    const Tensor advantage = (returns - mean(returns)) / (stddev(returns) + 1e-6);
     const Tensor chances = log_softmax(policy(Array::from(all.states, {n, 4})), 1);
     const Tensor loss = -mean(squeeze(gather(chances, 1, Array::from(all.actions, {n, 1})), 1) * advantage);
     optimizer.zero_grad();
