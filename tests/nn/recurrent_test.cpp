@@ -210,6 +210,20 @@ TEST(Recurrent, IsAModule) {
   EXPECT_EQ(RNN(3, 5, {.nonlinearity = nn::RNNOptions::relu}).describe(), "RNN(in=3, hidden=5, relu)");
 }
 
+TEST(Recurrent, CellsAreTheParameters) {
+  LSTM lstm(input_size, hidden_size, {.num_layers = 3, .bidirectional = true});
+  const auto parameters = lstm.parameters();
+  std::size_t at = 0;
+  for (const auto& cell : lstm.cells)
+    for (const Tensor* member : {&cell.weight_ih, &cell.weight_hh, &cell.bias_ih, &cell.bias_hh})
+      EXPECT_TRUE(member->same_as(parameters[at++].tensor));
+  EXPECT_EQ(at, parameters.size());
+
+  EXPECT_ERROR(lstm.cells[0].weight_hh = lstm.cells[1].weight_hh, "cannot be made to refer to another one");
+  lstm.tie(lstm.cells[0].weight_hh, lstm.cells[1].weight_hh);
+  EXPECT_EQ(lstm.parameters().size(), parameters.size() - 1);
+}
+
 TEST(Recurrent, OtherDtypes) {
   for (const auto& kind : kinds) {
     const auto layer = make(kind, {.num_layers = 2});
