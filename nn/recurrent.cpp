@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 namespace tandem::nn {
 
@@ -79,7 +80,7 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
   };
   TANDEM_CHECK(!has_c() || initial.h.defined() == initial.c.defined(), class_name(),
                ": the initial state needs both h and c, got only ", initial.h.defined() ? "h" : "c");
-  std::vector<Tensor> h = states("h", initial.h), c;
+  std::vector<Tensor> h = states("h", initial.h), c(cells.size());
   if (has_c()) c = states("c", initial.c);
 
   const std::size_t directions = options_.bidirectional ? 2 : 1;
@@ -91,7 +92,7 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
       // One product serves the inputs of all steps.
       std::vector<Tensor> steps = unbind(linear(x, cells[i].weight_ih, cells[i].bias_ih));
       if (is_reverse) std::reverse(steps.begin(), steps.end());
-      State state{h[i], has_c() ? c[i] : Tensor()};
+      State state{h[i], c[i]};
       for (Tensor& at : steps) {
         state = step(cells[i], at, state);
         at = state.h;
@@ -99,7 +100,7 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
       if (is_reverse) std::reverse(steps.begin(), steps.end());
       outputs.push_back(stack(steps));
       h[i] = state.h;
-      if (has_c()) c[i] = state.c;
+      c[i] = state.c;
     }
     x = directions == 1 ? outputs[0] : cat(outputs, -1);
   }
