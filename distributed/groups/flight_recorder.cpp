@@ -53,12 +53,37 @@ struct Copy {
   char folder[4096], file[4096];
 };
 Copy copy_of_latest;
-std::atomic<bool> has_latest = false;
+bool has_latest = false;
+std::atomic_flag copy_is_used;
+
+// Guards copy_of_latest and has_latest, also from the handler, which may run on any thread. The thread that holds the
+// lock is never interrupted by the handler: the handler would wait for it for ever.
+class CopyLock {
+ public:
+  CopyLock() {
+    sigset_t usr2;
+    sigemptyset(&usr2);
+    sigaddset(&usr2, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &usr2, &before_);
+    while (copy_is_used.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~CopyLock() {
+    copy_is_used.clear(std::memory_order_release);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  CopyLock(const CopyLock&) = delete;
+  CopyLock& operator=(const CopyLock&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // Calls only what a signal handler may call.
 void copy_latest(int) {
   const int before = errno;
-  if (has_latest.load(std::memory_order_acquire)) {
+  const CopyLock lock;
+  if (has_latest) {
     mkdir(copy_of_latest.folder, 0700);
     unlink(copy_of_latest.file);
     const int file = open(copy_of_latest.file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -73,12 +98,12 @@ void copy_latest(int) {
 void copy_on_signal(const std::filesystem::path& path, const void* memory, std::size_t bytes) {
   const auto folder = path.parent_path() / "copy", file = folder / path.filename();
   if (file.native().size() >= sizeof copy_of_latest.file) return;
-  has_latest = false;
+  const CopyLock lock;
   copy_of_latest.memory = memory;
   copy_of_latest.bytes = bytes;
   std::strcpy(copy_of_latest.folder, folder.c_str());
   std::strcpy(copy_of_latest.file, file.c_str());
-  has_latest.store(true, std::memory_order_release);
+  has_latest = true;
   struct sigaction action {};
   if (sigaction(SIGUSR2, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action.sa_handler = copy_latest;
@@ -126,7 +151,10 @@ FlightRecorder::FlightRecorder(const Options& options)
 }
 
 FlightRecorder::~FlightRecorder() {
-  if (copy_of_latest.memory == header_) has_latest = false;
+  {
+    const CopyLock lock;
+    if (copy_of_latest.memory == header_) has_latest = false;
+  }
   const bool went_well = !header_->failure[0] && std::uncaught_exceptions() == 0;
   if (went_well) header_->has_left = 1;
   munmap(header_, bytes_);

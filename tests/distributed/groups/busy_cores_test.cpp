@@ -61,7 +61,9 @@ TEST(BusyCores, AnAllReduceDoesNotWaitForSlicesOfTime) {
       std::chrono::seconds(60), "shm");
   is_over = true;
   std::nth_element(times.begin(), times.begin() + 150, times.end());
-  EXPECT_LT(times[150], 1e-3 * testing::sanitizer_factor) << "seconds, the median";
+  // Under the thread sanitizer each turn of the computing threads is slower, too.
+  constexpr double slower = testing::sanitizer_factor * testing::sanitizer_factor;
+  EXPECT_LT(times[150], 1e-3 * slower) << "seconds, the median";
 }
 
 }  // namespace

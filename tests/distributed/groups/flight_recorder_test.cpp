@@ -210,6 +210,29 @@ TEST(FlightRecorder, sigusr2_copies_the_file) {
   sigaction(SIGUSR2, &before, nullptr);
 }
 
+// Ranks that are threads make their recorders side by side, and the signal comes to any thread.
+TEST(FlightRecorder, sigusr2_comes_while_recorders_come_and_go) {
+  const TemporaryFolder folder;
+  struct sigaction before {};
+  sigaction(SIGUSR2, nullptr, &before);
+  {
+    const FlightRecorder first({.folder = folder.path(), .rank = 9});  // from here on the signal has a handler
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        for (int i = 0; i < 100; ++i) {
+          FlightRecorder recorder({.folder = folder.path(), .rank = rank});
+          recorder.add(recorder.add_group("shm", members_of(2)), 1, bucket(rank), steady_clock::now());
+          raise(SIGUSR2);
+        }
+      });
+    }
+  }
+  for (const auto& file : fs::directory_iterator(folder / "copy"))
+    EXPECT_EQ(read(file.path()).header.rank, file.path().filename().string().back() - '0') << file.path();
+  sigaction(SIGUSR2, &before, nullptr);
+}
+
 TEST(FlightRecorder, an_operation_costs_less_than_100_ns) {
   const TemporaryFolder folder;
   FlightRecorder recorder({.folder = folder.path()});
