@@ -405,7 +405,7 @@ TEST(JobAssignment, FailuresOfManyRanksFitIntoOneValue) {
       auto& failure = assignment.failures.emplace_back();
       failure.rank = rank;
       failure.message = (are_equal ? "" : std::to_string(rank) + ": ") + "reason" + std::string(100'000, '\1');
-      failure.last_lines.assign(10, std::string(100'000, '\2'));
+      failure.last_lines.assign(10, std::string(10'000, '\2'));
     }
     const auto text = encode(assignment);
     EXPECT_LT(text.size(), std::size_t{8} << 20);
