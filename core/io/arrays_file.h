@@ -4,6 +4,7 @@
 #include <tandem/core/array/named_array.h>
 
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -20,6 +21,11 @@ std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std
 // has no place for it. Either file has checksums, so that load_arrays() finds what was damaged later.
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata = {});
+//   save_arrays("batch.safetensors", {{"x", x}, {"logits", logits.value()}});
+inline void save_arrays(const std::filesystem::path& path, std::initializer_list<NamedArray> arrays,
+                        const std::map<std::string, std::string>& metadata = {}) {
+  save_arrays(path, std::span(arrays.begin(), arrays.size()), metadata);
+}
 
 // Whether save_arrays() knows a format for the name: it ends in ".safetensors" or ".pth" and has something before that.
 bool is_arrays_file_name(const std::filesystem::path& path);

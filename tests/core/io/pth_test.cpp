@@ -188,6 +188,17 @@ torch.save([state["f32"], (state["i64"],)], folder + "/list.pth")
   EXPECT_EQ(list[1].name, "1.0");
 }
 
+TEST(ArraysFile, takes_a_list_of_arrays) {
+  const TemporaryFolder folder;
+  save_arrays(folder / "two.safetensors",
+              {{"x", Array::from(std::vector<float>{1, 2}, {2})}, {"y", Array::from(std::vector<float>{3}, {1})}});
+  save_arrays(folder / "none.safetensors", {});
+  const auto two = load_arrays(folder / "two.safetensors");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].name + two[1].name, "xy");
+  EXPECT_TRUE(load_arrays(folder / "none.safetensors").empty());
+}
+
 TEST(ArraysFile, is_told_by_its_content) {
   TemporaryFolder folder;
   const auto expected = by_name(one_of_each());
