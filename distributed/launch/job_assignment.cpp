@@ -1,6 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/launch/job_assignment.h>
+#include <tandem/distributed/system/signal_name.h>
 
 #include <nlohmann/json.hpp>
 

@@ -10,6 +10,7 @@
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <fcntl.h>

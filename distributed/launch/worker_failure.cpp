@@ -1,6 +1,7 @@
 #include <tandem/distributed/launch/worker_failure.h>
 #include <tandem/distributed/system/control_group.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/signal_name.h>
 
 #include <nlohmann/json.hpp>
 
@@ -98,11 +99,6 @@ std::string MemoryWatch::hint() const {
   if (const auto limit = ControlGroups::of_this_process().memory_limit())
     text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
   return text + ")";
-}
-
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
 int WorkerFailure::exit_code() const {

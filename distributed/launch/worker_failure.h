@@ -66,6 +66,4 @@ void sort_by_cause(std::vector<WorkerFailure>& failures);
 // sorted by sort_by_cause and not empty.
 std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early, double seconds);
 
-std::string signal_name(int signal);  // "SIGKILL"
-
 }  // namespace tandem::distributed
