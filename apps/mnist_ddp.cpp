@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
           const Autocast autocast(options.dtype);
           const auto local = ddp.no_sync(!run.completes_step());
           const Tensor loss = criterion(ddp(batch[0]), batch[1]);
-          scaler.scale(loss / run.parts()).backward();
+          scaler.scale(run.weight() * loss).backward();
           if (run.completes_step()) {
             scaler.step(optimizer);
             scaler.update();

@@ -258,7 +258,7 @@ void train(TrainingOptions& options, const Settings& s) {
         loss = ddp.forward([&] {
           return loss_of(model.segment(Tensor(batch.inputs.to(options.device()))), batch.targets.to(options.device()));
         });
-        scaler.scale(loss / run.parts()).backward();
+        scaler.scale(run.weight() * loss).backward();
       }
       if (completes_step) {
         scaler.step(optimizer);

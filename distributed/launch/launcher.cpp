@@ -219,6 +219,7 @@ void Node::start(const JobAssignment& assignment) {
   status_.state = State::running;
   status_.generation = assignment.generation;
   WorkerGroup::Share share{assignment.generation, ranks.first_rank, variables(assignment, node), ranks.first_role_rank};
+  share.variables["TANDEM_GRACE"] = std::to_string(std::chrono::duration<double>(options_.grace).count());
   share.variables["TANDEM_FLIGHT_DIR"] = logs_.flight(assignment.generation).string();
   if (options_.max_nodes > 1) {
     const auto first = std::to_string(ranks.first_rank);
@@ -272,6 +273,7 @@ void Node::poll_once() {
   for (const int signal : signals_.take()) {
     if (SignalPipe::asks_to_stop(signal)) act_on(signal);
     else if (signal == SIGUSR2) copy_flight();
+    else if (signal == SIGUSR1 && group_) group_->forward(signal);  // a training saves, and ends with 0
     else if (group_) group_->notice_ends();
   }
   if (group_) {

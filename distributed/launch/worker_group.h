@@ -52,6 +52,8 @@ class WorkerGroup {
   void notice_ends();
   // Sends `signal` now, and SIGKILL after options.grace, or earlier if an earlier call had set an earlier time.
   void stop(int signal);
+  // Sends `signal` to the processes that run, which is no request to end.
+  void forward(int signal) { send(signal, true); }
   // Sends SIGKILL now. Throws an Error when called again and a process has not ended although it was killed before.
   void kill_running();
   // The next time at which act_on_time() has something to do; Time::max(): never.

@@ -7,21 +7,18 @@
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
-#include <tandem/distributed/system/version.h>
+#include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <omp.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
-#include <map>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -32,39 +29,6 @@ constexpr bool build_has_cuda = true;
 #else
 constexpr bool build_has_cuda = false;
 #endif
-constexpr double any = std::numeric_limits<double>::max();
-
-template <class T>
-std::string allowed(OptionRange range) {
-  std::ostringstream text;
-  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
-  const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
-  if (has_min && has_max) text << " from " << range.min << " to " << range.max;
-  else if (has_min) text << " of at least " << range.min;
-  else if (has_max) text << " of at most " << range.max;
-  return text.str();
-}
-
-// Converts the whole of `text` to a number. UsageError unless it is a finite T in `range`.
-template <class T>
-T parse_number(const std::string& name, const std::string& text, OptionRange range) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  bool valid = result.ec == std::errc() && result.ptr == end;
-  if constexpr (std::is_floating_point_v<T>) valid = valid && std::isfinite(value);
-  valid = valid && static_cast<double>(value) >= range.min && static_cast<double>(value) <= range.max;
-  if (!valid) throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
-  return value;
-}
-
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  }
-  return text;
-}
 
 template <class T>
 std::string shown(T value) {
@@ -73,105 +37,10 @@ std::string shown(T value) {
   return text.str();
 }
 
-// Turns "--batch_size=5" into "--batch-size=5".
-std::string with_dashes(std::string argument) {
-  if (argument.compare(0, 2, "--") != 0) return argument;
-  const auto name_end = std::min(argument.find('='), argument.size());
-  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
-  return argument;
-}
-
 }  // namespace
 
-// Parses with CLI11, but converts and checks every value here, so that all errors read alike.
-class TrainingOptions::Parser {
- public:
-  Parser(const std::string& program, const std::string& description) : app_(description, program) {
-    app_.set_help_flag("--help", "this text");
-    app_.set_version_flag("--version", [program] { return version_text(program); });
-    app_.get_formatter()->column_width(30);
-    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-
-  void option(const std::string& group, const std::string& name, const std::string& type, const std::string& help,
-              std::function<void(const std::string&)> set) {
-    const auto callback = [set = std::move(set)](const std::string& text) { set(text); };
-    app_.add_option_function<std::string>(name, callback, help)->group(group)->type_name(type)->allow_extra_args(false);
-  }
-
-  template <class T>
-  void number(const std::string& group, const std::string& name, T& value, const std::string& help, OptionRange range) {
-    option(group, name, std::is_integral_v<T> ? "N" : "X", help,
-           [&value, name, range](const std::string& text) { value = parse_number<T>(name, text, range); });
-  }
-
-  void text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
-            const std::string& help) {
-    option(group, name, type, help, [&value, name](const std::string& given) {
-      if (given.empty()) throw UsageError(name + ": expected a text that is not empty");
-      value = given;
-    });
-  }
-
-  void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
-              std::function<void(const std::string&)> set, const std::string& help) {
-    std::string type;
-    for (const auto& c : choices) type += (type.empty() ? "" : "|") + c;
-    option(group, name, type, help, [=](const std::string& given) {
-      if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
-        throw UsageError(name + " " + given + ": expected " + list(choices));
-      }
-      set(given);
-    });
-  }
-
-  void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-    app_.add_option(name, values, help)
-        ->required()
-        ->type_name("")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
-
-  void flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
-    app_.add_flag_function(
-            name, [&value, turned = !value](std::int64_t) { value = turned; }, help)
-        ->group(group)
-        ->disable_flag_override();
-  }
-
-  // Returns the text that --help or --version asks for; empty when neither is given.
-  std::string parse(int argc, const char* const* argv) {
-    std::vector<std::string> arguments;
-    for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
-    try {
-      app_.parse(arguments);
-    } catch (const CLI::CallForHelp&) {
-      return app_.help();
-    } catch (const CLI::CallForVersion&) {
-      return app_.version();
-    } catch (const CLI::ExtrasError&) {
-      throw UsageError(app_.remaining()[0] + ": unknown; --help lists all options");
-    } catch (const CLI::RequiredError& error) {
-      throw UsageError(std::string(error.what()) + "; --help lists all options");
-    } catch (const CLI::ArgumentMismatch& error) {
-      const std::string text = error.what();
-      const bool is_flag = text.find("flag override") != std::string::npos;
-      const std::string name = text.substr(0, text.find_first_of(": "));
-      throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value behind it");
-    } catch (const CLI::ParseError& error) {
-      throw UsageError(error.what());
-    }
-    return "";
-  }
-
-  bool given(const std::string& name) const { return app_.count(name) > 0; }
-
- private:
-  CLI::App app_;
-};
-
 TrainingOptions::TrainingOptions(std::string program, std::string description, Shared shared)
-    : program_(std::move(program)), shared_(shared), parser_(std::make_unique<Parser>(program_, description)) {}
+    : program_(std::move(program)), shared_(shared), parser_(std::make_unique<OptionParser>(program_, description)) {}
 
 TrainingOptions::~TrainingOptions() = default;
 
@@ -195,8 +64,8 @@ void TrainingOptions::add(const std::string& name, std::int64_t& value, const st
 
 void TrainingOptions::add(const std::string& name, std::optional<double>& value, const std::string& help,
                           OptionRange range) {
-  parser_->option(program_, name, "X", help,
-                  [&value, name, range](const std::string& text) { value = parse_number<double>(name, text, range); });
+  parser_->number<double>(
+      program_, name, [&value](double given) { value = given; }, help, range);
 }
 
 void TrainingOptions::add(const std::string& name, bool& value, const std::string& help) {
@@ -216,7 +85,7 @@ void TrainingOptions::add_shared_options() {
 }
 
 void TrainingOptions::add_process_options(const std::string& shared) {
-  Parser& p = *parser_;
+  OptionParser& p = *parser_;
   p.choice(
       shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
       "where to compute (auto)");
@@ -252,7 +121,7 @@ void TrainingOptions::add_process_options(const std::string& shared) {
 }
 
 void TrainingOptions::add_training_options(const std::string& shared) {
-  Parser& p = *parser_;
+  OptionParser& p = *parser_;
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
@@ -261,6 +130,8 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
            {.min = 1, .max = 1e9});
   p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)", {.min = 1, .max = 1e15});
+  p.option(shared, "--max-time", "DURATION", "stop after so long: 90s, 90m, 2h (none)",
+           [this](const std::string& v) { max_time = parse_duration("--max-time", v); });
   p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)", {.min = 1, .max = 1e9});
   p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
@@ -419,6 +290,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     std::cout.flush();
     TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
     return 0;
+  } catch (const StoppedBySignal& stop) {
+    return stop.signal == SIGUSR1 ? 0 : 128 + stop.signal;
   } catch (const UsageError& error) {
     // The processes of a host were given the same arguments, so one of them prints the error.
     if (is_rank_0 || is_first_of_host)

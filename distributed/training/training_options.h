@@ -6,6 +6,7 @@
 #include <tandem/core/device/device.h>
 #include <tandem/distributed/ddp/reducer.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/training/option_parser.h>
 
 #include <chrono>
 #include <cstdint>
@@ -19,17 +20,6 @@
 #include <vector>
 
 namespace tandem::distributed {
-
-// A wrong argument. run() prints the message and returns the exit code 2. The body may throw a UsageError, too: on all
-// ranks alike, and before it communicates with other ranks.
-struct UsageError : Error {
-  using Error::Error;
-};
-
-struct OptionRange {
-  double min = std::numeric_limits<double>::lowest();
-  double max = std::numeric_limits<double>::max();
-};
 
 // A program sets its own defaults, adds its own options, and trains in the body that it gives to run():
 //
@@ -70,6 +60,7 @@ class TrainingOptions {
   // Reads the command line, then calls `body`. Returns the exit code of the program:
   //   0  the body has returned, or the user asked for --help or --version
   //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
+  //   128 + the signal, 0 for SIGUSR1: the body threw StoppedBySignal
   //   2  a UsageError. Its message names the option, what was given and what is allowed. One process of each host
   //      prints it.
   int run(int argc, const char* const* argv, const std::function<void()>& body);
@@ -90,8 +81,9 @@ class TrainingOptions {
   std::int64_t epochs = 1;  // of the whole job, with those before it was resumed; 0: evaluate only
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
-  std::int64_t accumulate = 1;  // batches of an optimizer step
-  double bucket_cap_mb = 25;    // MiB; PyTorch's default
+  std::optional<std::chrono::duration<double>> max_time;  // of this start of the job
+  std::int64_t accumulate = 1;                            // batches of an optimizer step
+  double bucket_cap_mb = 25;                              // MiB; PyTorch's default
   Unused unused = Unused::error;
   std::string compress = "none";
   bool sync_bn = false;    // the program calls convert_sync_batch_norm
@@ -120,11 +112,9 @@ class TrainingOptions {
   CommunicationHook communication_hook() const;  // --compress; null: none
 
  private:
-  class Parser;
-
   std::string program_;
   Shared shared_;
-  std::unique_ptr<Parser> parser_;
+  std::unique_ptr<OptionParser> parser_;
   Device device_;
 
   void add_shared_options();

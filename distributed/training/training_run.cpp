@@ -5,21 +5,19 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/job/together.h>
+#include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/checkpoint_lock.h>
 #include <tandem/distributed/training/console.h>
+#include <tandem/distributed/training/metrics_file.h>
+#include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/training_run.h>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -27,7 +25,6 @@
 namespace tandem::distributed {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -44,20 +41,6 @@ std::string rate_text(double images_per_second) {
 
 std::string count(std::int64_t n, const std::string& thing, const std::string& plural = "s") {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
-}
-
-std::string shown(const std::vector<Metric>& metrics) {
-  std::string text;
-  for (const auto& [name, values] : metrics) {
-    const double* const value = std::get_if<double>(&values);
-    if (!value) continue;
-    std::string words = name;
-    for (char& c : words) {
-      if (c == '_') c = ' ';
-    }
-    text += fmt::format("{}{} {:.2f} %", text.empty() ? "" : ", ", words, 100 * *value);
-  }
-  return text;
 }
 
 std::string shown(Device device) {
@@ -83,37 +66,6 @@ std::vector<NamedArray> take_scaling(std::vector<NamedArray>& optimizer) {
   return scaling;
 }
 
-void add_figures(Json& line, const std::vector<Metric>& metrics) {
-  for (const auto& [name, values] : metrics)
-    std::visit([&, &name = name](const auto& value) { line[name] = value; }, values);
-}
-
-// A file of JSON lines. Each line is flushed. Before open() with a path, write() does nothing.
-class MetricsFile {
- public:
-  void open(const std::string& path) {
-    if (path.empty()) return;
-    path_ = path;
-    // If the path is a pipe without a reader, opening the stream would block. So the probe is opened first, with
-    // O_NONBLOCK, and fails then. It is closed after the stream is open, so that a reader of the pipe sees no end.
-    const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
-    TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
-                 errno == ENXIO ? "it is a pipe that nobody reads; start its reader first" : explain_file_error(errno));
-    file_.open(path, std::ios::app);
-    ::close(probe);
-    TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
-  }
-  void write(const Json& line) {
-    if (path_.empty()) return;
-    file_ << line.dump() << std::endl;
-    TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": ", explain_file_error(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 }  // namespace
 
 class TrainingRun::Implementation {
@@ -127,7 +79,11 @@ class TrainingRun::Implementation {
         optimizer_(optimizer),
         loader_(loader),
         scaler_(scaler),
-        console_(group_->rank() == 0 && !options.quiet) {
+        console_(group_->rank() == 0 && !options.quiet),
+        // Without a checkpoint there is nothing to do before the end, so a signal ends the process at once.
+        stop_(*group_, {.takes_signals = !options.checkpoint.empty() && options.epochs > 0,
+                        .max_time = options.max_time,
+                        .device = options.device()}) {
     console_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
                               count(group_->size(), "process", "es"), group_->backend(), shown(options.device()),
                               name_of(options.dtype), count(options.threads, "thread"),
@@ -138,7 +94,7 @@ class TrainingRun::Implementation {
   }
 
   bool next_epoch() {
-    if (state_.epoch >= options_.epochs || state_.step >= options_.max_steps) return false;
+    if (is_over()) return false;
     epoch_ = state_.epoch;
     // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
     state_.generator = default_generator().state();
@@ -154,6 +110,10 @@ class TrainingRun::Implementation {
     const std::int64_t begin = state_.position - state_.position % options_.accumulate;
     return static_cast<int>(std::min(options_.accumulate, loader_.size() - begin));
   }
+  double weight() const {
+    const std::int64_t begin = state_.position - state_.position % options_.accumulate;
+    return static_cast<double>(samples_in(state_.position, 1)) / static_cast<double>(samples_in(begin, parts()));
+  }
   bool begins_step() const { return state_.position % options_.accumulate == 0; }
   bool completes_step() const { return state_.position % options_.accumulate == parts() - 1; }
 
@@ -162,12 +122,12 @@ class TrainingRun::Implementation {
     if (total_loss_.device() != loss.device()) total_loss_ = total_loss_.to(loss.device());
     ops::add_(total_loss_, value);
     if (options_.log_every > 0) {
-      // step_loss_ is the sum over the batches of this optimizer step.
-      if (begins_step()) step_loss_ = value.clone();
-      else ops::add_(step_loss_, value);
+      Array part = value.clone();
+      if (parts() > 1) ops::scale_(part, weight());
+      if (begins_step()) step_loss_ = part;
+      else ops::add_(step_loss_, part);
     }
     const bool complete = completes_step();
-    const int in_step = parts();
     ++state_.position;
     generator_ = default_generator();
     // A GPU runs behind the host. The host waits for it here, at the end, so that epoch_seconds_ counts its work.
@@ -177,9 +137,13 @@ class TrainingRun::Implementation {
     if (console_.wants_progress()) show_progress(loss);
     if (!complete) return true;
     ++state_.step;
-    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step(in_step);
-    if (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0 && !epoch_is_complete()) save();
-    return state_.step < options_.max_steps;
+    if (options_.log_every > 0 && state_.step % options_.log_every == 0) write_step();
+    const bool is_due = options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0;
+    if (is_due && !epoch_is_complete()) save();
+    const auto reason = stop_.poll();
+    if (reason.signal) stop_for(reason.signal, is_due && !epoch_is_complete());
+    time_is_up_ = reason.time_is_up;
+    return !ends_early();
   }
 
   void end_epoch(const std::vector<Metric>& metrics) {
@@ -194,18 +158,16 @@ class TrainingRun::Implementation {
                               figures.empty() ? "" : ", ", rate_text(rate), epoch_seconds_));
     if (!std::isfinite(total.item()))
       console_.note("warning: the total loss is not a finite number: the training has diverged");
-    Json line = {{"kind", "epoch"},
-                 {"epoch", epoch_},
-                 {"total_loss", total.item()},
-                 {"images_per_second", rate},
-                 {"epoch_seconds", epoch_seconds_},
-                 {"world_size", group_->size()},
-                 {"batch_size", options_.batch_size}};
-    add_figures(line, metrics);
+    const std::vector<MetricsFile::Number> line = {{"epoch", epoch_},
+                                                   {"total_loss", total.item()},
+                                                   {"images_per_second", rate},
+                                                   {"epoch_seconds", epoch_seconds_},
+                                                   {"world_size", std::int64_t{group_->size()}},
+                                                   {"batch_size", options_.batch_size}};
 
-    // When the program itself has left the epoch early, the epoch is over. When --max-steps has ended it, a later run
-    // goes on in its middle.
-    const bool complete = epoch_is_complete() || state_.step < options_.max_steps;
+    // When the program itself has left the epoch early, the epoch is over. When a limit has ended it, a later run goes
+    // on in its middle.
+    const bool complete = epoch_is_complete() || !ends_early();
     if (complete) {
       ++state_.epoch;
       state_.position = 0;
@@ -215,9 +177,9 @@ class TrainingRun::Implementation {
     }
     const bool is_due = (complete && state_.epoch % options_.save_every == 0) ||
                         (options_.save_every_steps > 0 && state_.step % options_.save_every_steps == 0);
-    const bool is_last = state_.epoch >= options_.epochs || state_.step >= options_.max_steps;
+    const bool is_last = is_over();
     if (!options_.checkpoint.empty() && (is_last || is_due)) save();
-    metrics_.write(line);
+    metrics_.write("epoch", line, metrics);
     std::vector<Metric> figures_of_epoch = {{"total_loss", total.item()}, {"images_per_second", rate}};
     figures_of_epoch.insert(figures_of_epoch.end(), metrics.begin(), metrics.end());
     log("epoch/", figures_of_epoch);
@@ -225,9 +187,7 @@ class TrainingRun::Implementation {
 
   void show(const std::vector<Metric>& metrics) {
     console_.line(shown(metrics));
-    Json line = {{"kind", "evaluation"}, {"epoch", state_.epoch}, {"step", state_.step}};
-    add_figures(line, metrics);
-    metrics_.write(line);
+    metrics_.write("evaluation", {{"epoch", state_.epoch}, {"step", state_.step}}, metrics);
     log("evaluation/", metrics);
   }
 
@@ -247,12 +207,29 @@ class TrainingRun::Implementation {
   EventFile* events() { return events_.get(); }
 
  private:
+  // Whether a limit other than the number of epochs ends the training.
+  bool ends_early() const { return state_.step >= options_.max_steps || time_is_up_; }
+  bool is_over() const { return state_.epoch >= options_.epochs || ends_early(); }
+
+  // After an optimizer step.
+  [[noreturn]] void stop_for(int signal, bool is_saved) {
+    if (!is_saved) save();
+    console_.note(fmt::format("stopped by {} after {}: --resume goes on from there", signal_name(signal),
+                              count(state_.step, "step")));
+    throw StoppedBySignal(signal);
+  }
+
   bool epoch_is_complete() const { return state_.position == loader_.size(); }
 
-  // The images that all ranks have trained on since batch `begin` of this epoch. The last batch may be a short one.
+  // The samples of this rank in so many batches of an epoch. The last batch may be a short one.
+  std::int64_t samples_in(std::int64_t begin, std::int64_t batches) const {
+    const std::int64_t first = begin * options_.batch_size;
+    return std::min(batches * options_.batch_size, loader_.samples() - first);
+  }
+
+  // The images that all ranks have trained on since batch `begin` of this epoch.
   double images_since(std::int64_t begin) const {
-    const auto done = std::min(state_.position * options_.batch_size, loader_.samples());
-    return static_cast<double>((done - begin * options_.batch_size) * group_->size());
+    return static_cast<double>(samples_in(begin, state_.position - begin) * group_->size());
   }
 
   // Finds out before the training, not after hours of it, whether all output files can be written.
@@ -286,7 +263,10 @@ class TrainingRun::Implementation {
     };
     const auto found = group_->all_gather_strings(run_together(*group_, find), "checkpoint")[0];
     if (found.empty()) return console_.note("no checkpoint in " + options_.checkpoint + ": starting afresh");
-    run_together(*group_, [&] { restore(found); });
+    run_together(*group_, [&] {
+      restore(found);
+      if (group_->rank() == 0) metrics_.cut_back(state_.epoch, state_.step);
+    });
     console_.note(fmt::format("resumed from {}: {} and {} done", found, count(state_.epoch, "epoch"),
                               count(state_.step, "step")));
     if (options_.epochs == 0) return;
@@ -414,6 +394,7 @@ class TrainingRun::Implementation {
     state.to_write = &of_ranks;
     checkpoint_lock_->check();
     save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_checkpoints_);
+    stop_.saved(fmt::format("of step {}", state.step));
     const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
     if (mebibytes >= 1)
       console_.note(
@@ -422,18 +403,16 @@ class TrainingRun::Implementation {
                       state.step, mebibytes, count(group_->size(), "process", "es")));
   }
 
-  void write_step(int batches) {
+  void write_step() {
     Array mean = step_loss_.clone();
-    if (batches > 1) ops::scale_(mean, 1.0 / batches);
     group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
     const double value = mean.item();  // waits for the GPU, so the time below counts all its work
     const double rate = images_since(line_begin_) / std::max(seconds_since(line_start_), 1e-9);
-    metrics_.write({{"kind", "step"},
-                    {"epoch", epoch_},
-                    {"step", state_.step},
-                    {"loss", value},
-                    {"lr", optimizer_.lr()},
-                    {"images_per_second", rate}});
+    metrics_.write("step", {{"epoch", epoch_},
+                            {"step", state_.step},
+                            {"loss", value},
+                            {"lr", optimizer_.lr()},
+                            {"images_per_second", rate}});
     log("train/", {{"loss", value}, {"lr", optimizer_.lr()}, {"images_per_second", rate}});
     line_start_ = Clock::now();
     line_begin_ = state_.position;
@@ -442,7 +421,7 @@ class TrainingRun::Implementation {
   // Writes figures to the event file, at the current optimizer step.
   void log(const std::string& prefix, const std::vector<Metric>& figures) {
     if (!events_) return;
-    for (const auto& [name, value] : figures) {
+    for (const auto& [name, value, kind] : figures) {
       if (const auto* const number = std::get_if<double>(&value)) {
         events_->add_scalar(prefix + name, state_.step, *number);
         continue;
@@ -473,6 +452,9 @@ class TrainingRun::Implementation {
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;  // null: none
 
+  StopRequest stop_;
+  bool time_is_up_ = false;  // --max-time is over
+
   TrainingState state_;                                 // its arrays are empty
   std::set<std::filesystem::path> proven_checkpoints_;  // rank 0's; see save_checkpoint()
   std::optional<CheckpointLock> checkpoint_lock_;       // rank 0's, of the folder of --checkpoint
@@ -480,7 +462,7 @@ class TrainingRun::Implementation {
   std::int64_t epoch_ = 0;                              // the epoch that runs
   double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
   Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
-  Array step_loss_;                    // the sum of this rank's losses in this optimizer step
+  Array step_loss_;                    // the mean of this rank's losses in this optimizer step, as far as it is done
   std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
   Clock::time_point epoch_start_;      // the time of epoch_begin_
   double epoch_seconds_ = 0;           // the time from epoch_start_ to the last batch
@@ -498,6 +480,7 @@ bool TrainingRun::next_epoch() { return implementation_->next_epoch(); }
 std::int64_t TrainingRun::epoch() const { return implementation_->epoch(); }
 std::int64_t TrainingRun::steps() const { return implementation_->steps(); }
 int TrainingRun::parts() const { return implementation_->parts(); }
+double TrainingRun::weight() const { return implementation_->weight(); }
 bool TrainingRun::begins_step() const { return implementation_->begins_step(); }
 bool TrainingRun::completes_step() const { return implementation_->completes_step(); }
 bool TrainingRun::step(const Tensor& loss) { return implementation_->step(loss); }

@@ -5,6 +5,7 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/training/metric.h>
 #include <tandem/distributed/training/training_options.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
@@ -12,17 +13,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace tandem::distributed {
-
-// A figure that the program computes at the end of an epoch. One number is a fraction, and is shown in percent. Several
-// numbers are not shown, only written to the metrics and the event files. In the metrics, nan becomes null.
-struct Metric {
-  std::string name;  // "test_accuracy"
-  std::variant<double, std::vector<double>> value;
-};
 
 // The program writes the loop itself:
 //
@@ -31,7 +24,7 @@ struct Metric {
 //     sampler.set_epoch(run.epoch());
 //     for (auto& [images, labels] : loader) {
 //       const auto local = ddp.no_sync(!run.completes_step());
-//       ... forward, (loss / run.parts()).backward() ...
+//       ... forward, (run.weight() * loss).backward() ...
 //       if (run.completes_step()) { optimizer.step(); optimizer.zero_grad(); }
 //       if (!run.step(loss)) break;
 //     }
@@ -39,10 +32,11 @@ struct Metric {
 //   }
 //   run.finish();
 //
-// A program may leave the inner loop early, and that ends the epoch. If --max-steps was the reason, a resumed run goes
-// on in the middle of the epoch. Rank 0 prints: on a terminal a line of progress, and a few lines at the end of each
-// epoch. All methods are collective: every rank calls them alike. What the constructor gets must outlive the run. For
-// one thread.
+// A program may leave the inner loop early, and that ends the epoch. If --max-steps or --max-time was the reason, a
+// resumed run goes on in the middle of the epoch. With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after
+// the running optimizer step, with a checkpoint: step() throws StoppedBySignal then. Rank 0 prints: on a terminal a
+// line of progress, and a few lines at the end of each epoch. All methods are collective: every rank calls them alike.
+// What the constructor gets must outlive the run. For one thread.
 class TrainingRun {
  public:
   // Opens the files that the run writes. With --resume, sets ddp and its model, optimizer, scaler, loader and
@@ -54,18 +48,22 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // Begins the next epoch. False when all epochs are done, or --max-steps is reached.
+  // Begins the next epoch. False when all epochs are done, or --max-steps or
+  // --max-time is reached.
   bool next_epoch();
   std::int64_t epoch() const;  // the epoch that runs, counted from 0
   std::int64_t steps() const;  // optimizer steps of the whole job, with those before it was resumed
   // With --accumulate K, an optimizer step takes the gradients of K batches. The last step of an epoch takes the
   // batches that are left. These functions are about the batch that step() will be called for next:
-  int parts() const;            // the number of batches in its optimizer step
+  int parts() const;  // the number of batches in its optimizer step
+  // Its part of the samples in that step. Losses that are means, times their weights, add up to the mean over all
+  // samples of the step, also where the last batch of an epoch is a short one.
+  double weight() const;
   bool begins_step() const;     // whether it is the first batch of that step
   bool completes_step() const;  // whether it is the last batch of that step
   // Must be called after each batch. Adds `loss` (one element) to the epoch's sum, which is an f32 on the loss's
   // device, and shows progress. After the last batch of an optimizer step it also writes step lines and checkpoints.
-  // Returns false when --max-steps is reached.
+  // Returns false when --max-steps or --max-time is reached.
   bool step(const Tensor& loss);
   // Shows "Total loss: X", the sum of all ranks' losses of this epoch, and the program's figures. Writes the metrics
   // line, the figures of events() and the checkpoint.

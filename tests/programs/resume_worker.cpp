@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
       for (auto& [inputs, labels] : loader.epoch(run.epoch())) {
         const auto local = ddp.no_sync(!run.completes_step());
         const Tensor loss = cross_entropy(ddp(inputs), labels);
-        (loss / run.parts()).backward();
+        (run.weight() * loss).backward();
         if (run.completes_step()) {
           optimizer.step();
           optimizer.zero_grad();

@@ -293,5 +293,16 @@ TEST(TrainingOptions, a_usage_error_is_told_once_a_host) {
   EXPECT_EQ(error_of_rank("3", "1"), "");
 }
 
+TEST(TrainingOptions, an_unknown_name_is_told_the_nearest) {
+  Program program;
+  const auto result = program.run({"--bacth_size=5"});
+  EXPECT_EQ(result.code, 2);
+  expect_parts(result.err, {"--bacth-size=5: unknown; did you mean --batch-size? --help lists all options"});
+  Program other;
+  const auto far = other.run({"--colour", "red"});
+  EXPECT_EQ(far.code, 2);
+  EXPECT_EQ(far.err.find("did you mean"), std::string::npos) << far.err;
+}
+
 }  // namespace
 }  // namespace tandem::distributed

@@ -1,0 +1,204 @@
+#include <tandem/distributed/system/version.h>
+#include <tandem/distributed/training/option_parser.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+constexpr double any = std::numeric_limits<double>::max();
+
+template <class T>
+std::string allowed(OptionRange range) {
+  std::ostringstream text;
+  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
+  const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
+  if (has_min && has_max) text << " from " << range.min << " to " << range.max;
+  else if (has_min) text << " of at least " << range.min;
+  else if (has_max) text << " of at most " << range.max;
+  return text.str();
+}
+
+// Converts the whole of `text` to a number. UsageError unless it is a finite T in `range`.
+template <class T>
+T parse_number(const std::string& name, const std::string& text, OptionRange range) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  bool valid = result.ec == std::errc() && result.ptr == end;
+  if constexpr (std::is_floating_point_v<T>) valid = valid && std::isfinite(value);
+  valid = valid && static_cast<double>(value) >= range.min && static_cast<double>(value) <= range.max;
+  if (!valid) throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
+  return value;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
+
+// Turns "--batch_size=5" into "--batch-size=5".
+std::string with_dashes(std::string argument) {
+  if (argument.compare(0, 2, "--") != 0) return argument;
+  const auto name_end = std::min(argument.find('='), argument.size());
+  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+  return argument;
+}
+
+// How many letters must be added, removed or changed to make one text the other (Levenshtein's distance).
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The name among `known` that is most like `name`; empty when none is. Chosen: two letters may differ.
+std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = 3;
+  for (const auto& candidate : known) {
+    const std::size_t d = distance(name, candidate);
+    if (d < least) std::tie(best, least) = std::tuple(candidate, d);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::chrono::duration<double> parse_duration(const std::string& name, const std::string& text) {
+  double count = 0;
+  const auto end = text.data() + text.size();
+  const auto number = std::from_chars(text.data(), end, count);
+  const std::string unit(number.ptr, end);
+  const double seconds = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (number.ec != std::errc() || !std::isfinite(count) || count <= 0 || seconds == 0)
+    throw UsageError(name + " " + text + ": expected a duration such as 90s, 90m or 2h");
+  return std::chrono::duration<double>(count * seconds);
+}
+
+OptionParser::OptionParser(const std::string& program, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, program)) {
+  app_->set_help_flag("--help", "this text");
+  app_->set_version_flag("--version", [program] { return version_text(program); });
+  app_->get_formatter()->column_width(30);
+  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+OptionParser::~OptionParser() = default;
+
+void OptionParser::option(const std::string& group, const std::string& name, const std::string& type,
+                          const std::string& help, std::function<void(const std::string&)> set) {
+  const auto callback = [this, name, set = std::move(set)](const std::string& text) {
+    set(text);
+    given_[name] = text;
+  };
+  app_->add_option_function<std::string>(name, callback, help)->group(group)->type_name(type)->allow_extra_args(false);
+}
+
+template <class T>
+void OptionParser::number(const std::string& group, const std::string& name, std::function<void(T)> set,
+                          const std::string& help, OptionRange range) {
+  option(group, name, std::is_integral_v<T> ? "N" : "X", help,
+         [set = std::move(set), name, range](const std::string& text) { set(parse_number<T>(name, text, range)); });
+}
+
+template <class T>
+void OptionParser::number(const std::string& group, const std::string& name, T& value, const std::string& help,
+                          OptionRange range) {
+  number<T>(
+      group, name, [&value](T given) { value = given; }, help, range);
+}
+
+template void OptionParser::number(const std::string&, const std::string&, double&, const std::string&, OptionRange);
+template void OptionParser::number(const std::string&, const std::string&, std::int64_t&, const std::string&,
+                                   OptionRange);
+template void OptionParser::number(const std::string&, const std::string&, std::uint64_t&, const std::string&,
+                                   OptionRange);
+
+void OptionParser::text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
+                        const std::string& help) {
+  option(group, name, type, help, [&value, name](const std::string& given) {
+    if (given.empty()) throw UsageError(name + ": expected a text that is not empty");
+    value = given;
+  });
+}
+
+void OptionParser::choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
+                          std::function<void(const std::string&)> set, const std::string& help) {
+  std::string type;
+  for (const auto& c : choices) type += (type.empty() ? "" : "|") + c;
+  option(group, name, type, help, [=](const std::string& given) {
+    if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
+      throw UsageError(name + " " + given + ": expected " + list(choices));
+    }
+    set(given);
+  });
+}
+
+void OptionParser::arguments(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  app_->add_option(name, values, help)->required()->type_name("")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void OptionParser::flag(const std::string& group, const std::string& name, bool& value, const std::string& help) {
+  const auto callback = [this, name, &value, turned = !value](std::int64_t) {
+    value = turned;
+    given_[name] = "on";
+  };
+  app_->add_flag_function(name, callback, help)->group(group)->disable_flag_override();
+}
+
+std::string OptionParser::parse(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
+  try {
+    app_->parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    return app_->help();
+  } catch (const CLI::CallForVersion&) {
+    return app_->version();
+  } catch (const CLI::ExtrasError&) {
+    const std::string unknown = app_->remaining()[0];
+    std::vector<std::string> known;
+    for (const auto* option : app_->get_options()) {
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    const std::string meant = nearest(unknown.substr(0, unknown.find('=')), known);
+    throw UsageError(unknown + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") +
+                     "--help lists all options");
+  } catch (const CLI::RequiredError& error) {
+    throw UsageError(std::string(error.what()) + "; --help lists all options");
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    const bool is_flag = text.find("flag override") != std::string::npos;
+    const std::string name = text.substr(0, text.find_first_of(": "));
+    throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value behind it");
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  return "";
+}
+
+bool OptionParser::given(const std::string& name) const { return given_.contains(name); }
+
+}  // namespace tandem::distributed

@@ -1,0 +1,165 @@
+// Signals and limits that end mnist_ddp before it is done: nothing is lost.
+#include <gtest/gtest.h>
+#include <support/running_process.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "mnist_ddp_fixture.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::eventually;
+using testing::expect_parts;
+using testing::MnistDdp;
+using testing::read_bytes;
+using testing::run_mnist_ddp;
+using testing::RunningProcess;
+using Words = std::vector<std::string>;
+
+class MnistDdpSignals : public MnistDdp {
+ protected:
+  Words job(int processes, const Words& more) const {
+    Words command;
+    if (processes > 1) command = {testing::tandemrun, "--nproc-per-node", std::to_string(processes)};
+    command.push_back(testing::mnist_ddp);
+    const auto arguments = with_data({"--epochs", "1000000", "--lr", "0.05", "--momentum", "0.9"});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  int newest_step(const std::string& name) const {
+    int newest = 0;
+    for (const auto& entry : fs::directory_iterator(folder / name)) {
+      const auto file = entry.path().filename().string();
+      if (file.ends_with(".safetensors")) newest = std::max(newest, std::stoi(file.substr(file.rfind('-') + 1)));
+    }
+    return newest;
+  }
+};
+
+// The signal comes in the middle of an epoch or at its end, wherever it hits.
+TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
+  const std::map<std::string, std::string> one_thread = {{"OMP_NUM_THREADS", "1"}};
+  for (const auto& [processes, signal, code] : {std::tuple(1, SIGTERM, 128 + SIGTERM),
+                                                {2, SIGTERM, 128 + SIGTERM},
+                                                {1, SIGINT, 128 + SIGINT},
+                                                {2, SIGUSR1, 0}}) {
+    const auto name = "c" + std::to_string(processes) + "-" + std::to_string(signal);
+    RunningProcess running(job(processes, {"--checkpoint", path(name), "--save-every", "5"}), one_thread);
+    ASSERT_TRUE(eventually([&] { return fs::exists(folder / name) && newest_step(name) > 0; })) << running.err();
+    running.send(signal);
+    EXPECT_EQ(running.finish(std::chrono::seconds(20)), code) << running.err();
+    const int step = newest_step(name);
+    expect_parts(running.err(), {"stopped by SIG", " after " + std::to_string(step) + " steps: --resume goes on"});
+
+    const auto last = std::to_string(step + 3);
+    const auto rest = run_mnist_ddp(
+        processes, with_data({"--epochs", "1000000", "--lr", "0.05", "--momentum", "0.9", "--checkpoint", path(name),
+                              "--resume", "--max-steps", last, "--save", path("resumed.safetensors")}));
+    EXPECT_EQ(rest.code, 0) << rest.err;
+    const auto through = run_mnist_ddp(processes, with_data({"--epochs", "1000000", "--lr", "0.05", "--momentum", "0.9",
+                                                             "--max-steps", last, "--save", path("all.safetensors")}));
+    EXPECT_EQ(through.code, 0) << through.err;
+    EXPECT_TRUE(read_bytes(path("resumed.safetensors")) == read_bytes(path("all.safetensors"))) << name << step;
+  }
+}
+
+// A rank that alone gets the signal, as from a user who knows its process, takes the others along.
+TEST_F(MnistDdpSignals, OneRanksSignalEndsAll) {
+  const auto words = job(1, {"--checkpoint", path("c"), "--save-every", "5"});
+  std::string program;
+  for (const auto& word : words) program += word + " ";
+  RunningProcess running(
+      {testing::tandemrun, "--nproc-per-node", "2", "sh", "-c", "echo $$ > " + path("pid") + "$RANK; exec " + program},
+      {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "c") && newest_step("c") > 0; })) << running.err();
+  ASSERT_EQ(kill(std::stoi(read_bytes(path("pid1"))), SIGUSR1), 0);
+  EXPECT_EQ(running.finish(std::chrono::seconds(20)), 0) << running.err();
+  expect_parts(running.err(), {"stopped by SIGUSR1 after " + std::to_string(newest_step("c")) + " steps"});
+}
+
+// The disk takes 4 s, the launcher waits for 2 s.
+TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
+  const auto words = job(1, {"--checkpoint", path("c"), "--max-steps", "1000000"});
+  Words command = {testing::tandemrun,
+                   "--nproc-per-node",
+                   "2",
+                   "--grace",
+                   "2",
+                   "env",
+                   "LD_PRELOAD=" TANDEM_PROGRAM_DIR "/slow_fsync.so",
+                   "SLOW_FSYNC=4",
+                   "ASAN_OPTIONS=verify_asan_link_order=0"};
+  command.insert(command.end(), words.begin(), words.end());
+  RunningProcess running(command, {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "c") && newest_step("c") > 0; })) << running.err();
+  running.send(SIGTERM);
+  EXPECT_EQ(running.finish(std::chrono::seconds(20)), 128 + SIGTERM) << running.err();
+  expect_parts(running.err(), {"no checkpoint could be written within the launcher's grace time of 2 s after SIGTERM",
+                               "would have sufficed"});
+}
+
+TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {
+  for (const int processes : {1, 2}) {
+    const auto name = "c" + std::to_string(processes);
+    const auto outcome = run_mnist_ddp(
+        processes, with_data({"--epochs", "1000000", "--checkpoint", path(name), "--save-every", "1000000",
+                              "--max-time", "1s", "--save", path(name + ".safetensors"), "--quiet"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_GT(newest_step(name), 0);
+    EXPECT_TRUE(fs::exists(path(name + ".safetensors")));
+  }
+  const auto wrong = run_mnist_ddp(1, with_data({"--max-time", "5 years"}));
+  EXPECT_EQ(wrong.code, 2);
+  expect_parts(wrong.err, {"--max-time 5 years: expected a duration such as 90s, 90m or 2h"});
+}
+
+// The metrics of a resumed job are those of an undisturbed one: no line is there twice.
+TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
+  const auto steps = [&] {
+    std::vector<int> found;
+    for (const auto& line : testing::json_lines(path("metrics.json")))
+      if (line["kind"] == "step") found.push_back(line["step"]);
+    return found;
+  };
+  const Words common = {"--epochs", "3", "--metrics", path("metrics.json"), "--log-every", "1"};
+  const auto run = [&](Words more) {
+    more.insert(more.end(), common.begin(), common.end());
+    EXPECT_EQ(run_mnist_ddp(1, with_data(more)).code, 0);
+  };
+  run({"--checkpoint", path("c"), "--save-every-steps", "2", "--max-steps", "7", "--keep-last", "9"});
+  fs::remove(path("c") + "/checkpoint-0001-00000007.safetensors");  // as if it had been killed in step 8
+  run({"--checkpoint", path("c"), "--resume"});
+  EXPECT_EQ(steps(), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  int epochs = 0;
+  for (const auto& line : testing::json_lines(path("metrics.json"))) epochs += line["kind"] == "epoch";
+  EXPECT_EQ(epochs, 3);
+}
+
+// A step over 19 batches of 5 samples and one of 1 is a step over one batch of 96. The network has no batch norm, whose
+// statistics are those of a batch.
+TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
+  const auto losses = [&](const Words& more) {
+    Words command = {
+        TANDEM_PROGRAM_DIR "/resume_worker", "--epochs", "3", "--metrics", path("m.json"), "--log-every", "1"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto outcome = testing::run_process(command, {{"OMP_NUM_THREADS", "1"}});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<double> found;
+    for (const auto& line : testing::json_lines(path("m.json")))
+      if (line["kind"] == "step") found.push_back(line["loss"]);
+    fs::remove(path("m.json"));
+    return found;
+  };
+  const auto large = losses({"--batch-size", "96"}), parts = losses({"--batch-size", "5", "--accumulate", "20"});
+  ASSERT_EQ(large.size(), 3u);
+  ASSERT_EQ(parts.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(parts[i], large[i], 2e-6) << "step " << i;
+}
+
+}  // namespace
+}  // namespace tandem

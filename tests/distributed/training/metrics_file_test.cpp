@@ -1,0 +1,60 @@
+#include <tandem/distributed/training/metric.h>
+#include <tandem/distributed/training/metrics_file.h>
+
+#include <gtest/gtest.h>
+#include <support/process.h>
+#include <support/temporary_folder.h>
+
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+TEST(Metric, IsShownByItsKind) {
+  EXPECT_EQ(shown({{"test_accuracy", 0.98}, {"val_loss", 2.3, Metric::Kind::number}}),
+            "test accuracy 98.00 %, val loss 2.3");
+  EXPECT_EQ(shown({{"class_iou", std::vector<double>{1, 2}}, {"pause", 1.5, Metric::Kind::seconds}}), "pause 1.50 s");
+}
+
+TEST(MetricsFile, CutsBackWhatCameAfterACheckpoint) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.json";
+  MetricsFile file;
+  file.open(path.string());
+  const auto step = [&](std::int64_t number) { file.write("step", {{"epoch", std::int64_t{0}}, {"step", number}}); };
+  step(1);
+  file.write("epoch", {{"epoch", std::int64_t{0}}}, {{"test_accuracy", 0.5}});
+  step(2);
+  const std::string kept = read_bytes(path);
+  EXPECT_EQ(kept,
+            "{\"kind\":\"step\",\"epoch\":0,\"step\":1}\n{\"kind\":\"epoch\",\"epoch\":0,\"test_accuracy\":0.5}\n"
+            "{\"kind\":\"step\",\"epoch\":0,\"step\":2}\n");
+  step(3);
+  file.write("epoch", {{"epoch", std::int64_t{1}}});
+  write_bytes(path, read_bytes(path) + "{\"kind\":\"st");  // the job was killed while it wrote
+
+  MetricsFile again;
+  again.open(path.string());
+  again.cut_back(1, 2);
+  EXPECT_EQ(read_bytes(path), kept);
+  again.write("step", {{"step", std::int64_t{3}}});
+  EXPECT_EQ(read_bytes(path), kept + "{\"kind\":\"step\",\"step\":3}\n");
+}
+
+TEST(MetricsFile, KeepsWhatAnotherProgramWrote) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.json";
+  write_bytes(path, "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
+  MetricsFile file;
+  file.open(path.string());
+  file.cut_back(0, 1);
+  EXPECT_EQ(read_bytes(path), "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
+}
+
+}  // namespace
+}  // namespace tandem::distributed
