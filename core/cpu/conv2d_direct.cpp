@@ -18,18 +18,13 @@ namespace tandem::cpu {
 
 namespace {
 
-#ifdef __AVX512F__
-constexpr int lanes = 16;
-#else
+// Eight, because these kernels run where there is no AVX-512; see can().
 constexpr int lanes = 8;
-#endif
 using Lanes = vec<float, lanes>;
 
 // The first `count` of `lanes` numbers, and zeros; memory behind them is not read.
 Lanes load_some(const float* from, std::int64_t count) {
-#if defined(__AVX512F__)
-  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
-#elif defined(__AVX2__)
+#ifdef __AVX2__
   static constexpr std::array<std::int32_t, 16> masks = {-1, -1, -1, -1, -1, -1, -1, -1};
   return _mm256_maskload_ps(from, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&masks[8 - count])));
 #else
@@ -53,18 +48,17 @@ float sum_of(vec<float, L> v) {
   }
 }
 
-using Eight = vec<float, 8>;
 // The sums of eight vectors. Each step adds neighbours of two vectors, at once.
-Eight sums_of(const Eight (&v)[8]) {
-  const auto by_1 = [](Eight a, Eight b) {
+Lanes sums_of(const Lanes (&v)[8]) {
+  const auto by_1 = [](Lanes a, Lanes b) {
     return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
            __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
   };
-  const auto by_2 = [](Eight a, Eight b) {
+  const auto by_2 = [](Lanes a, Lanes b) {
     return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
            __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
   };
-  const Eight low = by_2(by_1(v[0], v[1]), by_1(v[2], v[3])), high = by_2(by_1(v[4], v[5]), by_1(v[6], v[7]));
+  const Lanes low = by_2(by_1(v[0], v[1]), by_1(v[2], v[3])), high = by_2(by_1(v[4], v[5]), by_1(v[6], v[7]));
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
          __builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
 }
@@ -106,8 +100,8 @@ struct Lines {
         add([&](const float* from) { return load_raw<float, lanes>(from + i); });
       if (i < kernel_row()) add([&](const float* from) { return load_some(from + i, kernel_row() - i); });
     }
-    if constexpr (P == 8 && lanes == 8) {
-      const Eight totals = sums_of(sums) + bias[o];
+    if constexpr (P == 8) {
+      const Lanes totals = sums_of(sums) + bias[o];
       if (out_channels == 1) return store<8>(out, totals);
       for (int p = 0; p < P; ++p) out[p * out_channels + o] = totals[p];
     } else {
