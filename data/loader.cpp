@@ -50,6 +50,7 @@ void check(const LoaderOptions& options) {
   TANDEM_CHECK(options.workers >= 0, "Loader: workers must be at least 0 (0: no threads), got ", options.workers);
   TANDEM_CHECK(options.workers == 0 || options.prefetch >= 1, "Loader: prefetch must be at least 1, got ",
                options.prefetch);
+  TANDEM_CHECK(options.max_batches >= 0, "Loader: max_batches must be at least 0 (0: all), got ", options.max_batches);
   TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
@@ -144,11 +145,16 @@ Loader& Loader::epoch(std::int64_t number) {
 
 std::int64_t Loader::size() const {
   const std::int64_t samples = sampler_.size();
-  return options_.drop_last ? samples / options_.batch_size
-                            : samples / options_.batch_size + (samples % options_.batch_size != 0);
+  const std::int64_t all = samples / options_.batch_size + (!options_.drop_last && samples % options_.batch_size != 0);
+  return options_.max_batches > 0 ? std::min(all, options_.max_batches) : all;
 }
 
-std::int64_t Loader::samples() const { return options_.drop_last ? size() * options_.batch_size : sampler_.size(); }
+std::int64_t Loader::samples() const { return std::min(size() * options_.batch_size, sampler_.size()); }
+
+void Loader::leave_out(std::int64_t samples) {
+  TANDEM_CHECK(sampler_.leave_out(samples), "Loader: this sampler can't leave out the first ", samples,
+               " samples of an epoch");
+}
 
 Loader::Iterator Loader::begin() {
   default_generator().next_u64();

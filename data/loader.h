@@ -18,6 +18,7 @@ struct LoaderOptions {
   int workers = 0;   // threads; 0: the thread of the loop makes the batches, as it does for a data set on a GPU
   int prefetch = 2;  // the number of batches that each worker makes in advance
   bool drop_last = false;
+  std::int64_t max_batches = 0;  // an epoch ends after so many; 0: after all samples
   // The longest wait for a batch from a worker. After the Error of a longer one, a worker may still be inside the
   // dataset's get(). The dataset must live until that call has returned.
   std::chrono::seconds timeout{300};
@@ -59,6 +60,8 @@ class Loader {
   std::int64_t size() const;
   // Samples per epoch.
   std::int64_t samples() const;
+  std::int64_t batch_size() const { return options_.batch_size; }
+  std::int64_t dataset_size() const { return dataset_.size(); }
 
   // The next epoch leaves out its first `batches` batches, so that a job can continue in the middle of an epoch. The
   // program may have drawn numbers for those batches: `generator` is the state that default_generator() then gets.
@@ -66,6 +69,9 @@ class Loader {
     skip_ = batches;
     generator_ = std::move(generator);
   }
+
+  // As Sampler::leave_out(). Error when the sampler can't.
+  void leave_out(std::int64_t samples);
 
   class Iterator;
   Iterator begin();

@@ -47,15 +47,23 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, const Distribu
   check_rank("DistributedSampler", options.rank, options.world);
 }
 
+bool DistributedSampler::leave_out(std::int64_t samples) {
+  TANDEM_CHECK(samples >= 0, "DistributedSampler: can't leave out ", samples, " samples");
+  left_out_ = std::min(samples, dataset_size_);
+  return true;
+}
+
 std::int64_t DistributedSampler::size() const {
+  const std::int64_t left = dataset_size_ - left_out_;
   // For R ranks PyTorch's drop_last gives ceil((N - R) / R) where R does not divide N. That is N / R rounded down.
-  return options_.drop_last ? dataset_size_ / options_.world : (dataset_size_ + options_.world - 1) / options_.world;
+  return options_.drop_last ? left / options_.world : (left + options_.world - 1) / options_.world;
 }
 
 std::vector<std::int64_t> DistributedSampler::indices() {
-  const auto order = options_.shuffle
-                         ? Generator(options_.seed + static_cast<std::uint64_t>(epoch_)).permutation(dataset_size_)
-                         : in_order(dataset_size_);
+  auto order = options_.shuffle
+                   ? Generator(options_.seed + static_cast<std::uint64_t>(epoch_)).permutation(dataset_size_)
+                   : in_order(dataset_size_);
+  order.erase(order.begin(), order.begin() + left_out_);
   std::vector<std::int64_t> mine(static_cast<std::size_t>(size()));
   auto position = static_cast<std::size_t>(options_.rank);
   for (auto& index : mine) {

@@ -17,6 +17,10 @@ class Sampler {
   virtual std::int64_t size() const = 0;
   // The epoch that comes next, from 0: for samplers whose order is a function of it.
   virtual void set_epoch(std::int64_t) {}
+  // From now on the first `samples` samples of an epoch, of all shards together, are left out, and the others are dealt
+  // to the shards anew: so a job goes on in the middle of an epoch with another number of processes. False when the
+  // sampler can't.
+  virtual bool leave_out(std::int64_t samples) { return samples == 0; }
 };
 
 // Which part of the samples a process takes: it is number `rank` of `world` processes.
@@ -64,6 +68,7 @@ class DistributedSampler : public Sampler {
   // Chooses the order of an epoch. All ranks get the same order. To be called before each epoch, which Loader::epoch()
   // does.
   void set_epoch(std::int64_t epoch) override { epoch_ = epoch; }
+  bool leave_out(std::int64_t samples) override;
   std::vector<std::int64_t> indices() override;
   std::int64_t size() const override;
 
@@ -71,6 +76,7 @@ class DistributedSampler : public Sampler {
   std::int64_t dataset_size_;
   DistributedSamplerOptions options_;
   std::int64_t epoch_ = 0;
+  std::int64_t left_out_ = 0;
 };
 
 // Every world-th sample, from `rank` on, in order, no padding: each sample is on exactly one rank, so that

@@ -43,8 +43,8 @@
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/pretrained.h>
 #include <tandem/distributed/training/shared_data.h>
+#include <tandem/distributed/training/trainer.h>
 #include <tandem/distributed/training/training_options.h>
-#include <tandem/distributed/training/training_run.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>

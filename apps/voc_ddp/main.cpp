@@ -39,6 +39,7 @@ struct Settings {
 void add_options(TrainingOptions& options, Settings& s) {
   options.epochs = 20;
   options.batch_size = 8;
+  options.samples_name = "images";
   options.workers = 2;
   options.add("--data", s.data, "folder that holds VOCdevkit, or is to receive it (here)");
   options.add("--year", s.year, data::VocSegmentation::years(), "of the challenge");
@@ -112,13 +113,13 @@ Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
 
 // Measures the model on the pictures of `files`. Each rank takes its share of them, one by one, because their shapes
 // differ. The figures are over all ranks.
-std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& model, ProcessGroup& group,
-                             const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
-                             TrainingRun& run) {
-  ddp.eval();
+std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, ProcessGroup& group,
+                             const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options) {
   Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
-  data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
+  data::Loader loader(
+      pictures, sampler,
+      {.batch_size = 1, .workers = static_cast<int>(options.workers), .max_batches = options.evaluation_batches()});
   const auto indices = sampler.indices();
   data::ConfusionMatrix matrix(files.classes());
   run_together(group, [&] {
@@ -131,16 +132,15 @@ std::vector<Metric> evaluate(DistributedDataParallel& ddp, SegmentationModel& mo
       const auto& pair = files.pair(indices[i]);
       if (!s.predict.empty())
         voc::write_prediction(s.predict, pair.name, voc::classes_of(logits, data::ImageFile(pair.image)));
-      if (run.events() && i < shown_pictures) {
+      if (trainer.events() && i < shown_pictures) {
         const Array overlay = data::overlay(data::denormalized(picture), found);
-        run.events()->add_image("predictions/" + pair.name, run.steps(), data::encode_png(overlay),
-                                static_cast<int>(overlay.dim(2)), static_cast<int>(overlay.dim(1)));
+        trainer.events()->add_image("predictions/" + pair.name, trainer.steps(), data::encode_png(overlay),
+                                    static_cast<int>(overlay.dim(2)), static_cast<int>(overlay.dim(1)));
       }
       ++i;
     }
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
-  ddp.train();
   return {{"miou", matrix.mean_iou()}, {"pixel_accuracy", matrix.pixel_accuracy()}, {"class_iou", matrix.class_iou()}};
 }
 
@@ -185,10 +185,8 @@ void train(TrainingOptions& options, const Settings& s) {
   const auto transform = training_transform(s);
   check_data(s);
   if (!s.predict.empty()) voc::check_output("--predict", s.predict);
-  manual_seed(options.seed);
   auto model = make_model(s);
   const auto group = init(options.init_options());
-  const int rank = group->rank(), world = group->size();
   const auto report = [&](const std::string& line) {
     if (!options.quiet) std::cerr << line << std::endl;
   };
@@ -221,59 +219,27 @@ void train(TrainingOptions& options, const Settings& s) {
   check_same_files(*group, files, s.image_set);
   check_same_files(*group, val_files, s.val_set);
   Pictures pictures(files, transform, s, options.seed);
-  data::DistributedSampler sampler(pictures.size(),
-                                   {.rank = rank, .world = world, .shuffle = s.shuffle, .seed = options.seed});
-  data::Loader loader(
-      pictures, sampler,
-      {.batch_size = options.batch_size, .workers = static_cast<int>(options.workers), .drop_last = true});
-  TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ", sampler.size(),
-               " of the ", pictures.size(), " pictures of '", s.image_set, "' are each process's, less than one batch");
+  auto loading = options.loader_options(*group);
+  loading.shuffle = s.shuffle;
+  loading.drop_last = true;
+  data::Loader loader(pictures, loading);
+  TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ",
+               (pictures.size() + group->size() - 1) / group->size(), " of the ", pictures.size(), " pictures of '",
+               s.image_set, "' are each process's, less than one batch");
 
-  model.to(options.device());
-  if (options.sync_bn) convert_sync_batch_norm(model, group);
-  DistributedDataParallel ddp(model, group, options.bucket_sizes(), options.unused);
-  ddp.set_communication_hook(options.communication_hook());
+  Trainer trainer(options, group, model);
   optim::SGD optimizer(parameter_groups(model, s));
-  const std::int64_t steps_an_epoch = (loader.size() + options.accumulate - 1) / options.accumulate;
-  optim::LrScheduler schedule(
-      optimizer,
-      optim::PolynomialLR{.total_iters = std::max<std::int64_t>(1, options.epochs * steps_an_epoch), .power = 0.9});
-
-  optim::GradScaler scaler({.enabled = options.dtype == DType::f16});
-  TrainingRun run(options, group, ddp, optimizer, loader, &scaler);
-  for (const auto& notice : notices) run.note("note: " + notice);
+  trainer.use(optimizer, [](std::int64_t steps) { return optim::PolynomialLR{.total_iters = steps, .power = 0.9}; });
+  trainer.before_epoch([&](std::int64_t epoch) { pictures.set_epoch(epoch); });
+  for (const auto& notice : notices) trainer.note("note: " + notice);
   for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
-    for (const auto& [name, reason] : data->skipped()) run.note("left out of '" + set + "': " + name + ": " + reason);
-  schedule.set_step(run.steps());
-  while (run.next_epoch()) {
-    sampler.set_epoch(run.epoch());
-    pictures.set_epoch(run.epoch());
-    for (const auto& batch : loader) {
-      if (run.begins_step()) optimizer.zero_grad();
-      const bool completes_step = run.completes_step();
-      Tensor loss;
-      {
-        const Autocast autocast(options.dtype);
-        const auto local = ddp.no_sync(!completes_step);
-        loss = ddp.forward([&] {
-          return loss_of(model.segment(Tensor(batch.inputs.to(options.device()))), batch.targets.to(options.device()));
-        });
-        scaler.scale(run.weight() * loss).backward();
-      }
-      if (completes_step) {
-        scaler.step(optimizer);
-        scaler.update();
-      }
-      const bool goes_on = run.step(loss.detach());
-      if (completes_step) schedule.step();
-      if (!goes_on) break;
-    }
-    run.end_epoch(evaluate(ddp, model, *group, val_files, s, options, run));
-  }
-  if (options.epochs == 0) run.show(evaluate(ddp, model, *group, val_files, s, options, run));
-  run.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) + " MiB of arrays");
-  if (world > 1) run.note(ddp.report().to_string());
-  run.finish();
+    for (const auto& [name, reason] : data->skipped())
+      trainer.note("left out of '" + set + "': " + name + ": " + reason);
+  trainer.fit(
+      loader, [&](const data::Batch& batch) { return loss_of(model.segment(batch.inputs), batch.targets); },
+      [&] { return evaluate(trainer, model, *group, val_files, s, options); });
+  trainer.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
+               " MiB of arrays");
 }
 
 }  // namespace

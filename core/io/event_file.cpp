@@ -115,6 +115,11 @@ void EventFile::add_scalar(const std::string& tag, std::int64_t step, double val
   add_value(tag, step, key(2, 5) + fixed(static_cast<float>(value)));
 }
 
+void EventFile::add_restart(std::int64_t step) {
+  constexpr std::int64_t start = 1;  // SessionLog.SessionStatus
+  add_event(step, field(7, field(1, start)));
+}
+
 void EventFile::add_image(const std::string& tag, std::int64_t step, std::string_view png, int width, int height) {
   constexpr std::int64_t rgb = 3;
   add_value(tag, step,

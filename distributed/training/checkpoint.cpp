@@ -16,6 +16,7 @@ constexpr const char* format_version = "1";
 const std::string model_prefix = "model/";
 const std::string optimizer_prefix = "optimizer/";
 const std::string ddp_prefix = "ddp/";
+const std::string kept_prefix = "kept/";
 
 std::string file_name(const TrainingState& state) {
   char name[64];
@@ -53,6 +54,8 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
   std::ostringstream losses;
   losses << std::hexfloat;  // keeps every bit in a short text
   for (const float loss : state.losses) losses << loss << ' ';
+  std::ostringstream best;
+  best << std::hexfloat << state.best_value;
   return {{"format", format_version},
           {"program", state.program},
           {"epoch", std::to_string(state.epoch)},
@@ -63,6 +66,13 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"batch_size", std::to_string(state.batch_size)},
           {"accumulate", std::to_string(state.accumulate)},
           {"samples", std::to_string(state.samples)},
+          {"before", std::to_string(state.before)},
+          {"dataset_size", std::to_string(state.dataset_size)},
+          {"options", state.options},
+          {"best_of", state.best_of},
+          {"best_value", best.str()},
+          {"best_step", std::to_string(state.best_step)},
+          {"since_best", std::to_string(state.since_best)},
           {"generator", state.generator},
           {"generator_now", state.generator_now},
           {"losses", losses.str()}};
@@ -74,12 +84,13 @@ std::string text_in(const std::map<std::string, std::string>& metadata, const st
   return found->second;
 }
 
+// A number of at least `least`.
 template <class T>
-T number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+T number_in(const std::map<std::string, std::string>& metadata, const std::string& key, T least = 0) {
   const auto text = text_in(metadata, key);
   T value{};
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"", key,
+  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= least, "its \"", key,
                "\" is \"", text, "\", not a number");
   return value;
 }
@@ -96,9 +107,18 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
   state.samples = number_in<std::int64_t>(metadata, "samples");
   state.generator = text_in(metadata, "generator");
-  // Older checkpoints have neither of these two.
+  // Older checkpoints do not have the following.
   if (metadata.contains("accumulate")) state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
   if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
+  if (metadata.contains("before")) {
+    state.before = number_in<std::int64_t>(metadata, "before");
+    state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
+    state.options = text_in(metadata, "options");
+    state.best_of = text_in(metadata, "best_of");
+    state.best_value = std::strtod(text_in(metadata, "best_value").c_str(), nullptr);
+    state.best_step = number_in<std::int64_t>(metadata, "best_step", -1);
+    state.since_best = number_in<std::int64_t>(metadata, "since_best");
+  }
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
   TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
@@ -110,6 +130,7 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   for (const auto& [name, array] : state.model) arrays.push_back({model_prefix + name, array});
   for (const auto& [name, array] : state.optimizer) arrays.push_back({optimizer_prefix + name, array});
   for (const auto& [name, array] : state.ddp) arrays.push_back({ddp_prefix + name, array});
+  for (const auto& [name, array] : state.kept) arrays.push_back({kept_prefix + name, array});
   return arrays;
 }
 
@@ -132,7 +153,7 @@ bool is_checkpoint(const std::vector<NamedArray>& arrays) {
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
-                     std::set<fs::path>* proven) {
+                     std::set<fs::path>* proven, std::int64_t spared) {
   const fs::path written = folder / file_name(state);
   const auto metadata = metadata_of(state);
   try {
@@ -149,7 +170,8 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
   proven->insert(written);
   std::int64_t kept = 1;  // the one just written
   for (const auto& path : checkpoints_in(folder)) {
-    if (parse_name(path.filename().string()) >= parse_name(written.filename().string())) continue;
+    const auto key = parse_name(path.filename().string());
+    if (key >= parse_name(written.filename().string()) || key->second == spared) continue;
     if (kept < keep_last) {
       if (!proven->contains(path) && !is_whole(path)) continue;
       proven->insert(path);
@@ -179,6 +201,8 @@ TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted 
       state.optimizer.push_back({name.substr(optimizer_prefix.size()), std::move(array)});
     } else if (name.starts_with(ddp_prefix)) {
       state.ddp.push_back({name.substr(ddp_prefix.size()), std::move(array)});
+    } else if (name.starts_with(kept_prefix)) {
+      state.kept.push_back({name.substr(kept_prefix.size()), std::move(array)});
     } else if (const auto of = parse_rank_name(name)) {
       state.of_rank.push_back({of->second, std::move(array)});
     } else {

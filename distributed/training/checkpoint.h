@@ -2,7 +2,8 @@
 //
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
 // the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
-// DistributedDataParallel (ddp/NAME) and what each rank alone has (rank-R/NAME). Its metadata are the other members of
+// DistributedDataParallel (ddp/NAME), those of other objects (kept/OBJECT/NAME) and what each rank alone has
+// (rank-R/NAME). Its metadata are the other members of
 // TrainingState, as text, and checksums of all that (safetensors.h).
 #pragma once
 
@@ -25,16 +26,24 @@ struct TrainingState {
   std::int64_t epoch = 0;     // the epoch that is running or comes next, counted from 0
   std::int64_t step = 0;      // optimizer steps of the whole job so far
   std::int64_t position = 0;  // batches of this epoch that are done
+  std::int64_t before = 0;    // samples of this epoch, of all ranks, that were done before these batches; see Position
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 1;  // of each process
-  std::int64_t accumulate = 0;  // batches of an optimizer step; 0: unknown, in older checkpoints
-  std::int64_t samples = 0;     // of each process in an epoch
-  std::string generator;        // default_generator().state() when this epoch began
-  std::string generator_now;    // default_generator().state() after the last batch, if that was within this epoch
-  std::vector<float> losses;    // by rank: the sum of the rank's losses in this epoch
+  std::int64_t batch_size = 1;    // of each process
+  std::int64_t accumulate = 0;    // batches of an optimizer step; 0: unknown, in older checkpoints
+  std::int64_t samples = 0;       // of each process in what is left of the epoch after `before`
+  std::int64_t dataset_size = 0;  // 0: unknown, in older checkpoints
+  std::string options;            // what the user gave: "--lr=0.1" and a line break for each
+  std::string best_of;            // --keep-best; the following three are BestValue::State's
+  double best_value = 0;
+  std::int64_t best_step = -1;
+  std::int64_t since_best = 0;
+  std::string generator;      // default_generator().state() when this epoch began
+  std::string generator_now;  // default_generator().state() after the last batch, if that was within this epoch
+  std::vector<float> losses;  // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
+  std::vector<NamedArray> kept;     // other objects', "OBJECT/NAME"
   std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty in older checkpoints and those of one process
   RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
   std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
@@ -50,15 +59,15 @@ bool has_checkpoints(const std::filesystem::path& folder);
 
 // Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` whole ones are left, of which this
 // one is the newest. Damaged ones do not count. Checkpoints with higher numbers than this one's stay and do not count,
-// because a job that went on from an older one has left them out. A crash or a full disk while it writes leaves the
-// older checkpoints as they were, and no partial file.
+// because a job that went on from an older one has left them out. The checkpoint of step `spared` stays, too (-1:
+// none). A crash or a full disk while it writes leaves the older checkpoints as they were, and no partial file.
 //
 // Error, and nothing written, when `state` is none that can be read again, as without a loss for each rank.
 //
 // `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
 // that are not in it and may be kept are read to find out, as a whole.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
-                     std::set<std::filesystem::path>* proven = nullptr);
+                     std::set<std::filesystem::path>* proven = nullptr, std::int64_t spared = -1);
 
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
 // checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without

@@ -21,6 +21,7 @@ class Console {
 
   // Whether a new progress line is due. On a terminal one is due five times a second, elsewhere never.
   bool wants_progress() const;
+  bool is_on_terminal() const { return on_terminal_; }
   void progress(const std::string& text);
 
  private:

@@ -2,11 +2,13 @@
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/profile/profile.h>
+#include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/training_options.h>
 
@@ -19,6 +21,8 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <map>
+#include <set>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -150,11 +154,21 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",
            {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
+  p.text(shared, "--keep-best", "min:NAME|max:NAME", keep_best, "also keep the checkpoint with the best figure");
+  p.number(shared, "--eval-every", eval_every, "epochs between evaluations (1)", {.min = 1, .max = 1e9});
+  p.number(shared, "--eval-every-steps", eval_every_steps, "steps between further ones (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--patience", patience, "evaluations without a better --keep-best before the end (none)",
+           {.min = 1, .max = 1e9});
   p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
   p.text(shared, "--save", "FILE", save, "the final model, .safetensors or .pth");
   p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
   p.text(shared, "--log-dir", "DIR", log_dir, "event files for TensorBoard");
-  p.number(shared, "--log-every", log_every, "steps between entries in both (none)", {.min = 1, .max = 1e15});
+  p.number(shared, "--log-every", log_every, "steps between entries in both, and lines where no terminal is (none)",
+           {.min = 1, .max = 1e15});
+  p.number(shared, "--overfit-batches", overfit_batches, "train on so many batches again and again (none)",
+           {.min = 1, .max = 1e9});
+  p.flag(shared, "--fast-dev-run", fast_dev_run, "one batch of everything, to see that it runs; writes no file");
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
 }
@@ -166,8 +180,7 @@ void TrainingOptions::check_together() const {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
     }
   }
-  if (log_every > 0 && metrics.empty() && log_dir.empty())
-    throw UsageError("--log-every: needs --metrics FILE or --log-dir DIR, where the figures go");
+  if (patience > 0 && keep_best.empty()) throw UsageError("--patience: needs --keep-best, which says what is better");
   if (!save.empty() && !is_arrays_file_name(save))
     throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
 }
@@ -275,6 +288,11 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
       return 0;
     }
     if (shared_ == Shared::all) check_together();
+    if (fast_dev_run) {
+      epochs = std::min<std::int64_t>(epochs, 1);
+      resume = false;
+      for (std::string* file : {&checkpoint, &save, &metrics, &log_dir, &profile}) file->clear();
+    }
     const auto environment = environment_for(init_method);
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
       local_rank = environment.local_rank;
@@ -285,6 +303,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (deterministic) set_tf32(false, false);
     choose_device(environment);
     const ProfileOfRun traced(profile, environment);
+    manual_seed(seed);
     body();
     Profile::stop();
     std::cout.flush();
@@ -330,6 +349,82 @@ CommunicationHook TrainingOptions::communication_hook() const {
   if (compress == "fp16") return compress_hook(DType::f16);
   if (compress == "powersgd") return powersgd_hook({.seed = seed});
   return nullptr;
+}
+
+data::LoaderOptions TrainingOptions::loader_options(const ProcessGroup& group) const {
+  return {.batch_size = batch_size,
+          .workers = static_cast<int>(workers),
+          .max_batches = fast_dev_run ? 1 : overfit_batches,
+          .shard = shard_of(group),
+          .shuffle = true,
+          .seed = seed};
+}
+
+namespace {
+
+// Options that say where a training runs and what it leaves, and those of which a Trainer says itself what a change
+// means.
+const std::set<std::string> without_effect = {"--device",
+                                              "--backend",
+                                              "--init-method",
+                                              "--local-rank",
+                                              "--timeout",
+                                              "--interface",
+                                              "--open-store",
+                                              "--threads",
+                                              "--workers",
+                                              "--max-steps",
+                                              "--max-time",
+                                              "--bucket-cap-mb",
+                                              "--checkpoint",
+                                              "--save-every",
+                                              "--save-every-steps",
+                                              "--keep-last",
+                                              "--resume",
+                                              "--save",
+                                              "--metrics",
+                                              "--log-dir",
+                                              "--log-every",
+                                              "--eval-every",
+                                              "--eval-every-steps",
+                                              "--patience",
+                                              "--no-graph",
+                                              "--profile",
+                                              "--quiet",
+                                              "--data",
+                                              "--seed",
+                                              "--batch-size",
+                                              "--accumulate"};
+
+}  // namespace
+
+std::string TrainingOptions::given_text() const {
+  std::string text;
+  for (const auto& [name, value] : parser_->given()) text += name + '=' + value + '\n';
+  return text;
+}
+
+std::vector<std::string> TrainingOptions::changes_since(const std::string& given_text) const {
+  std::map<std::string, std::string> before;
+  std::istringstream lines(given_text);
+  for (std::string line; std::getline(lines, line);)
+    if (const auto end = line.find('='); end != std::string::npos) before[line.substr(0, end)] = line.substr(end + 1);
+  std::vector<std::string> changes;
+  const auto compare = [&](const std::string& name, const std::string* then, const std::string* now) {
+    if (without_effect.contains(name) || (then && now && *then == *now)) return;
+    const auto words = [&](const std::string* value) {
+      return value ? "with " + name + " " + *value : "without " + name;
+    };
+    changes.push_back("the checkpoint was written " + words(then) + ", going on " + words(now));
+  };
+  const auto& given = parser_->given();
+  for (const auto& [name, value] : before) {
+    const auto now = given.find(name);
+    compare(name, &value, now == given.end() ? nullptr : &now->second);
+  }
+  for (const auto& [name, value] : given)
+    if (!before.contains(name)) compare(name, nullptr, &value);
+  return changes;
 }
 
 }  // namespace tandem::distributed

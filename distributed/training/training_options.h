@@ -4,6 +4,7 @@
 
 #include <tandem/core/base/dtype.h>
 #include <tandem/core/device/device.h>
+#include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/reducer.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/training/option_parser.h>
@@ -57,7 +58,7 @@ class TrainingOptions {
   // Arguments without an option before them. The user must give one or more. `name` stands for them in the help.
   void add_arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
-  // Reads the command line, then calls `body`. Returns the exit code of the program:
+  // Reads the command line, calls manual_seed(seed), then `body`. Returns the exit code of the program:
   //   0  the body has returned, or the user asked for --help or --version
   //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
   //   128 + the signal, 0 for SIGUSR1: the body threw StoppedBySignal
@@ -91,14 +92,23 @@ class TrainingOptions {
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
+  std::string keep_best;              // "max:test_accuracy" or "min:NAME"; empty: none
+  std::int64_t eval_every = 1;        // epochs
+  std::int64_t eval_every_steps = 0;  // 0: only after epochs
+  std::int64_t patience = 0;          // evaluations without a better one; 0: no limit
   bool resume = false;
-  std::string save;            // a file, .safetensors or .pth; empty: none
-  std::string metrics;         // a file; empty: none
-  std::string log_dir;         // a folder for event files; empty: none
-  std::int64_t log_every = 0;  // steps; 0: only the figures of epochs are written
-  bool graph = true;           // --no-graph
+  std::string save;                  // a file, .safetensors or .pth; empty: none
+  std::string metrics;               // a file; empty: none
+  std::string log_dir;               // a folder for event files; empty: none
+  std::int64_t log_every = 0;        // steps; 0: only the figures of epochs are written
+  std::int64_t overfit_batches = 0;  // the same batches in each epoch; 0: all
+  bool fast_dev_run = false;         // one batch of everything, and no file
+  bool graph = true;                 // --no-graph
   std::string profile;  // a file; empty: none. With several ranks, "trace.json" means trace.rankN.json for rank N
   bool quiet = false;
+
+  // What a sample is called in lines, such as "images" for "120 images/s". The program sets it.
+  std::string samples_name = "samples";
 
   const std::string& program() const { return program_; }
   // Where to compute. On a host with several GPUs, LOCAL_RANK chooses one. Valid in the body of run().
@@ -110,6 +120,15 @@ class TrainingOptions {
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress; null: none
+  // For the training samples, in random order: this process's part of them in batches of --batch-size.
+  data::LoaderOptions loader_options(const ProcessGroup& group) const;
+  // The most batches of an evaluation, for LoaderOptions::max_batches: 1 with --fast-dev-run, else 0, which means all.
+  std::int64_t evaluation_batches() const { return fast_dev_run ? 1 : 0; }
+
+  // The options that the user gave, "--lr=0.1" and a line break for each, for a checkpoint.
+  std::string given_text() const;
+  // A line for each option that changes the numbers of a training and is not as in the text of an earlier start.
+  std::vector<std::string> changes_since(const std::string& given_text) const;
 
  private:
   std::string program_;

@@ -142,18 +142,55 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
                             "number of processes of 1, going on with 2"});
 
-  // In the middle of an epoch nothing may change.
+  // In the middle of an epoch another seed would be another order of the samples.
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
-  for (const auto& [more, part] :
-       {std::pair<std::vector<std::string>, std::string>{{"--seed", "1"}, "--seed of 0, this is 1"},
-        {{"--batch-size", "50"}, "--batch-size of 100, this is 50"},
-        {{"--accumulate", "2"}, "--accumulate of 1, this is 2"}}) {
-    auto arguments = with_data({"--epochs", "2", "--checkpoint", path("m"), "--resume"});
+  const auto outcome =
+      run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--resume", "--seed", "1"}));
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"in the middle of an epoch", "--seed of 0, this is 1"});
+}
+
+// 330 images: the first step takes 100 of them. What is left of the epoch has as many steps as its 230 images need.
+TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches) {
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
+  const std::string anew = ": the samples that are left are dealt anew, and the bits differ";
+  for (const auto& [processes, more, part, first, second] :
+       {std::tuple<int, std::vector<std::string>, std::string, int, int>{
+            2, {}, "number of processes of 1, going on with 2", 1 + 2, 1 + 2 + 2},
+        {1, {"--batch-size", "50"}, "--batch-size of 100, going on with 50", 1 + 5, 1 + 5 + 7},
+        {1, {"--accumulate", "2"}, "--accumulate of 1, going on with 2", 1 + 2, 1 + 2 + 2},
+        {3, {"--batch-size", "20"}, "number of processes of 1, going on with 3", 1 + 4, 1 + 4 + 6}}) {
+    const auto name = path("c" + std::to_string(processes) + (more.empty() ? "" : more[0]));
+    fs::copy(folder / "m", name);
+    auto arguments = with_data({"--epochs", "2", "--checkpoint", name, "--resume", "--metrics", path("lines")});
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const auto outcome = run_mnist_ddp(1, arguments);
-    EXPECT_EQ(outcome.code, 1);
-    expect_parts(outcome.err, {"in the middle of an epoch", part});
+    const auto outcome = run_mnist_ddp(processes, arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    expect_parts(outcome.err, {part + anew, "resumed from", "1 step done"});
+    for (const auto& [epoch, step] : {std::pair(1, first), {2, second}}) {
+      const auto whole = std::to_string(100000000 + step).substr(1);
+      EXPECT_TRUE(
+          fs::exists(fs::path(name) / ("checkpoint-000" + std::to_string(epoch) + "-" + whole + ".safetensors")))
+          << part << ", epoch " << epoch;
+    }
+    EXPECT_EQ(total_losses(outcome.out).size(), 2u);
   }
+}
+
+TEST_F(MnistDdp, resume_says_which_options_have_changed) {
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--checkpoint", path("c"), "--epochs", "2"});
+    return run_mnist_ddp(1, with_data(more));
+  };
+  ASSERT_EQ(run({"--lr", "0.1", "--unused", "zero", "--max-steps", "4", "--workers", "1"}).code, 0);
+  const auto outcome = run({"--lr", "0.05", "--weight-decay", "1e-4", "--resume"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  expect_parts(outcome.err, {"note: the checkpoint was written with --lr 0.1, going on with --lr 0.05",
+                             "note: the checkpoint was written with --unused zero, going on without --unused",
+                             "note: the checkpoint was written without --weight-decay, going on with --weight-decay "
+                             "1e-4"});
+  EXPECT_EQ(outcome.err.find("--workers 1"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("--epochs"), std::string::npos) << outcome.err;
 }
 
 TEST_F(MnistDdp, resume_leaves_out_a_checkpoint_with_a_flipped_bit) {
@@ -260,12 +297,12 @@ TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {
   EXPECT_EQ(run_mnist_ddp(1, with_data({"--checkpoint", path("middle"), "--max-steps", "3"})).code, 0);
   const auto in_the_middle = resumed("few", "middle");
   EXPECT_EQ(in_the_middle.code, 1);
-  expect_parts(in_the_middle.err, {"number of samples a process and epoch of 330", "this is 110"});
+  expect_parts(in_the_middle.err, {"number of samples of 330", "this is 110"});
 
   EXPECT_EQ(run_mnist_ddp(1, with_data({"--checkpoint", path("end"), "--epochs", "1"})).code, 0);
   const auto at_the_end = resumed("few", "end");
   EXPECT_EQ(at_the_end.code, 0) << at_the_end.err;
-  expect_parts(at_the_end.err, {"number of samples a process and epoch of 330, going on with 110"});
+  expect_parts(at_the_end.err, {"number of samples of 330, going on with 110"});
 }
 
 }  // namespace

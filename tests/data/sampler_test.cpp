@@ -72,6 +72,36 @@ TEST(DistributedSampler, EveryRankGetsEquallyManyAndTogetherAll) {
   }
 }
 
+// 4 of 11 samples are done. The other 7 are dealt to as many ranks as there are now.
+TEST(DistributedSampler, DealsWhatIsLeftOfAnEpochAnew) {
+  const auto all = all_ranks(11, {.seed = 5}, 2)[0];
+  for (const int world : {1, 2, 3, 8}) {
+    for (const bool drop_last : {false, true}) {
+      Indices together;
+      std::vector<Indices> ranks;
+      for (int rank = 0; rank < world; ++rank) {
+        DistributedSampler sampler(11, {.rank = rank, .world = world, .seed = 5, .drop_last = drop_last});
+        sampler.set_epoch(2);
+        ASSERT_TRUE(sampler.leave_out(4));
+        ranks.push_back(sampler.indices());
+        EXPECT_EQ(ranks.back().size(), static_cast<std::size_t>(drop_last ? 7 / world : (7 + world - 1) / world));
+        EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(ranks.back().size()));
+        ASSERT_TRUE(sampler.leave_out(0));
+        EXPECT_EQ(sampler.indices(), all_ranks(11, {.world = world, .seed = 5, .drop_last = drop_last}, 2)[rank]);
+      }
+      for (std::size_t i = 0; i < ranks[0].size(); ++i)
+        for (const auto& rank : ranks) together.push_back(rank[i]);
+      for (std::size_t i = 0; i < together.size(); ++i) EXPECT_EQ(together[i], all[4 + i % 7]) << world << ' ' << i;
+    }
+  }
+  DistributedSampler sampler(11, {.world = 2});
+  EXPECT_TRUE(sampler.leave_out(20));
+  EXPECT_TRUE(sampler.indices().empty());
+  EXPECT_ERROR(sampler.leave_out(-1), "can't leave out -1 samples");
+  EXPECT_FALSE(SequentialSampler(11).leave_out(4));
+  EXPECT_TRUE(SequentialSampler(11).leave_out(0));
+}
+
 TEST(DistributedSampler, RejectsNonsense) {
   EXPECT_ERROR(DistributedSampler(10, {.rank = 3, .world = 3}), "invalid rank 3", "0 to 2");
   EXPECT_ERROR(DistributedSampler(10, {.rank = -1, .world = 3}), "invalid rank -1");

@@ -33,25 +33,12 @@ int main(int argc, char** argv) {
     const data::ArrayDataset samples(ops::randn({96, 64}, DType::f32, {}, numbers),
                                      ops::randint(0, 10, {96}, DType::i64, {}, numbers));
     data::Loader loader(samples, {.batch_size = options.batch_size, .shard = shard_of(*group), .shuffle = true});
-    DistributedDataParallel ddp(model, group, options.bucket_sizes());
+    Trainer trainer(options, group, model);
     if (options.compress == "powersgd")
-      ddp.set_communication_hook(powersgd_hook({.start_step = start_step, .seed = options.seed}));
+      trainer.ddp().set_communication_hook(powersgd_hook({.start_step = start_step, .seed = options.seed}));
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = 0.9});
+    trainer.use(optimizer);
     manual_seed(options.seed + static_cast<std::uint64_t>(group->rank()));
-    TrainingRun run(options, group, ddp, optimizer, loader);
-    while (run.next_epoch()) {
-      for (auto& [inputs, labels] : loader.epoch(run.epoch())) {
-        const auto local = ddp.no_sync(!run.completes_step());
-        const Tensor loss = cross_entropy(ddp(inputs), labels);
-        (run.weight() * loss).backward();
-        if (run.completes_step()) {
-          optimizer.step();
-          optimizer.zero_grad();
-        }
-        if (!run.step(loss)) break;
-      }
-      run.end_epoch({});
-    }
-    run.finish();
+    for (auto& [inputs, labels] : trainer.batches(loader)) trainer.step(cross_entropy(model(inputs), labels));
   });
 }

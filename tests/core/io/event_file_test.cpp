@@ -112,5 +112,36 @@ assert events.summary_metadata["text"].plugin_data.plugin_name == "text"
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
+// A job that is killed after step 3 goes on from step 2.
+TEST(EventFile, tensorboard_leaves_out_what_a_restart_repeats) {
+  TANDEM_NEEDS_TORCH();
+  const auto has = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorboard') is None)";
+  if (testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", has}).code != 0)
+    GTEST_SKIP() << "NOT RUN: no Python with TensorBoard here";
+  TemporaryFolder folder;
+  double now = 5;
+  const auto clock = [&now] { return now; };
+  {
+    EventFile file(folder.path(), clock);
+    for (int step = 1; step <= 3; ++step) file.add_scalar("train/loss", step, step);
+  }
+  now = 9;
+  {
+    EventFile file(folder.path(), clock);
+    file.add_restart(3);
+    for (int step = 3; step <= 4; ++step) file.add_scalar("train/loss", step, 10 * step);
+  }
+  const std::string program = R"(
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1]).Reload()
+found = [(e.step, e.value) for e in events.Scalars("train/loss")]
+assert found == [(1, 1), (2, 2), (3, 30), (4, 40)], found
+)";
+  const auto outcome =
+      testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", program, folder.path().string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
 }  // namespace
 }  // namespace tandem

@@ -225,7 +225,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--keep-last", "2"}, {"--keep-last: needs --checkpoint DIR"}},
       {{"--save-every", "2"}, {"--save-every: needs --checkpoint DIR"}},
       {{"--save-every-steps", "2"}, {"--save-every-steps: needs --checkpoint DIR"}},
-      {{"--log-every", "2"}, {"--log-every: needs --metrics FILE or --log-dir DIR"}},
+      {{"--patience", "2"}, {"--patience: needs --keep-best"}},
       {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors or .pth"}},
       {{"--save", ".safetensors"}, {"--save .safetensors: expected a file name"}},
       {{"--checkpoint", ""}, {"--checkpoint"}},

@@ -1,0 +1,52 @@
+#include <tandem/distributed/training/best_value.h>
+#include <tandem/distributed/training/option_parser.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tandem::distributed {
+
+BestValue::BestValue(const std::string& wanted) : wanted_(wanted) {
+  if (wanted.empty()) return;
+  larger_is_better_ = wanted.starts_with("max:");
+  if ((larger_is_better_ || wanted.starts_with("min:")) && wanted.size() > 4) name_ = wanted.substr(4);
+  else throw UsageError("--keep-best " + wanted + ": expected min:NAME or max:NAME, such as min:total_loss");
+}
+
+const Metric* BestValue::find(const std::vector<Metric>& figures) const {
+  for (const auto& metric : figures)
+    if (metric.name == name_ && std::holds_alternative<double>(metric.value)) return &metric;
+  return nullptr;
+}
+
+void BestValue::check(const std::vector<Metric>& figures) const {
+  if (!is_on() || find(figures)) return;
+  std::string names;
+  for (const auto& metric : figures)
+    if (std::holds_alternative<double>(metric.value)) names += (names.empty() ? "" : ", ") + metric.name;
+  throw UsageError("--keep-best " + wanted_ + ": no figure has that name; there are " + names);
+}
+
+bool BestValue::consider(const std::vector<Metric>& figures, std::int64_t step) {
+  if (!is_on()) return false;
+  const Metric* const found = find(figures);
+  if (!found) return false;
+  kind_ = found->kind;
+  const double value = std::get<double>(found->value);
+  const bool is_first = state_.step < 0;
+  const bool is_better = larger_is_better_ ? value > state_.value : value < state_.value;
+  if (!std::isfinite(value) || !(is_first || is_better)) {
+    ++state_.since;
+    return false;
+  }
+  state_ = {value, step, 0};
+  return true;
+}
+
+std::string BestValue::text() const {
+  return fmt::format("{} after {} step{}", shown({{name_, state_.value, kind_}}), state_.step,
+                     state_.step == 1 ? "" : "s");
+}
+
+}  // namespace tandem::distributed

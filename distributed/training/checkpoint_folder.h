@@ -1,0 +1,47 @@
+// CheckpointFolder: the folder of --checkpoint, as one job uses it.
+#pragma once
+
+#include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoint_lock.h>
+#include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/training_options.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace tandem::distributed {
+
+// Rank 0 writes and looks for checkpoints, the others wait for it. What the constructor gets must outlive the object.
+class CheckpointFolder {
+ public:
+  CheckpointFolder(const TrainingOptions& options, ProcessGroup& group, JobState& job,
+                   std::function<void(const std::string&)> note);
+
+  // Takes the folder for this job, before the training and not after hours of it. Not collective: for rank 0. Error
+  // when another job has it, when nothing can be written there, or when it has checkpoints and --resume is not given.
+  void open();
+
+  // What the newest checkpoint says of the training; `check` is asked whether it fits before the objects of the job are
+  // brought to its state. Nullopt, and a line that says so, when there is none. Collective.
+  std::optional<TrainingState> go_on(const std::function<void(const TrainingState&)>& check);
+
+  // Writes a checkpoint. `state` is what go_on() will return. `loss`: the sum of this rank's losses of the epoch.
+  // Collective.
+  void save(TrainingState state, const Array& loss);
+
+ private:
+  void write(TrainingState& state, RankArrays& of_ranks);
+
+  const TrainingOptions& options_;
+  ProcessGroup& group_;
+  JobState& job_;
+  const std::function<void(const std::string&)> note_;
+  std::set<std::filesystem::path> proven_;  // rank 0's; see save_checkpoint()
+  std::optional<CheckpointLock> lock_;      // rank 0's
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,114 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/core/array/graphed_step.h>
+#include <tandem/distributed/training/trainer.h>
+#include <tandem/distributed/training/training_job.h>
+
+#include <optional>
+#include <utility>
+
+namespace tandem::distributed {
+
+struct Trainer::Running {
+  TrainingJob job;
+  // For those who write the loop: from a batch to its step().
+  std::optional<Autocast> autocast{};
+  bool waits_for_step = false;
+  bool leaves_epoch = false;
+};
+
+Trainer::Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model)
+    : running_(new Running{TrainingJob(options, required(std::move(group), "Trainer"), model)}) {}
+Trainer::~Trainer() = default;
+
+void Trainer::fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& evaluate) {
+  TrainingJob& job = running_->job;
+  // On a GPU this function is recorded once, and replayed in one call after that.
+  GraphedStep step(
+      job.options().graph_device(),
+      [&](const std::vector<Array>& arrays) {
+        const data::Batch batch = {arrays[0], arrays.size() == 2 ? arrays[1] : Array()};
+        job.set_again([&loss_of, batch] { return loss_of(batch); });
+        const Autocast autocast(job.options().dtype);
+        const Tensor loss = loss_of(batch);
+        job.update(loss);
+        return loss.value();
+      },
+      [&](const std::string& why) { job.note("note: " + why); });
+  job.begin(loader, evaluate);
+  while (job.next_epoch()) {
+    for (auto& batch : loader) {
+      job.begin_batch(batch);
+      const bool has_targets = batch.targets.defined();
+      const Array loss = step(has_targets ? std::vector{batch.inputs, batch.targets} : std::vector{batch.inputs});
+      if (!job.count(loss)) break;
+    }
+    job.end_epoch();
+  }
+  job.finish();
+}
+
+Trainer::Batches Trainer::batches(data::Loader& loader, Evaluate evaluate) {
+  return {*running_, loader, std::move(evaluate)};
+}
+
+Trainer::Batches::Iterator Trainer::Batches::begin() {
+  running_.job.begin(loader_, evaluate_);
+  return {running_, loader_};
+}
+
+void Trainer::Batches::Iterator::find_batch() {
+  while (!batch_ && running_.job.next_epoch()) {
+    batch_.emplace(loader_.begin());
+    if (*batch_ == std::default_sentinel) end_epoch();
+  }
+  if (!batch_) return running_.job.finish();
+  running_.job.begin_batch(**batch_);
+  running_.autocast.emplace(running_.job.options().dtype);
+  running_.waits_for_step = true;
+}
+
+void Trainer::Batches::Iterator::end_epoch() {
+  batch_.reset();
+  running_.job.end_epoch();
+}
+
+Trainer::Batches::Iterator& Trainer::Batches::Iterator::operator++() {
+  TANDEM_CHECK(!running_.waits_for_step,
+               "Trainer: step(loss) must be called for each batch, also for one that the program leaves out: give it a "
+               "loss of zero then");
+  if (running_.leaves_epoch) end_epoch();
+  else ++*batch_;
+  find_batch();
+  return *this;
+}
+
+void Trainer::step(const Tensor& loss) {
+  TANDEM_CHECK(running_->waits_for_step, "Trainer::step: it must be called once for each batch of batches()");
+  running_->waits_for_step = false;
+  running_->autocast.reset();
+  running_->job.update(loss);
+  running_->leaves_epoch = !running_->job.count(loss.value());
+}
+
+void Trainer::use(optim::Optimizer& optimizer) { running_->job.use(optimizer, {}, Update::Counts::steps); }
+void Trainer::use(optim::Optimizer& optimizer, MakeSchedule schedule) {
+  running_->job.use(optimizer, std::move(schedule), Update::Counts::steps);
+}
+void Trainer::use_by_epoch(optim::Optimizer& optimizer, MakeSchedule schedule) {
+  running_->job.use(optimizer, std::move(schedule), Update::Counts::epochs);
+}
+void Trainer::clip_norm(double max_norm) { running_->job.updates().clip_norm(max_norm); }
+void Trainer::clip_value(double max_value) { running_->job.updates().clip_value(max_value); }
+void Trainer::keep(const std::string& name, std::function<std::vector<NamedArray>()> state_dict,
+                   std::function<void(const std::vector<NamedArray>&)> load_state_dict) {
+  running_->job.state().keep({name, std::move(state_dict), std::move(load_state_dict)});
+}
+void Trainer::before_epoch(std::function<void(std::int64_t)> call) { running_->job.before_epoch(std::move(call)); }
+void Trainer::after_step(std::function<void()> call) { running_->job.after_step(std::move(call)); }
+std::int64_t Trainer::epoch() const { return running_->job.position().epoch; }
+std::int64_t Trainer::steps() const { return running_->job.position().step; }
+DistributedDataParallel& Trainer::ddp() { return running_->job.ddp(); }
+void Trainer::note(const std::string& line) { running_->job.note(line); }
+EventFile* Trainer::events() { return running_->job.events(); }
+
+}  // namespace tandem::distributed

@@ -1,0 +1,332 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/job/together.h>
+#include <tandem/distributed/system/signal_name.h>
+#include <tandem/distributed/training/training_job.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+nn::Module& prepared(nn::Module& model, const TrainingOptions& options, const std::shared_ptr<ProcessGroup>& group) {
+  model.to(options.device());
+  if (options.sync_bn) convert_sync_batch_norm(model, group);
+  return model;
+}
+
+std::string shown(Device device) {
+  std::ostringstream text;
+  text << device;
+  return text.str();
+}
+
+std::int64_t parameters_of(const nn::Module& model) {
+  std::int64_t numbers = 0;
+  for (const auto& parameter : model.parameters()) numbers += parameter.tensor.numel();
+  return numbers;
+}
+
+}  // namespace
+
+TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model)
+    : options_(options),
+      group_(std::move(group)),
+      ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused),
+      log_(options, group_->rank() == 0),
+      best_(options.keep_best),
+      // Without a checkpoint there is nothing to do before the end, so a signal ends the process at once.
+      stop_(*group_, {.takes_signals = !options.checkpoint.empty() && options.epochs > 0,
+                      .max_time = options.max_time,
+                      .device = options.device()}) {
+  ddp_.set_communication_hook(options.communication_hook());
+}
+
+void TrainingJob::use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts) {
+  job_.add(optimizer);
+  update_.use(optimizer, std::move(schedule), counts);
+}
+
+const Position& TrainingJob::position() const {
+  TANDEM_CHECK(progress_, "Trainer: the training has not begun");
+  return progress_->position();
+}
+
+bool TrainingJob::ends_early() const {
+  return progress_->position().step >= options_.max_steps || time_is_up_ || is_out_of_patience();
+}
+
+void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
+  TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs a Trainer of its own");
+  progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
+  loader_ = &loader;
+  evaluate_ = evaluate;
+  introduce();
+  run_together(*group_, [this] { open_outputs(); });
+  for (const auto& line : std::exchange(notes_, {})) log_.note(line);
+  if (options_.resume) resume();
+  update_.begin(*progress_, options_.epochs);
+  check_best();
+}
+
+bool TrainingJob::next_epoch() {
+  if (is_over()) return false;
+  const auto& at = progress_->position();
+  // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
+  state_.generator = default_generator().state();
+  loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
+  loader_->skip(at.batch, at.batch + at.before > 0 ? state_.generator_now : "");
+  if (before_epoch_) before_epoch_(at.epoch);
+  total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
+  log_.begin_epoch(begin_ = at.batch);
+  return true;
+}
+
+void TrainingJob::begin_batch(data::Batch& batch) {
+  batch.inputs = batch.inputs.to(options_.device());
+  if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
+  if (progress_->position().batch == begin_) generator_ = default_generator();
+  update_.set_generator(generator_);
+  ddp_.forward([] {});
+}
+
+bool TrainingJob::count(const Array& loss) {
+  const Array value = loss.reshape({}).to(DType::f32);
+  if (total_loss_.device() != value.device()) total_loss_ = total_loss_.to(value.device());
+  ops::add_(total_loss_, value);
+  if (options_.log_every > 0) add_to_step_loss(value);
+  const bool complete = progress_->completes_step();
+  progress_->count();
+  generator_ = default_generator();
+  // A GPU runs behind the host. The host waits for it here, at the end, so that the time of the epoch has its work.
+  const auto& at = progress_->position();
+  if (progress_->epoch_is_complete() || (complete && at.step >= options_.max_steps)) synchronize(value.device());
+  log_.end_batch();
+  if (log_.wants_progress()) log_.progress(*progress_, value.item());
+  if (complete) end_step();
+  return !progress_->epoch_is_complete() && !ends_early();
+}
+
+void TrainingJob::end_epoch() {
+  Array total = total_loss_.clone();
+  group_->reduce(total, 0, ReduceOp::sum, "total loss")->wait();
+  require_finite();
+  // When the program itself has left the epoch early, the epoch is over. When a limit has ended it, a later run goes
+  // on in its middle.
+  const bool complete = progress_->epoch_is_complete() || !ends_early();
+  const std::int64_t epochs = progress_->position().epoch + complete;
+  const bool is_last = ends_early() || epochs >= options_.epochs;
+  std::vector<Metric> metrics;
+  if (is_last || epochs % options_.eval_every == 0) metrics = evaluate();
+  log_.epoch(*progress_, total.item(), metrics);
+  auto figures = log_.epoch_figures(*progress_, total.item());
+  figures.insert(figures.end(), metrics.begin(), metrics.end());
+  if (complete) {
+    progress_->end_epoch();
+    total_before_ = 0;
+    total_loss_ = ops::scalar(0, DType::f32, total_loss_.device());
+    state_.generator = default_generator().state();
+    update_.follow_schedules(*progress_);
+  }
+  const bool is_best = consider(figures);
+  const bool is_due = (complete && epochs % options_.save_every == 0) || step_is_multiple_of(options_.save_every_steps);
+  if (!options_.checkpoint.empty() && (is_over() || is_due || is_best)) save();
+}
+
+void TrainingJob::finish() {
+  if (options_.epochs == 0 && evaluate_) log_.evaluation(*progress_, evaluate());
+  if (group_->size() > 1) log_.note(ddp_.report().to_string());
+  run_together(*group_, [this] {
+    if (group_->rank() != 0 || options_.save.empty()) return;
+    save_arrays(options_.save, ddp_.model().state_dict(), {{"program", options_.program()}});
+    log_.note("saved the model to " + options_.save);
+  });
+}
+
+void TrainingJob::set_again(std::function<Tensor()> again) {
+  // A batch norm of all ranks would wait for the others.
+  if (!options_.sync_bn || group_->size() == 1) update_.set_again(std::move(again));
+}
+
+void TrainingJob::note(const std::string& line) {
+  if (progress_) log_.note(line);
+  else notes_.push_back(line);
+}
+
+void TrainingJob::introduce() {
+  log_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options_.program(),
+                        counted(group_->size(), "process", "es"), group_->backend(), shown(options_.device()),
+                        name_of(options_.dtype), counted(options_.threads, "thread"),
+                        counted(options_.workers, "loader worker"), loader_->batch_size(),
+                        counted(progress_->steps_per_epoch(), "step")));
+  log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}", ddp_.model().class_name(),
+                        parameters_of(ddp_.model()), loader_->dataset_size(), options_.samples_name,
+                        loader_->batch_size() * options_.accumulate * group_->size()));
+}
+
+// Finds out before the training, not after hours of it, whether all output files can be written.
+void TrainingJob::open_outputs() {
+  if (group_->rank() != 0) return;
+  log_.open();
+  folder_.open();  // before the model's file, which may be meant for that folder
+  if (options_.save.empty()) return;
+  const AtomicFile probe(options_.save);
+}
+
+void TrainingJob::resume() {
+  auto saved = folder_.go_on([this](const TrainingState& state) { check_fits(state); });
+  if (!saved) return;
+  Division before{saved->world_size, saved->batch_size, saved->accumulate};
+  if (before.accumulate == 0) before.accumulate = options_.accumulate;
+  progress_->go_on({saved->epoch, saved->step, saved->position, saved->before}, before);
+  const bool is_mid_epoch = saved->position + saved->before > 0;
+  if (is_mid_epoch && before == progress_->division()) total_before_ = saved->losses.at(group_->rank());
+  else if (is_mid_epoch && group_->rank() == 0)
+    for (const float loss : saved->losses) total_before_ += loss;
+  if (saved->best_of == best_.wanted()) best_.go_on({saved->best_value, saved->best_step, saved->since_best});
+  state_ = std::move(*saved);
+  if (group_->rank() == 0) log_.go_on_from(progress_->position());
+  if (options_.epochs == 0) return;
+  const std::string nothing = "nothing left to do of {}: a larger {} goes on";
+  if (state_.epoch >= options_.epochs)
+    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.epochs, "epoch"), "--epochs"));
+  else if (state_.step >= options_.max_steps)
+    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.max_steps, "step"), "--max-steps"));
+}
+
+// Error when the rest of an epoch would not be the rest of it any more.
+void TrainingJob::check_fits(const TrainingState& saved) {
+  const bool is_mid_epoch = saved.position + saved.before > 0;
+  const auto compare = [&](const char* what, auto before, auto now, bool must_be_same) {
+    if (before == now) return;
+    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
+                 " of ", before, ", this is ", now, ": go on with the same, or from the end of an epoch");
+    log_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}{}", what, before, now,
+                          is_mid_epoch ? ": the samples that are left are dealt anew, and the bits differ from those "
+                                         "of an undisturbed run"
+                                       : ""));
+  };
+  compare("--seed", saved.seed, options_.seed, true);
+  if (saved.dataset_size > 0) compare("number of samples", saved.dataset_size, loader_->dataset_size(), true);
+  compare("--batch-size", saved.batch_size, loader_->batch_size(), false);
+  if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, options_.accumulate, false);
+  compare("number of processes", saved.world_size, std::int64_t{group_->size()}, false);
+  if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
+  for (const auto& change : options_.changes_since(saved.options)) log_.note("note: " + change);
+}
+
+// Evaluates the model before it is trained where that is the only way to find a wrong --keep-best in time.
+void TrainingJob::check_best() {
+  if (!best_.is_on() || is_over()) return;
+  auto figures = log_.epoch_figures(*progress_, 0);
+  try {
+    best_.check(figures);
+  } catch (const UsageError&) {
+    const auto metrics = evaluate();
+    figures.insert(figures.end(), metrics.begin(), metrics.end());
+    best_.check(figures);
+  }
+}
+
+std::vector<Metric> TrainingJob::evaluate() {
+  if (!evaluate_) return {};
+  return log_.aside([this] {
+    ddp_.eval();
+    const NoGrad no_grad;
+    const Autocast autocast(options_.dtype);
+    auto metrics = evaluate_();
+    ddp_.train();
+    return metrics;
+  });
+}
+
+// Whether this is the best evaluation so far.
+bool TrainingJob::consider(const std::vector<Metric>& figures) {
+  const bool is_best = best_.consider(figures, progress_->position().step);
+  if (is_best) log_.note("the best so far: " + best_.text());
+  if (is_out_of_patience())
+    log_.note(fmt::format("{} without a better {}: the training ends; the best was {}",
+                          counted(options_.patience, "evaluation"), best_.wanted(), best_.text()));
+  return is_best;
+}
+
+void TrainingJob::add_to_step_loss(const Array& loss) {
+  Array part = loss.clone();
+  if (progress_->parts() > 1) ops::scale_(part, progress_->weight());
+  if (progress_->begins_step()) step_loss_ = part;
+  else ops::add_(step_loss_, part);
+}
+
+void TrainingJob::end_step() {
+  for (const auto& call : after_step_) call();
+  if (step_is_multiple_of(options_.log_every)) log_step();
+  update_.follow_schedules(*progress_);
+  const bool is_mid_epoch = !progress_->epoch_is_complete();
+  bool is_due = is_mid_epoch && step_is_multiple_of(options_.save_every_steps);
+  if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
+    const auto metrics = evaluate();
+    log_.evaluation(*progress_, metrics);
+    is_due |= consider(metrics) && !options_.checkpoint.empty();
+  }
+  if (is_due) log_.aside([this] { save(); });
+  const auto reason = stop_.poll();
+  if (reason.signal) stop_for(reason.signal, is_due);
+  time_is_up_ = reason.time_is_up;
+}
+
+void TrainingJob::log_step() {
+  Array mean = step_loss_.clone();
+  group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
+  const double loss = mean.item();  // waits for the GPU, so the time of the line counts all its work
+  require_finite();
+  log_.step(*progress_, loss, update_.lr());
+}
+
+// For a GPU, where the host has not looked at each step.
+void TrainingJob::require_finite() {
+  if (options_.device().is_cpu() || scaler_.is_enabled()) return;
+  if (!update_.is_finite() || !std::isfinite(total_loss_.item()))
+    update_.fail("a loss or gradient of an earlier step is not finite", progress_->position().step);
+}
+
+void TrainingJob::stop_for(int signal, bool is_saved) {
+  if (!is_saved) save();
+  log_.note(fmt::format("stopped by {} after {}: --resume goes on from there", signal_name(signal),
+                        counted(progress_->position().step, "step")));
+  throw StoppedBySignal(signal);
+}
+
+void TrainingJob::save() {
+  require_finite();
+  const auto& at = progress_->position();
+  state_.program = options_.program();
+  state_.epoch = at.epoch;
+  state_.step = at.step;
+  state_.position = at.batch;
+  state_.before = at.before;
+  state_.seed = options_.seed;
+  state_.world_size = group_->size();
+  state_.batch_size = loader_->batch_size();
+  state_.accumulate = options_.accumulate;
+  state_.samples = loader_->samples();
+  state_.dataset_size = loader_->dataset_size();
+  state_.options = options_.given_text();
+  state_.best_of = best_.wanted();
+  state_.best_value = best_.state().value;
+  state_.best_step = best_.state().step;
+  state_.since_best = best_.state().since;
+  state_.generator_now = generator_.state();
+  state_.losses.clear();
+  folder_.save(state_, total_loss_);
+  stop_.saved(fmt::format("of step {}", at.step));
+}
+
+}  // namespace tandem::distributed

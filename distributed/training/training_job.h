@@ -1,0 +1,112 @@
+// TrainingJob: the parts of a training loop. Trainer::fit() and Trainer::batches() are made of them.
+#pragma once
+
+#include <tandem/core/ops.h>
+#include <tandem/data/loader.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/training/best_value.h>
+#include <tandem/distributed/training/checkpoint_folder.h>
+#include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/progress.h>
+#include <tandem/distributed/training/stop_request.h>
+#include <tandem/distributed/training/training_log.h>
+#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/update.h>
+#include <tandem/optim/grad_scaler.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// The functions come in the order of their use. All are collective.
+class TrainingJob {
+ public:
+  using Evaluate = std::function<std::vector<Metric>()>;
+
+  // Moves the model to its device, and gives all ranks rank 0's values.
+  TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model);
+
+  void use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts);
+  // Opens the files, and goes on from a checkpoint with --resume.
+  void begin(data::Loader& loader, const Evaluate& evaluate);
+  // False when all epochs are done, or when a limit is reached.
+  bool next_epoch();
+  // Before the forward pass. Brings the batch to the device.
+  void begin_batch(data::Batch& batch);
+  // Backward, and the step where the batch completes one. On a GPU it may be recorded.
+  void update(const Tensor& loss) { update_(loss, *progress_); }
+  // After each batch: what is due. False when it was the last one of the epoch, or a limit is reached.
+  bool count(const Array& loss);
+  // Evaluates, writes the epoch's figures, and a checkpoint where one is due.
+  void end_epoch();
+  // Writes the final model.
+  void finish();
+
+  // Computes the loss of the running batch once more, for an Error that names the operation which is at fault.
+  void set_again(std::function<Tensor()> again);
+  // A line for people. Lines from before begin() come after its first line.
+  void note(const std::string& line);
+
+  const TrainingOptions& options() const { return options_; }
+  DistributedDataParallel& ddp() { return ddp_; }
+  EventFile* events() { return log_.events(); }
+  const Position& position() const;
+  Update& updates() { return update_; }
+  JobState& state() { return job_; }
+  void before_epoch(std::function<void(std::int64_t)> call) { before_epoch_ = std::move(call); }
+  void after_step(std::function<void()> call) { after_step_.push_back(std::move(call)); }
+
+ private:
+  // Whether a limit other than the number of epochs ends the training.
+  bool ends_early() const;
+  bool is_over() const { return progress_->position().epoch >= options_.epochs || ends_early(); }
+  bool is_out_of_patience() const { return options_.patience > 0 && best_.state().since >= options_.patience; }
+  bool step_is_multiple_of(std::int64_t n) const { return n > 0 && progress_->position().step % n == 0; }
+
+  void introduce();
+  void open_outputs();
+  void resume();
+  void check_fits(const TrainingState& saved);
+  void check_best();
+  std::vector<Metric> evaluate();
+  bool consider(const std::vector<Metric>& figures);
+  void add_to_step_loss(const Array& loss);
+  void end_step();
+  void log_step();
+  void require_finite();
+  [[noreturn]] void stop_for(int signal, bool is_saved);
+  void save();
+
+  const TrainingOptions& options_;
+  const std::shared_ptr<ProcessGroup> group_;
+  DistributedDataParallel ddp_;
+  optim::GradScaler scaler_{{.enabled = options_.dtype == DType::f16}};
+  Update update_{ddp_, scaler_, options_.device()};
+  JobState job_{*group_, ddp_, scaler_};
+  TrainingLog log_;
+  BestValue best_;
+  StopRequest stop_;
+  CheckpointFolder folder_{options_, *group_, job_, [this](const std::string& line) { log_.note(line); }};
+  std::function<void(std::int64_t)> before_epoch_;
+  std::vector<std::function<void()>> after_step_;
+  std::vector<std::string> notes_;  // from before begin()
+
+  // From begin() on.
+  std::optional<Progress> progress_;
+  data::Loader* loader_ = nullptr;
+  Evaluate evaluate_;
+  TrainingState state_;                // its arrays are empty
+  bool time_is_up_ = false;            // --max-time is over
+  Generator generator_;                // default_generator() as the last batch left it
+  std::int64_t begin_ = 0;             // the batch with which this process began the epoch
+  double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
+  Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
+  Array step_loss_;                    // the mean of this rank's losses in this step, as far as it is done
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,130 @@
+#include <tandem/distributed/training/training_log.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::distributed {
+namespace {
+
+std::string minutes_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+// "3.4 images/s", "120 images/s".
+std::string rate_text(double rate, const std::string& samples) {
+  return fmt::format("{:.{}f} {}/s", rate, rate < 9.95 ? 1 : 0, samples);
+}
+
+double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end) {
+  return std::max(std::chrono::duration<double>(end - begin).count(), 1e-9);
+}
+
+}  // namespace
+
+std::string counted(std::int64_t n, const std::string& thing, const std::string& plural) {
+  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
+}
+
+TrainingLog::TrainingLog(const TrainingOptions& options, bool is_rank_0)
+    : options_(options), console_(is_rank_0 && !options.quiet), is_rank_0_(is_rank_0) {}
+
+void TrainingLog::open() {
+  if (!is_rank_0_) return;
+  metrics_.open(options_.metrics);
+  if (!options_.log_dir.empty()) events_ = std::make_unique<EventFile>(options_.log_dir);
+}
+
+void TrainingLog::go_on_from(const Position& position) {
+  if (!is_rank_0_) return;
+  metrics_.cut_back(position.epoch, position.step);
+  if (events_) events_->add_restart(position.step + 1);
+}
+
+void TrainingLog::begin_epoch(std::int64_t begin) {
+  epoch_start_ = line_start_ = Clock::now();
+  epoch_begin_ = line_begin_ = begin;
+  epoch_seconds_ = 0;
+}
+
+void TrainingLog::end_batch() { epoch_seconds_ = seconds_between(epoch_start_, Clock::now()); }
+
+double TrainingLog::epoch_rate(const Progress& progress) const {
+  return static_cast<double>(progress.samples_since(epoch_begin_)) / std::max(epoch_seconds_, 1e-9);
+}
+
+void TrainingLog::progress(const Progress& progress, double loss) {
+  const std::int64_t done = progress.position().batch;
+  const double left =
+      epoch_seconds_ / static_cast<double>(done - epoch_begin_) * static_cast<double>(progress.batches() - done);
+  console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", progress.position().epoch + 1,
+                                options_.epochs, done, progress.batches(), loss,
+                                rate_text(epoch_rate(progress), options_.samples_name), minutes_text(left)));
+}
+
+void TrainingLog::step(const Progress& progress, double loss, double lr) {
+  const auto& at = progress.position();
+  const double rate =
+      static_cast<double>(progress.samples_since(line_begin_)) / seconds_between(line_start_, Clock::now());
+  metrics_.write("step",
+                 {{"epoch", at.epoch}, {"step", at.step}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
+  log("train/", at.step, {{"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
+  if (!console_.is_on_terminal())
+    console_.line(
+        fmt::format("step {}: loss {:.4f}, lr {:.4g}, {}", at.step, loss, lr, rate_text(rate, options_.samples_name)));
+  line_start_ = Clock::now();
+  line_begin_ = at.batch;
+}
+
+std::vector<Metric> TrainingLog::epoch_figures(const Progress& progress, double total_loss) const {
+  return {{"total_loss", total_loss, Metric::Kind::number},
+          {"images_per_second", epoch_rate(progress), Metric::Kind::number},
+          {"epoch_seconds", epoch_seconds_, Metric::Kind::seconds}};
+}
+
+void TrainingLog::epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics) {
+  const auto& at = progress.position();
+  const std::string figures = shown(metrics);
+  console_.line(fmt::format("Total loss: {}", total_loss));
+  const std::string part =
+      progress.epoch_is_complete() ? "" : fmt::format(" up to batch {} of {}", at.batch, progress.batches());
+  console_.line(fmt::format("Epoch {}/{}{}: {}{}{}, {:.2f} s", at.epoch + 1, options_.epochs, part, figures,
+                            figures.empty() ? "" : ", ", rate_text(epoch_rate(progress), options_.samples_name),
+                            epoch_seconds_));
+
+  auto figures_of_epoch = epoch_figures(progress, total_loss);
+  std::vector<MetricsFile::Number> line = {{"epoch", at.epoch}};
+  for (const auto& [name, value, kind] : figures_of_epoch) line.push_back({name, std::get<double>(value)});
+  line.push_back({"world_size", progress.division().world_size});
+  line.push_back({"batch_size", progress.division().batch_size});
+  metrics_.write("epoch", line, metrics);
+  figures_of_epoch.pop_back();  // TensorBoard shows times itself
+  figures_of_epoch.insert(figures_of_epoch.end(), metrics.begin(), metrics.end());
+  log("epoch/", at.step, figures_of_epoch);
+}
+
+void TrainingLog::evaluation(const Progress& progress, const std::vector<Metric>& metrics) {
+  const auto& at = progress.position();
+  const std::string when = at.batch > 0 ? fmt::format("Step {}: ", at.step) : "";
+  console_.line(when + shown(metrics));
+  metrics_.write("evaluation", {{"epoch", at.epoch}, {"step", at.step}}, metrics);
+  log("evaluation/", at.step, metrics);
+}
+
+void TrainingLog::log(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures) {
+  if (!events_) return;
+  for (const auto& [name, value, kind] : figures) {
+    if (const auto* const number = std::get_if<double>(&value)) {
+      events_->add_scalar(prefix + name, step, *number);
+      continue;
+    }
+    const auto& numbers = std::get<std::vector<double>>(value);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      events_->add_scalar(fmt::format("{}{}/{}", prefix, name, i), step, numbers[i]);
+  }
+  events_->flush();
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,417 @@
+// Trainer: the same numbers as a loop that is written out, with all that it does besides.
+#include <tandem/core/ops.h>
+#include <tandem/data/array_dataset.h>
+#include <tandem/distributed/training/trainer.h>
+#include <tandem/nn/layers.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/loss.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/clip.h>
+#include <tandem/optim/ema.h>
+#include <tandem/optim/lr_scheduler.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/arrays.h>
+#include <support/process.h>
+#include <support/ranks.h>
+#include <support/small_training.h>
+#include <support/temporary_folder.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::expect_parts;
+using testing::expect_same;
+using testing::Group;
+using testing::run_ranks;
+
+const data::ArrayDataset& samples() {
+  static const data::ArrayDataset all = [] {
+    const testing::Samples some(0, 50);
+    return data::ArrayDataset(some.images, some.labels);
+  }();
+  return all;
+}
+
+// A command line that says nothing, for a group of threads.
+struct Options : TrainingOptions {
+  Options() : TrainingOptions("trainer_test", "") {
+    quiet = true;
+    epochs = 2;
+    batch_size = 4;
+  }
+};
+
+nn::Sequential network() {
+  manual_seed(3);
+  return testing::plain_network();
+}
+
+optim::SGD sgd(nn::Module& model) { return {model.parameters(), {.lr = 0.1, .momentum = 0.9}}; }
+
+Tensor loss_of(nn::Module& model, const data::Batch& batch) {
+  return cross_entropy(model(batch.inputs), batch.targets);
+}
+
+void expect_equal_models(nn::Module& expected, nn::Module& found) {
+  const auto a = expected.state_dict(), b = found.state_dict();
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) expect_same(a[i].array, b[i].array, a[i].name);
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The loop that Trainer stands for, without accumulation.
+void train_by_hand(nn::Module& model, Group group, const Options& options, double max_norm) {
+  DistributedDataParallel ddp(model, group);
+  auto optimizer = sgd(model);
+  data::Loader loader(samples(), options.loader_options(*group));
+  optim::LrScheduler schedule(optimizer, optim::CosineAnnealingLR{.T_max = options.epochs * loader.size()});
+  for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (auto& batch : loader.epoch(epoch)) {
+      optimizer.zero_grad();
+      loss_of(model, batch).backward();
+      optim::clip_grad_norm_(model.parameters(), max_norm);
+      optimizer.step();
+      schedule.step();
+    }
+  }
+}
+
+TEST(Trainer, FitAndTheWrittenLoopGiveTheBitsOfALoopByHand) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [&](Group group) {
+      Options options;
+      auto by_hand = network(), fitted = network(), written = network();
+      train_by_hand(by_hand, group, options, 0.5);
+      const auto train = [&](nn::Module& model, auto with) {
+        Trainer trainer(options, group, model);
+        auto optimizer = sgd(model);
+        trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
+        trainer.clip_norm(0.5);
+        data::Loader loader(samples(), options.loader_options(*group));
+        with(trainer, loader);
+        EXPECT_EQ(trainer.steps(), options.epochs * loader.size());
+        EXPECT_EQ(trainer.epoch(), options.epochs);
+      };
+      train(fitted, [&](Trainer& trainer, data::Loader& loader) {
+        trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(fitted, batch); });
+      });
+      train(written, [&](Trainer& trainer, data::Loader& loader) {
+        for (auto& batch : trainer.batches(loader)) trainer.step(loss_of(written, batch));
+      });
+      expect_equal_models(by_hand, fitted);
+      expect_equal_models(by_hand, written);
+    });
+  }
+}
+
+// 50 samples: four steps of 12 samples and one of 2, with batches of 12 and with batches of 5, 5 and 2.
+TEST(Trainer, AccumulationIsTheLargeBatch) {
+  const auto train = [&](std::int64_t batch_size, std::int64_t accumulate) {
+    auto model = network();
+    run_ranks(1, [&](Group group) {
+      Options options;
+      options.batch_size = batch_size;
+      options.accumulate = accumulate;
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      // In order, so that both see the same samples in a step.
+      data::Loader loader(samples(), {.batch_size = batch_size});
+      trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
+      EXPECT_EQ(trainer.steps(), 2 * 5);
+    });
+    return model;
+  };
+  auto large = train(12, 1), small = train(3, 4);
+  const auto expected = large.state_dict(), found = small.state_dict();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    testing::expect_close(expected[i].array, found[i].array, 1e-4, expected[i].name);
+}
+
+TEST(Trainer, EachBatchNeedsOneStep) {
+  run_ranks(1, [&](Group group) {
+    const Options options;
+    auto model = network();
+    auto optimizer = sgd(model);
+    data::Loader loader(samples(), {.batch_size = 10});
+    {
+      Trainer trainer(options, group, model);
+      trainer.use(optimizer);
+      expect_parts(error_of([&] { trainer.step(Tensor(ops::zeros({}))); }), {"once for each batch"});
+      expect_parts(error_of([&] {
+                     for (auto& batch : trainer.batches(loader)) static_cast<void>(batch);
+                   }),
+                   {"step(loss) must be called for each batch"});
+    }
+    {
+      Trainer trainer(options, group, model);
+      trainer.use(optimizer);
+      expect_parts(error_of([&] {
+                     for (auto& batch : trainer.batches(loader)) {
+                       trainer.step(loss_of(model, batch));
+                       trainer.step(loss_of(model, batch));
+                     }
+                   }),
+                   {"once for each batch"});
+      expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                   {"it has trained already"});
+    }
+    Trainer trainer(options, group, model);
+    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                 {"call use(optimizer) first"});
+    expect_parts(error_of([&] { trainer.steps(); }), {});
+    Trainer another(options, group, model);
+    another.use(optimizer);
+    expect_parts(error_of([&] { another.fit(loader, [&](const data::Batch& b) { return model(b.inputs); }); }),
+                 {"the loss of a batch must be one number, got the shape (10, 10)"});
+  });
+}
+
+// NaN in the eighth sample's image.
+TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
+  auto images = samples().inputs().clone();
+  images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
+  const data::ArrayDataset damaged(images, samples().targets());
+  const testing::TemporaryFolder folder;
+  auto model = network();
+  std::vector<NamedArray> before;
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.checkpoint = (folder / "c").string();
+    options.save_every_steps = 1;
+    options.save = (folder / "model.safetensors").string();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    trainer.after_step([&] {
+      before.clear();
+      for (const auto& [name, array] : model.state_dict()) before.push_back({name, array.clone()});
+    });
+    data::Loader loader(damaged, {.batch_size = 4});
+    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                 {"step 2: the loss is nan", "in 0 (Conv2d)", "in the result of conv2d"});
+  });
+  const auto after = model.state_dict();
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < after.size(); ++i) expect_same(before[i].array, after[i].array, after[i].name);
+  EXPECT_TRUE(std::filesystem::exists(folder / "c/checkpoint-0000-00000001.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "c/checkpoint-0000-00000002.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
+}
+
+// sqrt(0) has a finite value and an infinite slope.
+TEST(Trainer, AGradientThatIsNotFiniteEndsAllRanksAlike) {
+  for (const double clip : {0.0, 1.0}) {
+    auto model = network();
+    const auto results = testing::run_ranks_catching(2, [&](Group group) {
+      auto mine = network();
+      const Options options;
+      Trainer trainer(options, group, mine);
+      auto optimizer = sgd(mine);
+      trainer.use(optimizer);
+      if (clip > 0) trainer.clip_value(clip);
+      data::Loader loader(samples(), options.loader_options(*group));
+      std::int64_t batches = 0;
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        const Tensor loss = loss_of(mine, batch);
+        const bool is_at_fault = group->rank() == 1 && batches++ >= 2;
+        return is_at_fault ? loss + sqrt(loss - loss.detach()) : loss;
+      });
+    });
+    expect_parts(testing::message_of(results[0]),
+                 {"step 3: a gradient is not finite", "this rank's batch alone gives finite numbers"});
+    expect_parts(testing::message_of(results[1]), {"step 3: a gradient is not finite", "DetectAnomaly", "sqrt"});
+  }
+}
+
+struct Counter {
+  std::int64_t calls = 0;
+  std::vector<NamedArray> state_dict() const { return {{"calls", Array::from(std::vector<std::int64_t>{calls}, {1})}}; }
+  void load_state_dict(const std::vector<NamedArray>& state) {
+    calls = static_cast<std::int64_t>(state.at(0).array.item());
+  }
+};
+
+// Two optimizers, a schedule by steps and one by epochs, an average and a callback.
+struct Job {
+  Options options;
+  nn::Sequential model = network();
+  std::vector<double> rates;  // of the second optimizer
+  Counter counter;
+
+  void train(Group group) {
+    Trainer trainer(options, group, model);
+    auto parameters = model.parameters();
+    const std::vector<NamedTensor> first(parameters.begin(), parameters.begin() + 2);
+    const std::vector<NamedTensor> second(parameters.begin() + 2, parameters.end());
+    optim::SGD slow(first, {.lr = 0.1, .momentum = 0.9});
+    optim::Adam fast(second, {.lr = 0.01});
+    optim::ExponentialMovingAverage average(model.parameters(), {}, {.decay = 0.5});
+    trainer.use(slow, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
+    trainer.use_by_epoch(fast, [](std::int64_t) { return optim::StepLR{.step_size = 1, .gamma = 0.5}; });
+    trainer.keep("average", average);
+    trainer.keep("counter", counter);
+    expect_parts(error_of([&] { trainer.keep("counter", counter); }), {"there is a \"counter\" already"});
+    expect_parts(error_of([&] { trainer.keep("a/b", counter); }), {"without a slash"});
+    trainer.after_step([&] {
+      average.update();
+      ++counter.calls;
+      rates.push_back(fast.lr());
+    });
+    data::Loader loader(samples(), options.loader_options(*group));
+    trainer.fit(
+        loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
+        [&] {
+          return std::vector<Metric>{{"steps", static_cast<double>(trainer.steps()), Metric::Kind::number}};
+        });
+    average.swap();
+  }
+};
+
+TEST(Trainer, GoesOnWithAllThatItWasGiven) {
+  for (const int ranks : {1, 2}) {
+    run_ranks(ranks, [&](Group group) {
+      const testing::TemporaryFolder folder;
+      const auto name = group->broadcast_string(folder.path().string(), 0, "folder");
+      Job undisturbed, first, second;
+      undisturbed.train(group);
+      EXPECT_EQ(undisturbed.rates.front(), 0.01);
+      EXPECT_EQ(undisturbed.rates.back(), 0.005);
+      first.options.checkpoint = second.options.checkpoint = name;
+      first.options.max_steps = 5;
+      first.train(group);
+      second.options.resume = true;
+      second.train(group);
+      expect_equal_models(undisturbed.model, second.model);
+      EXPECT_EQ(second.counter.calls, undisturbed.counter.calls);
+      group->barrier()->wait();
+    });
+  }
+}
+
+// A figure that gets worse from the third evaluation on.
+struct Evaluated {
+  Options options;
+  std::vector<std::int64_t> evaluated;  // after these steps
+  std::int64_t steps = 0;
+  void train() {
+    auto model = network();
+    run_ranks(1, [&](Group group) {
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      data::Loader loader(samples(), {.batch_size = 25});
+      trainer.fit(
+          loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
+          [&] {
+            EXPECT_FALSE(model.is_training());
+            EXPECT_FALSE(grad_enabled());
+            evaluated.push_back(trainer.steps());
+            const double distance = std::abs(static_cast<double>(trainer.steps()) - 6);
+            return std::vector<Metric>{{"far", distance, Metric::Kind::number}};
+          });
+      steps = trainer.steps();
+      EXPECT_TRUE(model.is_training());
+    });
+  }
+};
+
+TEST(Trainer, EvaluatesWhenItIsTold) {
+  Evaluated every_second;
+  every_second.options.epochs = 5;
+  every_second.options.eval_every = 2;
+  every_second.train();
+  EXPECT_EQ(every_second.evaluated, (std::vector<std::int64_t>{4, 8, 10}));
+  Evaluated by_steps;
+  by_steps.options.epochs = 3;
+  by_steps.options.eval_every_steps = 3;
+  by_steps.train();
+  EXPECT_EQ(by_steps.evaluated, (std::vector<std::int64_t>{2, 3, 4, 6}));
+  Evaluated never;
+  never.options.epochs = 0;
+  never.train();
+  EXPECT_EQ(never.evaluated, (std::vector<std::int64_t>{0}));
+}
+
+TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
+  const testing::TemporaryFolder folder;
+  Evaluated job;
+  job.options.epochs = 20;
+  job.options.keep_best = "min:far";
+  job.options.patience = 4;
+  job.options.keep_last = 2;
+  job.options.checkpoint = folder.path().string();
+  job.train();
+  // The first evaluation finds out whether there is such a figure.
+  EXPECT_EQ(job.evaluated, (std::vector<std::int64_t>{0, 2, 4, 6, 8, 10, 12, 14}));
+  auto names = folder.names();
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"checkpoint-0003-00000006.safetensors", "checkpoint-0006-00000012.safetensors",
+                                      "checkpoint-0007-00000014.safetensors"}));
+  // Its patience has ended for good; with more of it, it goes on and knows the best one.
+  Evaluated again;
+  again.options.epochs = 20;
+  again.options.keep_best = "min:far";
+  again.options.patience = 4;
+  again.options.checkpoint = folder.path().string();
+  again.options.resume = true;
+  again.train();
+  EXPECT_EQ(again.steps, 14);
+  Evaluated longer;
+  longer.options.epochs = 20;
+  longer.options.keep_best = "min:far";
+  longer.options.patience = 6;
+  longer.options.checkpoint = folder.path().string();
+  longer.options.resume = true;
+  longer.train();
+  EXPECT_EQ(longer.steps, 18);
+  EXPECT_TRUE(std::filesystem::exists(folder / "checkpoint-0003-00000006.safetensors"));
+}
+
+TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
+  Evaluated job;
+  job.options.keep_best = "max:accuracy";
+  expect_parts(error_of([&] { job.train(); }),
+               {"--keep-best max:accuracy", "there are total_loss, images_per_second, epoch_seconds, far"});
+  EXPECT_EQ(job.steps, 0);
+  job.options.keep_best = "accuracy";
+  expect_parts(error_of([&] { job.train(); }), {"expected min:NAME or max:NAME"});
+}
+
+TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
+  Options options;
+  options.overfit_batches = 2;
+  options.epochs = 4;
+  auto model = network();
+  run_ranks(1, [&](Group group) {
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    data::Loader loader(samples(), options.loader_options(*group));
+    std::vector<std::vector<std::int64_t>> seen;
+    trainer.fit(loader, [&](const data::Batch& batch) {
+      seen.push_back(batch.targets.to_vector<std::int64_t>());
+      return loss_of(model, batch);
+    });
+    ASSERT_EQ(seen.size(), 8u);
+    for (std::size_t i = 2; i < seen.size(); ++i) EXPECT_EQ(seen[i], seen[i - 2]);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::distributed
