@@ -54,8 +54,7 @@ int main(int argc, char** argv) {
     optim::SGD optimizer(line.parameters(), {.lr = lr});
     Tensor loss;
     for (int epoch = 0; epoch < options.epochs; ++epoch) {
-      const Tensor error = ddp(points.first) - points.second;
-      loss = mean(error * error);
+      loss = mse_loss(ddp(points.first), points.second);
       loss.backward();
       optimizer.step();
       optimizer.zero_grad();

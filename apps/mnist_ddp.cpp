@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     trainer.fit(
         loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); },
         [&] {
-          return std::vector<Metric>{{"test_accuracy", accuracy(model, *group, test_loader)}};
+          return std::vector<Metric>{{"test_accuracy", accuracy(model, *group, test_loader), Metric::Kind::fraction}};
         });
   });
 }

@@ -13,6 +13,8 @@ namespace tandem::data {
 class Subset : public Dataset {
  public:
   Subset(const Dataset& dataset, std::vector<std::int64_t> indices);
+  // A data set that only this call names would be gone when the subset reads it: give it a name.
+  Subset(const Dataset&& dataset, std::vector<std::int64_t> indices) = delete;
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Batch get(std::span<const std::int64_t> indices) const override;
   Device device() const override { return dataset_->device(); }
@@ -30,6 +32,11 @@ class Subset : public Dataset {
 // torch.utils.data.random_split, to the bit.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator());
+// A data set that only the call names would be gone when the parts read it: give it a name.
+std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<std::int64_t>& sizes,
+                                 Generator& generator = default_generator()) = delete;
+std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<double>& fractions,
+                                 Generator& generator = default_generator()) = delete;
 // Random parts with the given fractions, whose sum must be 1. Sizes are rounded down. The samples that are left go to
 // the first parts, one to each.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,

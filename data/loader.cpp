@@ -137,7 +137,7 @@ Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& op
                "Loader: the sampler that is given decides the order; leave shard, shuffle and seed to it");
 }
 
-Loader& Loader::epoch(std::int64_t number) {
+Loader& Loader::epoch(std::int64_t number) & {
   TANDEM_CHECK(number >= 0, "Loader: epochs are counted from 0, got ", number);
   sampler_.set_epoch(number);
   return *this;

@@ -54,7 +54,9 @@ class Loader {
 
   // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop
   // that runs over the loader without this call gets the epoch number of the last call again, at first 0.
-  Loader& epoch(std::int64_t number);
+  Loader& epoch(std::int64_t number) &;
+  // A loader without a name would be gone before the loop begins: give it one.
+  Loader& epoch(std::int64_t number) && = delete;
 
   // Batches per epoch.
   std::int64_t size() const;

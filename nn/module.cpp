@@ -40,7 +40,8 @@ void Module::check_free(const std::string& name) const {
   const auto taken = [&](const auto& list) {
     return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   };
-  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), "this module has a '", name, "' already");
+  TANDEM_CHECK(!taken(parameters_) && !taken(buffers_) && !taken(children_), class_name(), " has a '", name,
+               "' already");
 }
 
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {

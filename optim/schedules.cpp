@@ -34,6 +34,10 @@ double MultiStepLR::operator()(double base, std::int64_t step) const {
   return base * std::pow(gamma, static_cast<double>(reached));
 }
 
+void ExponentialLR::check() const {
+  TANDEM_CHECK(gamma > 0, "ExponentialLR: gamma must be above 0, got ", gamma, ": was it left out?");
+}
+
 double ExponentialLR::operator()(double base, std::int64_t step) const {
   return base * std::pow(gamma, static_cast<double>(step));
 }

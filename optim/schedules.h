@@ -29,8 +29,9 @@ struct MultiStepLR {
 
 // lr * gamma^step
 struct ExponentialLR {
-  double gamma;
+  double gamma;  // above 0
   double operator()(double base, std::int64_t step) const;
+  void check() const;
 };
 
 // From lr to eta_min by half a cosine over T_max steps, and back over the next T_max (SGDR without restarts,

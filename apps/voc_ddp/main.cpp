@@ -141,7 +141,9 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
     }
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
-  return {{"miou", matrix.mean_iou()}, {"pixel_accuracy", matrix.pixel_accuracy()}, {"class_iou", matrix.class_iou()}};
+  return {{"miou", matrix.mean_iou(), Metric::Kind::fraction},
+          {"pixel_accuracy", matrix.pixel_accuracy(), Metric::Kind::fraction},
+          {"class_iou", matrix.class_iou()}};
 }
 
 // UsageError when --data names the VOCdevkit folder instead of its parent. Without this check, a download would begin.
@@ -149,6 +151,9 @@ void check_data(const Settings& s) {
   std::error_code error;
   const std::filesystem::path root = s.data;
   const auto has = [&](const std::string& name) { return std::filesystem::exists(root / name, error); };
+  if (!has("")) throw UsageError("--data " + s.data + ": there is no such folder: make it, or correct the path");
+  if (has("JPEGImages") || has("ImageSets"))
+    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in, which is two above this one");
   if (has("VOC" + s.year.substr(0, 4)) && !has("VOCdevkit") && !has("TrainVal"))
     throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in");
 }

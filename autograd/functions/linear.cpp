@@ -75,7 +75,10 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const ProfileRange range("linear");
   const Tensor x = autocast_low(input);
   TANDEM_CHECK(x.shape().ndim() > 0 && weight.shape().ndim() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
-               x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)");
+               x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)",
+               x.shape().ndim() > 2 && weight.shape().ndim() == 2 && x.shape().product() == x.dim(0) * weight.dim(1)
+                   ? "; flatten() makes (batch, in) of it"
+                   : "");
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
   TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
                "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ", bias_dtype);

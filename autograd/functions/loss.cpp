@@ -42,9 +42,9 @@ Tensor class_loss(const char* name, const Tensor& input, const Array& target, co
 
 // The loss where `target` holds a probability for each class.
 Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
-  TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(),
-               "cross_entropy: target of probabilities must have the shape of the logits, ", input.shape(), ", got ",
-               target.shape());
+  TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(), "cross_entropy: a target of ",
+               target.dtype(), " holds probabilities, and must have the shape of the logits, ", input.shape(), ", got ",
+               target.shape(), "; class numbers are i64");
   Tensor x = autocast_f32(input);
   if (x.dtype() != DType::f64) x = cast(x, DType::f32);
   const std::int64_t dim = x.shape().ndim() == 1 ? 0 : 1, classes = x.dim(dim);

@@ -27,7 +27,11 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   }
   // A name that is too long is an error now, not after all has been written.
   struct stat there {};
-  if (::lstat(path_.c_str(), &there) != 0 && errno == ENAMETOOLONG) fail("look at it", errno);
+  const bool exists = ::lstat(path_.c_str(), &there) == 0;
+  if (!exists && errno == ENAMETOOLONG) fail("look at it", errno);
+  // Renaming a file to the name of a device would take the device from everybody.
+  TANDEM_CHECK(!exists || S_ISREG(there.st_mode), "cannot write ", path_.string(),
+               ": it is a device, a pipe or a socket; give the name of a file");
   // Without a name, where the file system can: nothing is left of it if this process is killed.
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   if (file_ >= 0) {

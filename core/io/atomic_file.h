@@ -16,7 +16,8 @@ namespace tandem {
 // commit() wins.
 class AtomicFile {
  public:
-  // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one.
+  // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where it is
+  // a device, a pipe or a socket, which no file should replace.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -15,7 +15,8 @@ InputFile::InputFile(const std::filesystem::path& path, const std::string& kind)
     : label_(kind + " " + path.string() + ": ") {
   // O_NONBLOCK: opening a pipe must not wait for its other end.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  check(file >= 0, "cannot be opened: ", reason_for(errno), "; correct the path or its permissions");
+  if (file < 0)
+    throw UnreadableFile(label_ + "cannot be opened: " + reason_for(errno) + "; correct the path or its permissions");
   struct stat status {};
   const bool is_known = ::fstat(file, &status) == 0;
   if (is_known && S_ISREG(status.st_mode)) {
@@ -38,7 +39,8 @@ void InputFile::read(void* destination, std::uint64_t bytes, std::uint64_t offse
   while (bytes > 0) {
     const auto count = ::pread(file_, at, std::min<std::uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
-    check(count >= 0, "cannot be read at byte ", offset, ": ", reason_for(errno));
+    if (count < 0)
+      throw UnreadableFile(label_ + "cannot be read at byte " + std::to_string(offset) + ": " + reason_for(errno));
     check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);
     at += count;
     offset += static_cast<std::uint64_t>(count);

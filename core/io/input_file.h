@@ -9,11 +9,16 @@
 
 namespace tandem {
 
+// The system does not let this process read the file. The file itself may be right.
+struct UnreadableFile : Error {
+  using Error::Error;
+};
+
 // Every error begins with the kind and the path of the file. Several threads may read at the same time.
 class InputFile {
  public:
-  // `kind` says what the file should be: "safetensors file". Error when the file cannot be opened or is no regular
-  // file, because a pipe could keep the program waiting for ever.
+  // `kind` says what the file should be: "safetensors file". UnreadableFile when the file cannot be opened. Error when
+  // it is no regular file, because a pipe could keep the program waiting for ever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -22,7 +27,7 @@ class InputFile {
   std::uint64_t size() const { return size_; }
   // The beginning of every error: "safetensors file x.safetensors: "
   const std::string& label() const { return label_; }
-  // Reads exactly `bytes` bytes, from `offset` on.
+  // Reads exactly `bytes` bytes, from `offset` on. UnreadableFile when the system fails to.
   void read(void* destination, std::uint64_t bytes, std::uint64_t offset) const;
   std::string read(std::uint64_t bytes, std::uint64_t offset) const;
 

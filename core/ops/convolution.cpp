@@ -46,8 +46,8 @@ Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bi
                " groups must divide the ", x.dim(1), " channels of input ", x.shape(), " and the ", weight.dim(0),
                " output channels of weight ", weight.shape());
   TANDEM_CHECK(weight.dim(1) == x.dim(1) / window.groups, "conv2d: input ", x.shape(), " has ", x.dim(1),
-               " channels, in ", window.groups, " groups; weight ", weight.shape(), " wants ", weight.dim(1),
-               " in each");
+               " channels, the layer with weight ", weight.shape(), " takes ", weight.dim(1) * window.groups,
+               window.groups > 1 ? ", in groups of " + std::to_string(weight.dim(1)) : "");
   check_kernel_fits(x, window, "conv2d");
   const auto& [kernel, stride, padding, dilation, groups] = window;
   Array y = Array::empty_channels_last(

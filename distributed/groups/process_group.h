@@ -41,9 +41,9 @@ class Work {
 
 // Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. When a rank
 // does not, an Error on all ranks names it. A call returns as soon as the operation is started; the arrays must stay
-// untouched until the Work is done. The arrays may have any dtype and any strides. `name` appears in errors. Once an
-// operation has failed, the group is broken: all later operations fail at once with that first cause. One thread at a
-// time may start operations on a group.
+// untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. `name` appears in
+// errors. Once an operation has failed, the group is broken: all later operations fail at once with that first cause.
+// One thread at a time may start operations on a group.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -52,32 +52,33 @@ class ProcessGroup {
   virtual const char* backend() const = 0;  // "gloo", "shm", "mpi", "nccl", "local"
 
   // `array` of rank `root` overwrites that of all others.
-  std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
   // Every rank ends with the reduction of all ranks' arrays, identical to the bit. mean is for floating
   // dtypes: each rank's array times 1/size, then the sum.
-  std::shared_ptr<Work> all_reduce(Array array, ReduceOp op = ReduceOp::sum, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> all_reduce(Array array, ReduceOp op = ReduceOp::sum, std::string name = {});
   // The same, on `root` only; elsewhere `array` is left as it was.
-  std::shared_ptr<Work> reduce(Array array, int root, ReduceOp op = ReduceOp::sum, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> reduce(Array array, int root, ReduceOp op = ReduceOp::sum, std::string name = {});
   // `outputs[r]` ends as rank r's `input`.
-  std::shared_ptr<Work> all_gather(std::vector<Array> outputs, Array input, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> all_gather(std::vector<Array> outputs, Array input, std::string name = {});
   // `output` of rank r ends as the reduction of all ranks' `inputs[r]`.
-  std::shared_ptr<Work> reduce_scatter(Array output, std::vector<Array> inputs, ReduceOp op = ReduceOp::sum,
-                                       std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> reduce_scatter(Array output, std::vector<Array> inputs,
+                                                     ReduceOp op = ReduceOp::sum, std::string name = {});
   // On `root`, `outputs[r]` ends as rank r's `input`; the others give no outputs.
-  std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
   // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
-  std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
   // Every rank sends one array to every rank: rank s ends with `inputs[s]` of rank r in its `outputs[r]`. All arrays
   // have one shape.
-  std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
+                                                 std::string name = {});
   // Done on each rank when all ranks have started it.
-  std::shared_ptr<Work> barrier(std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> barrier(std::string name = {});
 
   // A message from one rank to another. The sender names the receiver, and the receiver the sender. Messages of one
   // direction between two ranks arrive in the order in which they were sent, whatever collectives run meanwhile. The
   // array that is sent may be changed as soon as send() has returned.
-  std::shared_ptr<Work> send(Array array, int to, std::string name = {});
-  std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> send(Array array, int to, std::string name = {});
+  [[nodiscard]] std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
 
   // Both calls are for small texts (names, settings as JSON, errors), not for tensors. The texts of the ranks may
   // differ in length. Both calls are collective, and return when the operation is done.

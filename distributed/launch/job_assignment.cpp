@@ -54,6 +54,7 @@ json to_json(const std::vector<WorkerFailure>& failures) {
                       {"status", f.end.status},
                       {"was_stopping", f.end.was_stopping},
                       {"message", message},
+                      {"saw_another", f.saw_another},
                       {"time_ns", std::chrono::nanoseconds(f.time.time_since_epoch()).count()},
                       {"last_lines", last_lines},
                       {"hint", f.hint}});
@@ -99,6 +100,7 @@ std::vector<WorkerFailure> failures_from(const json& list) {
     } else {
       f.message = message;
     }
+    f.saw_another = item.at("saw_another");
     const auto& time = item.at("time_ns");
     TANDEM_CHECK(time.is_number_integer() && time.get<std::int64_t>() >= 0, "a failure has no time");
     f.time = std::chrono::system_clock::time_point(std::chrono::nanoseconds(time.get<std::int64_t>()));

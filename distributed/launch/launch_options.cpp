@@ -2,6 +2,7 @@
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/unknown_option.h>
 #include <tandem/distributed/system/version.h>
 
 #include <fmt/format.h>
@@ -352,6 +353,11 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   } catch (const CLI::CallForVersion&) {
     command.text = app.version();
     return command;
+  } catch (const CLI::ExtrasError&) {
+    std::vector<std::string> known;
+    for (const auto* option : app.get_options())
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    detail::fail(unknown_option(app.remaining()[0], known));
   } catch (const CLI::ParseError& error) {
     detail::fail(error.what());
   }

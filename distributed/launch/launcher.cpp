@@ -74,6 +74,7 @@ class Node {
   int conclude(const JobAssignment& assignment);
   void explain_failures(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early);
   void act_on(int signal);
+  void pause();
   void copy_flight();
   void warn_once();
   std::map<std::string, std::string> variables(const JobAssignment& assignment, int node) const;
@@ -274,6 +275,7 @@ void Node::poll_once() {
     if (SignalPipe::asks_to_stop(signal)) act_on(signal);
     else if (signal == SIGUSR2) copy_flight();
     else if (signal == SIGUSR1 && group_) group_->forward(signal);  // a training saves, and ends with 0
+    else if (signal == SIGTSTP) pause();
     else if (group_) group_->notice_ends();
   }
   if (group_) {
@@ -294,6 +296,13 @@ void Node::act_on(int signal) {
   }
   stopped_by_ = signal;
   if (group_) group_->stop(signal);
+}
+
+// Ctrl-Z: the ranks stop with the launcher, and go on with it. Alone they would lose their store.
+void Node::pause() {
+  if (group_) group_->forward(SIGSTOP);
+  ::raise(SIGSTOP);  // returns after SIGCONT
+  if (group_) group_->forward(SIGCONT);
 }
 
 // The launcher copies the records itself: a rank that is stuck or stopped could not.

@@ -41,6 +41,7 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
     if (value.is_number_float()) return static_cast<std::int64_t>(std::clamp(value.get<double>(), 0.0, 1e18));
     return value.is_number() ? value.get<std::int64_t>() : 0;
   };
+  failure.saw_another = number("is_of_peer") != 0;
   constexpr auto last_second = std::chrono::floor<std::chrono::seconds>(system_clock::duration::max()).count();
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
@@ -137,8 +138,9 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   const auto& first = failures.front();
   text.setf(std::ios::fixed);
   text.precision(1);
-  text << "tandemrun: rank " << first.rank << " failed first: " << describe_end(first) << " (host " << first.host
-       << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+  text << "tandemrun: rank " << first.rank
+       << (first.saw_another ? " was the first to give up on another rank: " : " failed first: ") << describe_end(first)
+       << " (host " << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
   const auto indented = [&text](const std::string& block) {
     std::istringstream lines(block);
     for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";
@@ -150,7 +152,8 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
     text << "  the last lines of its stderr:\n";
     for (const auto& line : first.last_lines) indented(line);
   }
-  if (!ended_early.empty())
+  // A rank that fails for a reason of its own does not miss the others.
+  if (!ended_early.empty() && (first.saw_another || first.message.empty()))
     text << "  " << names_of(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
             "(DistributedDataParallel::join covers uneven inputs)\n";

@@ -28,7 +28,8 @@ struct WorkerFailure {
   std::string host;
   pid_t pid = 0;
   WorkerEnd end;
-  std::string message;  // what the rank wrote into its error file; may be empty
+  std::string message;       // what the rank wrote into its error file; may be empty
+  bool saw_another = false;  // the message is about another rank: that one is stuck or gone
   // When the rank failed: as its error file says, or else end.seen.
   std::chrono::system_clock::time_point time;
   std::vector<std::string> last_lines;  // of the rank's stderr, if the launcher could read it

@@ -51,6 +51,15 @@ std::string write_error(const std::string& path) {
   return size >= 0 && ::ftruncate(file.get(), size) == 0 ? "" : errno_text();
 }
 
+// Whether a process waits for SIGCONT: its state in /proc/PID/stat (proc(5)) is "T" or "t".
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(") ");
+  return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
+}
+
 std::vector<std::string> last_lines_of_file(const std::string& path) {
   std::ifstream file(path);
   std::deque<std::string> lines;
@@ -204,7 +213,14 @@ void WorkerGroup::kill_running() {
 void WorkerGroup::act_on_time() {
   const auto now = steady_clock::now();
   if (now >= stop_at_) stop(SIGTERM);
-  if (now >= kill_at_) kill_running();
+  if (now < kill_at_) return;
+  for (const auto& worker : workers_) {
+    if (worker.is_running && !has_killed_)
+      err_.add("tandemrun: rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
+               ") did not end within the grace time" + (is_stopped(worker.pid) ? ": somebody has stopped it" : "") +
+               ", and is killed\n");
+  }
+  kill_running();
 }
 
 void WorkerGroup::send(int signal, bool only_running) {

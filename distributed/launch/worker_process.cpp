@@ -221,7 +221,7 @@ SignalPipe::SignalPipe() {
   read_end_ = FileDescriptor(ends[0]);
   write_end_ = FileDescriptor(ends[1]);
   signal_write_end = ends[1];
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}) {
     struct sigaction action {
     }, previous{};
     action.sa_handler = note_signal;

@@ -65,7 +65,9 @@ class SignalPipe {
   int fd() const { return read_end_.get(); }  // readable when a signal has come
   std::vector<int> take();                    // the signals that have come since the last call
   bool has_request();                         // whether the next take() will return one that asks to stop
-  static bool asks_to_stop(int signal) { return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2; }
+  static bool asks_to_stop(int signal) {
+    return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGTSTP;
+  }
 
  private:
   void read();

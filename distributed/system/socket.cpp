@@ -87,6 +87,8 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
   return socket;
 }
 
+constexpr const char* busy_port = " (another program uses it: choose another port)";
+
 }  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -124,7 +126,8 @@ FileDescriptor listen_on(const std::string& host, int port) {
       any4.sin_port = htons(static_cast<std::uint16_t>(port));
       socket = try_listen(reinterpret_cast<sockaddr*>(&any4), sizeof any4);
     }
-    TANDEM_CHECK(socket.is_open(), "cannot listen on port ", port, " of all interfaces: ", errno_text());
+    TANDEM_CHECK(socket.is_open(), "cannot listen on port ", port, " of all interfaces: ", errno_text(),
+                 errno == EADDRINUSE ? busy_port : "");
     return socket;
   }
   std::string reason;
@@ -134,7 +137,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
     if (socket.is_open()) return socket;
     reason = errno_text();
-    if (errno == EADDRINUSE) reason += " (choose another port, or 0 for a free one)";
+    if (errno == EADDRINUSE) reason += busy_port;
     if (errno == EADDRNOTAVAIL) reason += " (it is not an address of this machine)";
   }
   detail::fail("cannot listen on ", endpoint_name(host, port), ": ", reason);

@@ -1,3 +1,4 @@
+#include <tandem/core/io/input_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/distributed/training/checkpoint.h>
 
@@ -97,7 +98,8 @@ T number_in(const std::map<std::string, std::string>& metadata, const std::strin
 
 void read_metadata(const std::map<std::string, std::string>& metadata, TrainingState& state) {
   const auto version = text_in(metadata, "format");
-  TANDEM_CHECK(version == format_version, "its format is ", version, ", this program reads ", format_version);
+  if (version != format_version)
+    throw UnreadableFile("its format is " + version + ", this program reads " + format_version);
   state.program = text_in(metadata, "program");
   state.epoch = number_in<std::int64_t>(metadata, "epoch");
   state.step = number_in<std::int64_t>(metadata, "step");
@@ -222,6 +224,12 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
       const auto state = read_checkpoint(path, 0, Unwanted::checked);
       writer = state.program;
       has_checksums = state.has_checksums;
+    } catch (const UnreadableFile& error) {
+      std::error_code ignored;
+      if (!fs::exists(fs::symlink_status(path, ignored)))
+        continue;  // the job that writes into this folder has removed it meanwhile
+      detail::fail("the newest checkpoint can't be read, though it may be whole: ", path.string(), ": ", error.what(),
+                   "; to go on from an older one, move it out of the folder");
     } catch (const Error& error) {
       report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
       continue;

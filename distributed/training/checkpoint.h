@@ -71,7 +71,8 @@ void save_checkpoint(const std::filesystem::path& folder, const TrainingState& s
 
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
 // checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without
-// checksums. Error when all are damaged, or when the newest whole one was written by another program.
+// checksums. Error when all are damaged, or when the newest whole one was written by another program. Error, too, when
+// one can't be read for another reason than damage, such as its permissions, or a later version of this program.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& report);
 

@@ -71,6 +71,12 @@ std::string age_text(std::int64_t seconds) {
   return fmt::format("{} h", seconds / 3600);
 }
 
+// Whether no process holds the lock file, of which another user may be the owner: reading it is enough to find out.
+bool is_left_behind(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 }  // namespace
 
 LockOwner LockOwner::this_process() {
@@ -137,6 +143,7 @@ CheckpointLock::~CheckpointLock() {
 void CheckpointLock::take_with_flock() {
   while (true) {
     file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (!file_.is_open() && errno == EACCES && is_left_behind(path_) && ::unlink(path_.c_str()) == 0) continue;
     TANDEM_CHECK(file_.is_open(), "can't lock the folder of checkpoints with ", path_.string(), ": ",
                  explain_file_error(errno));
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {

@@ -14,7 +14,7 @@ struct Metric {
 
   std::string name;                                 // "test_accuracy"
   std::variant<double, std::vector<double>> value;  // several numbers are written to files and not shown
-  Kind kind = Kind::fraction;
+  Kind kind = Kind::number;
 };
 
 // "test accuracy 98.00 %, loss 0.071"; several numbers are left out.

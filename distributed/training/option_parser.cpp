@@ -1,3 +1,4 @@
+#include <tandem/distributed/system/unknown_option.h>
 #include <tandem/distributed/system/version.h>
 #include <tandem/distributed/training/option_parser.h>
 
@@ -56,32 +57,6 @@ std::string with_dashes(std::string argument) {
   const auto name_end = std::min(argument.find('='), argument.size());
   std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
   return argument;
-}
-
-// How many letters must be added, removed or changed to make one text the other (Levenshtein's distance).
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-// The name among `known` that is most like `name`; empty when none is. Chosen: two letters may differ.
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
-  std::string best;
-  std::size_t least = 3;
-  for (const auto& candidate : known) {
-    const std::size_t d = distance(name, candidate);
-    if (d < least) std::tie(best, least) = std::tuple(candidate, d);
-  }
-  return best;
 }
 
 }  // namespace
@@ -178,14 +153,10 @@ std::string OptionParser::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     return app_->version();
   } catch (const CLI::ExtrasError&) {
-    const std::string unknown = app_->remaining()[0];
     std::vector<std::string> known;
-    for (const auto* option : app_->get_options()) {
+    for (const auto* option : app_->get_options())
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-    }
-    const std::string meant = nearest(unknown.substr(0, unknown.find('=')), known);
-    throw UsageError(unknown + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") +
-                     "--help lists all options");
+    throw UsageError(unknown_option(app_->remaining()[0], known));
   } catch (const CLI::RequiredError& error) {
     throw UsageError(std::string(error.what()) + "; --help lists all options");
   } catch (const CLI::ArgumentMismatch& error) {

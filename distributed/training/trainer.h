@@ -30,7 +30,7 @@ namespace tandem::distributed {
 //   trainer.use(optimizer);
 //   trainer.fit(
 //       loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); },
-//       [&] { return std::vector<Metric>{{"test_accuracy", accuracy(model, tests)}}; });
+//       [&] { return std::vector<Metric>{{"test_accuracy", accuracy(model, tests), Metric::Kind::fraction}}; });
 //
 // Who wants to write the loop gets the same from
 //

@@ -69,6 +69,7 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
   evaluate_ = evaluate;
+  options_.check_same_on_all_ranks(*group_);
   introduce();
   run_together(*group_, [this] { open_outputs(); });
   for (const auto& line : std::exchange(notes_, {})) log_.note(line);
@@ -269,7 +270,9 @@ void TrainingJob::end_step() {
   for (const auto& call : after_step_) call();
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
-  const bool is_mid_epoch = !progress_->epoch_is_complete();
+  // At the end of an epoch or of the training, end_epoch() saves, after the evaluation: a job that is killed meanwhile
+  // does both again.
+  const bool is_mid_epoch = !progress_->epoch_is_complete() && progress_->position().step < options_.max_steps;
   bool is_due = is_mid_epoch && step_is_multiple_of(options_.save_every_steps);
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
     const auto metrics = evaluate();

@@ -398,6 +398,29 @@ const std::set<std::string> without_effect = {"--device",
 
 }  // namespace
 
+void TrainingOptions::check_same_on_all_ranks(ProcessGroup& group) const {
+  // Only rank 0 writes files. The others may differ because hosts do.
+  static const std::set<std::string> may_differ = {
+      "--device", "--init-method", "--local-rank", "--interface", "--open-store", "--threads", "--workers",
+      "--data",   "--predict",     "--metrics",    "--log-dir",   "--save",       "--profile", "--quiet"};
+  std::string mine;
+  for (const auto& [name, value] : parser_->given())
+    if (!may_differ.contains(name)) mine += name + ' ' + value + '\n';
+  const auto all = group.all_gather_strings(mine, "options");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto lines_not_in = [](const std::string& text, const std::string& other) {
+      std::string lines;
+      std::istringstream stream(text);
+      for (std::string line; std::getline(stream, line);)
+        if (('\n' + other).find('\n' + line + '\n') == std::string::npos) lines += (lines.empty() ? "" : ", ") + line;
+      return lines.empty() ? "nothing of that" : lines;
+    };
+    throw UsageError("the ranks were given different options: rank " + std::to_string(rank) + " has " +
+                     lines_not_in(all[rank], all[0]) + "; rank 0 has " + lines_not_in(all[0], all[rank]));
+  }
+}
+
 std::string TrainingOptions::given_text() const {
   std::string text;
   for (const auto& [name, value] : parser_->given()) text += name + '=' + value + '\n';

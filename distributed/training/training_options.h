@@ -127,6 +127,9 @@ class TrainingOptions {
 
   // The options that the user gave, "--lr=0.1" and a line break for each, for a checkpoint.
   std::string given_text() const;
+  // An Error that names the rank and the option when a rank was given other options than rank 0, but for those that say
+  // where it runs. Collective.
+  void check_same_on_all_ranks(ProcessGroup& group) const;
   // A line for each option that changes the numbers of a training and is not as in the text of an earlier start.
   std::vector<std::string> changes_since(const std::string& given_text) const;
 

@@ -193,6 +193,62 @@ TEST_F(MnistDdp, resume_says_which_options_have_changed) {
   EXPECT_EQ(outcome.err.find("--epochs"), std::string::npos) << outcome.err;
 }
 
+// It may be whole: a job that went on from an older one would remove it in the end.
+TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
+  ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("c")})).code, 0);
+  const auto newest = folder / "c/checkpoint-0002-00000008.safetensors";
+  const auto file = read_safetensors(newest);
+  auto metadata = file.metadata;
+  metadata["format"] = "2";
+  write_safetensors(newest, file.arrays, metadata);
+  for (const int processes : {1, 2}) {
+    const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "3", "--checkpoint", path("c"), "--resume"}));
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"the newest checkpoint can't be read, though it may be whole", newest.string(),
+                               "its format is 2, this program reads 1", "move it out of the folder"});
+    EXPECT_EQ(outcome.err.find("damaged"), std::string::npos) << outcome.err;
+  }
+  // A link to itself cannot be opened.
+  fs::remove(newest);
+  fs::create_symlink(newest.filename(), newest);
+  const auto outcome = run_mnist_ddp(1, with_data({"--epochs", "3", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"can't be read", "cannot be opened"});
+}
+
+// The checkpoint of the last step comes after the evaluation, so a job that is killed in between has both before it.
+TEST_F(MnistDdp, the_last_checkpoint_comes_after_the_figures) {
+  const auto outcome = run_mnist_ddp(1, with_data({"--max-steps", "2", "--save-every-steps", "1", "--checkpoint",
+                                                   path("c"), "--metrics", "/dev/full"}));
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"can't write the metrics file /dev/full"});
+  EXPECT_TRUE(fs::exists(folder / "c/checkpoint-0000-00000001.safetensors"));
+  EXPECT_FALSE(fs::exists(folder / "c/checkpoint-0000-00000002.safetensors"));
+}
+
+TEST_F(MnistDdp, ranks_with_different_options_are_an_error) {
+  const auto arguments = with_data({"--epochs", "1", "--lr", "0.1", "--quiet"});
+  const auto run = [&](const std::string& of_rank_1) {
+    std::string words;
+    for (const auto& word : arguments) words += " " + word;
+    return testing::run_process(
+        {testing::tandemrun, "--nproc-per-node", "2", "sh", "-c",
+         "if [ $RANK = 1 ]; then more='" + of_rank_1 + "'; fi; exec " + testing::mnist_ddp + words + " $more"},
+        {{"OMP_NUM_THREADS", "1"}});
+  };
+  for (const auto& [more, has] :
+       {std::pair<std::string, std::string>{"--lr 0.5", "rank 1 has --lr 0.5; rank 0 has --lr 0.1"},
+        {"--seed 9", "rank 1 has --seed 9; rank 0 has nothing of that"},
+        {"--batch-size 40", "rank 1 has --batch-size 40"},
+        {"--dtype bf16", "rank 1 has --dtype bf16"}}) {
+    const auto outcome = run(more);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    expect_parts(outcome.err, {"the ranks were given different options: " + has});
+  }
+  const auto fine = run("--workers 1 --metrics " + path("m"));
+  EXPECT_EQ(fine.code, 0) << fine.err;
+}
+
 TEST_F(MnistDdp, resume_leaves_out_a_checkpoint_with_a_flipped_bit) {
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("c")})).code, 0);
   const auto newest = folder / "c/checkpoint-0002-00000008.safetensors";

@@ -98,8 +98,22 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
 }
 
+// None of these begins a download.
+TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
+  fs::create_directories(folder / "up/VOCdevkit/VOC2012/JPEGImages");
+  for (const auto& [data, words] : {std::pair<std::string, std::string>{"tpyo", "there is no such folder: make it"},
+                                    {"up/VOCdevkit", "name the folder that VOCdevkit is in"},
+                                    {"up/VOCdevkit/VOC2012", "VOCdevkit is in, which is two above this one"}}) {
+    const auto outcome = run(1, {"--data", path(data), "--model", "deeplabv3_resnet18"}, {});
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    testing::expect_parts(outcome.err, {"--data " + path(data) + ": ", words});
+  }
+  EXPECT_FALSE(fs::exists(folder / "tpyo"));
+}
+
 TEST_F(VocDdpFailures, archive_with_the_wrong_checksum) {
   testing::HttpServer server([](auto&) { return testing::HttpServer::answer("200 OK", "<html>please log in</html>"); });
+  fs::create_directory(folder / "empty");
   for (const int processes : {1, 2}) {
     const auto outcome = run(processes, {"--data", path("empty"), "--model", "deeplabv3_resnet18"},
                              {{"http_proxy", server.url()}, {"no_proxy", "127.0.0.1"}});

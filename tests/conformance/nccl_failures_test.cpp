@@ -91,7 +91,7 @@ TEST(NcclGroup, a_group_that_is_left_in_the_middle_breaks_off) {
   const auto results = run_gpu_ranks_catching(2, [](Group group) {
     auto array = ops::ones({100}, DType::f32, gpu_of_rank(group->rank()));
     if (group->rank() == 0) {
-      group->all_reduce(array);
+      const auto work = group->all_reduce(array);
       throw Error("a bug");
     }
     group->barrier()->wait();

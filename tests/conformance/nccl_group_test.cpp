@@ -169,7 +169,7 @@ TEST(NcclGroup, arrays_must_be_on_the_gpu_of_the_group) {
   run_gpu_ranks(2, [](Group group) {
     const auto elsewhere = ops::zeros({3}, DType::f32, gpu_of_rank(1 - group->rank()));
     try {
-      group->all_reduce(elsewhere);
+      group->all_reduce(elsewhere)->wait();
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("cuda:" + std::to_string(1 - group->rank())), std::string::npos);

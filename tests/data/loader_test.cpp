@@ -290,7 +290,8 @@ TEST(Loader, RejectsNonsense) {
   EXPECT_ERROR(Loader(numbers, {.shard = {.rank = -1, .world = 2}}), "invalid rank -1");
   EXPECT_ERROR(Loader(numbers, {.shard = {.rank = 0, .world = 0}}), "world must be at least 1, got 0");
   EXPECT_ERROR(Loader(numbers, {.batch_size = 0, .shuffle = true}), "batch_size must be at least 1, got 0");
-  EXPECT_ERROR(Loader(numbers, {}).epoch(-1), "epochs are counted from 0, got -1");
+  Loader loader(numbers, {});
+  EXPECT_ERROR(loader.epoch(-1), "epochs are counted from 0, got -1");
   EXPECT_ERROR(Loader(numbers, sampler, {.shuffle = true}), "leave shard, shuffle and seed to it");
   EXPECT_ERROR(Loader(numbers, sampler, {.shard = {1, 2}}), "leave shard, shuffle and seed to it");
 }

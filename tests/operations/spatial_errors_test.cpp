@@ -20,7 +20,7 @@ TEST(SpatialErrors, Convolutions) {
   EXPECT_ERROR(conv2d(Tensor(counting({5, 6})), w), "conv2d", "(N, C, H, W) or (C, H, W)", "(5, 6)");
   EXPECT_ERROR(conv2d(x, Tensor(counting({6, 4, 3}))), "conv2d", "weight", "(6, 4, 3)");
   EXPECT_ERROR(conv2d(x, w, {}, {.groups = 3}), "conv2d", "3 groups", "(2, 4, 5, 6)", "(6, 4, 3, 3)");
-  EXPECT_ERROR(conv2d(x, w, {}, {.groups = 2}), "conv2d", "in 2 groups", "wants 4");
+  EXPECT_ERROR(conv2d(x, w, {}, {.groups = 2}), "conv2d", "has 4 channels", "(6, 4, 3, 3) takes 8, in groups of 4");
   EXPECT_ERROR(conv2d(x, w, {}, {.groups = 0}), "groups must be positive");
   EXPECT_ERROR(conv2d(x, Tensor(counting({6, 4, 7, 7}))), "(2, 4, 5, 6)", "smaller than the kernel 7x7");
   EXPECT_ERROR(conv2d(x, w, {}, {.padding = std::numeric_limits<std::int64_t>::max()}), "padding");

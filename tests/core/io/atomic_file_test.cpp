@@ -42,6 +42,18 @@ TEST(AtomicFile, CreatesAndReplaces) {
   EXPECT_EQ(folder.names(), (Names{"a", "empty"}));
 }
 
+// Also behind a link: /dev/zero of the whole machine would be gone.
+TEST(AtomicFile, LeavesDevicesAndPipesAlone) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  for (const char* name : {"pipe", "link", "null"})
+    EXPECT_ERROR(AtomicFile(folder / name), "cannot write", "it is a device, a pipe or a socket");
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST(AtomicFile, ShowsNothingBeforeCommitAndLeavesNothingWithout) {
   TemporaryFolder folder;
   write_bytes(folder / "a", "old");

@@ -258,7 +258,7 @@ const Window three{3, 1, 1, 1};
 TEST(Ops, Conv2dErrors) {
   const Array x = counting({2, 3, 5, 5}), w = counting({4, 3, 3, 3});
   EXPECT_ERROR(ops::conv2d(counting({3, 5, 5}), w, {}, three), "conv2d", "(N, C, H, W)", "(3, 5, 5)");
-  EXPECT_ERROR(ops::conv2d(x, counting({4, 2, 3, 3}), {}, three), "conv2d", "3 channels", "wants 2");
+  EXPECT_ERROR(ops::conv2d(x, counting({4, 2, 3, 3}), {}, three), "conv2d", "3 channels", "takes 2");
   EXPECT_ERROR(ops::conv2d(x, counting({4, 27}), {}, three), "weight", "(4, 27)");
   EXPECT_ERROR(ops::conv2d(x, w, counting({3}), three), "bias", "(4)", "(3)");
   EXPECT_ERROR(ops::conv2d(x.to(DType::u8), w, {}, three), "floating", "u8");

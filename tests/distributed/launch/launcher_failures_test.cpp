@@ -138,6 +138,38 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(all_end(processes));
 }
 
+// Ctrl-Z, and fg. Ranks that went on alone would lose their store.
+TEST_F(LauncherTest, StopsAndGoesOnWithItsRanks) {
+  start({"--nproc-per-node=2", "sh", "-c",
+         "echo $$ > " + folder_.string() + "/pid$RANK; for i in $(seq 40); do sleep 0.05; echo $i; done"});
+  const auto processes = pids(2);
+  // A shell that is about to start a program waits in the kernel ("D") for its child, which is stopped ("T").
+  const auto is_stopped = [](pid_t pid) {
+    const auto stat = read_bytes("/proc/" + std::to_string(pid) + "/stat");
+    return stat.find(") T ") != std::string::npos || stat.find(") D ") != std::string::npos;
+  };
+  send(SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return is_stopped(processes[0]) && is_stopped(processes[1]); }));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(is_stopped(processes[0]) && is_stopped(processes[1]));
+  send(SIGCONT);
+  EXPECT_EQ(finish(), 0) << err();
+}
+
+TEST_F(LauncherTest, SaysWhichRankDidNotEnd) {
+  start({"--grace=1", "--nproc-per-node=2", "sh", "-c",
+         "echo up; echo $$ > " + folder_.string() + "/pid$RANK; exec sleep 60"});
+  pids(2);
+  const pid_t processes[] = {std::stoi(read_bytes(folder_ / "pid0")), std::stoi(read_bytes(folder_ / "pid1"))};
+  ASSERT_TRUE(eventually([&] { return out().find("[rank1]") != std::string::npos; }));  // all are started
+  ASSERT_EQ(kill(processes[1], SIGSTOP), 0);
+  send(SIGTERM);
+  EXPECT_EQ(finish(), 128 + SIGTERM);
+  expect_parts(err(), {"tandemrun: rank 1 (pid " + std::to_string(processes[1]) +
+                       ") did not end within the grace time: somebody has stopped it, and is killed"});
+  EXPECT_EQ(err().find("rank 0 (pid"), std::string::npos) << err();
+}
+
 TEST_F(LauncherTest, AFailureIsExplainedThoughASignalFollows) {
   start({"--grace=1", "--nproc-per-node=2", "sh", "-c",
          "if [ $RANK = 1 ]; then exit 7; fi; trap 'echo told' TERM; trap '' INT; while :; do sleep 0.05; "

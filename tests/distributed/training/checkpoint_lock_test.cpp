@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <optional>
 #include <thread>
@@ -46,6 +49,30 @@ TEST_P(CheckpointLocks, ASecondJobIsRefusedUntilTheFirstHasEnded) {
   first.reset();
   EXPECT_TRUE(folder_.names().empty());
   CheckpointLock(folder_.path(), owner(12), options()).check();
+}
+
+// A killed job of another user has left the file, which this user may read only. The folder is writable.
+TEST(CheckpointLock, AFileThatNobodyHoldsIsNoLock) {
+  const TemporaryFolder folder;
+  const auto file = folder / "checkpoint.lock";
+  testing::write_bytes(file, "{}");
+  ASSERT_EQ(chmod(file.c_str(), 0444), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t nobody = 65534;
+    if (getuid() == 0 && setuid(nobody) != 0) _exit(2);  // root may write anything
+    try {
+      CheckpointLock(folder.path()).check();
+      _exit(0);
+    } catch (const std::exception&) {
+      _exit(1);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(LockOwner, ATextOfAnotherProgramIsNoOwner) {

@@ -80,7 +80,7 @@ TYPED_TEST(OwnOptimizerOfSeveralRanks, ResumesWithTheSameBits) {
     Job<TypeParam> through(group);
     through.train(0, 3);
     if (group->rank() == 0) through.save(folder.path());
-    group->barrier();
+    group->barrier()->wait();
     through.train(3, 6);
 
     Job<TypeParam> resumed(group);

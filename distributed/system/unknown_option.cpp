@@ -1,0 +1,45 @@
+#include <tandem/distributed/system/unknown_option.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+// How many letters must be added, removed or changed to make one text the other (Levenshtein's distance).
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The name among `known` that is most like `name`; empty when none is. Chosen: two letters may differ.
+std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = 3;
+  for (const auto& candidate : known) {
+    const std::size_t d = distance(name, candidate);
+    if (d < least) std::tie(best, least) = std::tuple(candidate, d);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string unknown_option(const std::string& given, const std::vector<std::string>& known) {
+  const std::string meant = nearest(given.substr(0, given.find('=')), known);
+  return given + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") + "--help lists all options";
+}
+
+}  // namespace tandem::distributed
