@@ -14,7 +14,8 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
   TANDEM_CHECK(!groups.empty(), name(), ": needs at least one group of parameters");
   std::set<const autograd::TensorState*> seen;
   for (const auto& parameters : groups) {
-    TANDEM_CHECK(!parameters.empty(), name(), ": a group without parameters: a module knows the members that add() has given it");
+    TANDEM_CHECK(!parameters.empty(), name(),
+                 ": a group without parameters: a module knows the members that add() has given it");
     for (const auto& [name, tensor] : parameters) {
       TANDEM_CHECK(tensor.defined() && tensor.is_leaf(), this->name(), ": parameter ", name,
                    tensor.defined() ? " is the result of an operation, not a leaf: only leaves can be optimised"

@@ -112,9 +112,10 @@ Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
 }
 
 // Measures the model on the pictures of `files`. Each rank takes its share of them, one by one, because their shapes
-// differ. The figures are over all ranks.
+// differ. The figures are over all ranks. `learned` becomes the table of the classes.
 std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, ProcessGroup& group,
-                             const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options) {
+                             const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
+                             std::string& learned) {
   Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
   data::Loader loader(
@@ -141,9 +142,11 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
     }
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
+  learned = matrix.table(data::VocSegmentation::class_names());
   return {{"miou", matrix.mean_iou(), Metric::Kind::fraction},
           {"pixel_accuracy", matrix.pixel_accuracy(), Metric::Kind::fraction},
-          {"class_iou", matrix.class_iou()}};
+          {"class_iou", matrix.class_iou()},
+          {"class_accuracy", matrix.class_accuracy()}};
 }
 
 // UsageError when --data names the VOCdevkit folder instead of its parent. Without this check, a download would begin.
@@ -240,9 +243,11 @@ void train(TrainingOptions& options, const Settings& s) {
   for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
     for (const auto& [name, reason] : data->skipped())
       trainer.note("left out of '" + set + "': " + name + ": " + reason);
+  std::string learned;
   trainer.fit(
       loader, [&](const data::Batch& batch) { return loss_of(model.segment(batch.inputs), batch.targets); },
-      [&] { return evaluate(trainer, model, *group, val_files, s, options); });
+      [&] { return evaluate(trainer, model, *group, val_files, s, options, learned); });
+  trainer.note(learned);
   trainer.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
                " MiB of arrays");
 }

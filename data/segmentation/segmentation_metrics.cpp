@@ -1,7 +1,10 @@
 #include <tandem/data/segmentation/segmentation_metrics.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace tandem::data {
 
@@ -60,6 +63,44 @@ std::vector<double> ConfusionMatrix::class_iou() const {
     result.push_back(all > 0 ? static_cast<double>(counts[c * n + c]) / static_cast<double>(all) : nan);
   }
   return result;
+}
+
+std::vector<double> ConfusionMatrix::class_accuracy() const {
+  const std::int64_t n = classes();
+  const auto* counts = counts_.data<std::int64_t>();
+  std::vector<double> result;
+  for (std::int64_t c = 0; c < n; ++c) {
+    const std::int64_t all = std::accumulate(counts + c * n, counts + (c + 1) * n, std::int64_t{0});
+    result.push_back(all > 0 ? static_cast<double>(counts[c * n + c]) / static_cast<double>(all) : nan);
+  }
+  return result;
+}
+
+std::string ConfusionMatrix::table(const std::vector<std::string>& names) const {
+  const std::int64_t n = classes();
+  TANDEM_CHECK(static_cast<std::int64_t>(names.size()) == n, "ConfusionMatrix::table: expected ", n, " names, got ",
+               names.size());
+  const auto* counts = counts_.data<std::int64_t>();
+  const auto all = static_cast<double>(std::accumulate(counts, counts + n * n, std::int64_t{0}));
+  const auto iou = class_iou(), accuracy = class_accuracy();
+  const auto percent = [](double share) { return std::isnan(share) ? "-" : fmt::format("{:.2f} %", 100 * share); };
+  std::string text =
+      fmt::format("{:<16}{:>10}{:>10}{:>10}  {}\n", "class", "IoU", "accuracy", "pixels", "most often taken for");
+  for (std::int64_t c = 0; c < n; ++c) {
+    if (std::isnan(iou[c])) continue;
+    const std::int64_t pixels = std::accumulate(counts + c * n, counts + (c + 1) * n, std::int64_t{0});
+    std::int64_t other = c == 0 ? n - 1 : 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      if (i != c && counts[c * n + i] > counts[c * n + other]) other = i;
+    const bool is_taken = other != c && counts[c * n + other] > 0;
+    text += fmt::format(
+        "{:<16}{:>10}{:>10}{:>10}  {}\n", names[c], percent(iou[c]), percent(accuracy[c]),
+        percent(static_cast<double>(pixels) / all),
+        is_taken ? fmt::format("{} ({})", names[other],
+                               percent(static_cast<double>(counts[c * n + other]) / static_cast<double>(pixels)))
+                 : "");
+  }
+  return text;
 }
 
 double ConfusionMatrix::mean_iou() const {

@@ -3,6 +3,7 @@
 
 #include <tandem/core/array/array.h>
 
+#include <string>
 #include <vector>
 
 namespace tandem::data {
@@ -31,9 +32,15 @@ class ConfusionMatrix {
   // For each class the intersection of its true and its predicted pixels, divided by their union. NaN for a class that
   // occurs in neither.
   std::vector<double> class_iou() const;
+  // For each class the share of its true pixels that were predicted as it. NaN for a class that does not occur.
+  std::vector<double> class_accuracy() const;
   // The mean of class_iou() over the classes that are not NaN; NaN when all are. torchvision's reference counts the NaN
   // too: its mean is NaN when a class does not occur, and equal to this mean when every class occurs.
   double mean_iou() const;
+
+  // A table for people: for each class its name, IoU, accuracy, share of the counted pixels, and the class that its
+  // pixels were most often taken for. Classes that occur neither in targets nor in predictions are left out.
+  std::string table(const std::vector<std::string>& names) const;
 
  private:
   std::int64_t ignored_;

@@ -100,6 +100,7 @@ void TrainingJob::begin_batch(data::Batch& batch) {
 }
 
 bool TrainingJob::count(const Array& loss) {
+  update_.set_again({});  // which holds the batch: the loader makes the next one in the same memory
   const Array value = loss.reshape({}).to(DType::f32);
   if (total_loss_.device() != value.device()) total_loss_ = total_loss_.to(value.device());
   ops::add_(total_loss_, value);

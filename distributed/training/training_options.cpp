@@ -146,8 +146,8 @@ void TrainingOptions::add_training_options(const std::string& shared) {
       },
       "what parameters without gradient are (error)");
   p.choice(
-      shared, "--compress", {"none", "bf16", "fp16", "powersgd"}, [this](const std::string& v) { compress = v; },
-      "gradients on their way (none)");
+      shared, "--compress", {"none", "bf16", "f16", "fp16", "powersgd"},
+      [this](const std::string& v) { compress = v == "fp16" ? "f16" : v; }, "gradients on their way (none)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
@@ -346,7 +346,7 @@ BucketSizes TrainingOptions::bucket_sizes() const {
 
 CommunicationHook TrainingOptions::communication_hook() const {
   if (compress == "bf16") return compress_hook(DType::bf16);
-  if (compress == "fp16") return compress_hook(DType::f16);
+  if (compress == "f16") return compress_hook(DType::f16);
   if (compress == "powersgd") return powersgd_hook({.seed = seed});
   return nullptr;
 }

@@ -357,6 +357,16 @@ TEST(ConfusionMatrix, LeavesOutAbsentClasses) {
   EXPECT_DOUBLE_EQ(iou[3], 1);
   EXPECT_DOUBLE_EQ(matrix.mean_iou(), 5.0 / 9);
   EXPECT_DOUBLE_EQ(matrix.pixel_accuracy(), 0.75);
+  const auto accuracy = matrix.class_accuracy();
+  EXPECT_DOUBLE_EQ(accuracy[0], 2.0 / 3);
+  EXPECT_TRUE(std::isnan(accuracy[1]) && std::isnan(accuracy[2]));
+  EXPECT_DOUBLE_EQ(accuracy[3], 1);
+  EXPECT_EQ(matrix.table({"sky", "car", "dog", "tree"}),
+            "class                  IoU  accuracy    pixels  most often taken for\n"
+            "sky                66.67 %   66.67 %   75.00 %  car (33.33 %)\n"
+            "car                 0.00 %         -    0.00 %  \n"
+            "tree              100.00 %  100.00 %   25.00 %  \n");
+  EXPECT_ERROR(matrix.table({"sky"}), "expected 4 names, got 1");
   const Array before = matrix.counts().clone();
   EXPECT_ERROR(matrix.add(labels({0, 1}), labels({1, 4})), "a target is 4, expected 0 to 3 or 255");
   EXPECT_ERROR(matrix.add(labels({0, 5}), labels({1, 1})), "a prediction is 5, expected 0 to 3");

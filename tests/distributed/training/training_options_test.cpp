@@ -211,7 +211,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--bucket-cap-mb", "0"}, {"--bucket-cap-mb 0: expected a number from"}},
       {{"--accumulate", "0"}, {"--accumulate 0: expected a whole number from 1"}},
       {{"--unused", "ignore"}, {"--unused ignore: expected error, zero or skip"}},
-      {{"--compress", "gzip"}, {"--compress gzip: expected none, bf16, fp16 or powersgd"}},
+      {{"--compress", "gzip"}, {"--compress gzip: expected none, bf16, f16, fp16 or powersgd"}},
       {{"--device", "tpu"}, {"--device tpu: expected auto, cpu or cuda"}},
       {{"--device", "cuda"}, {"--device cuda: ", "this build has no CUDA back-end"}},
       {{"--backend", "tcp"}, {"--backend tcp: expected auto, gloo, shm, mpi or nccl"}},
