@@ -42,11 +42,12 @@ std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int
   arguments.insert(arguments.begin(), {"trainer_test", "--quiet"});
   auto model = perceptron();
   const int code = options.run(static_cast<int>(arguments.size()), arguments.data(), [&] {
-    Trainer trainer(options, std::make_shared<LocalGroup>(), model);
+    const auto group = local_group();
+    Trainer trainer(options, group, model);
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
     trainer.clip_norm(1);
-    data::Loader loader(samples, options.loader_options(LocalGroup()));
+    data::Loader loader(samples, options.loader_options(*group));
     trainer.fit(loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); });
   });
   EXPECT_EQ(code, expected_code);
