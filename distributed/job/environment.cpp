@@ -215,8 +215,9 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
   result.store_proves = result.uses_agent_store && variables.is_set("TANDEM_LAUNCHER");
   result.store_token = given_token(variable);
   if (result.world_size == 1 || !needs_master) return result;
-  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size, " processes that ",
-               result.launcher, " started may be on several hosts: set it to the name of rank 0's host",
+  TANDEM_CHECK(!result.master_addr.empty(), "MASTER_ADDR is not set, and the ", result.world_size, " processes ",
+               result.launcher == "torchrun" ? "of WORLD_SIZE" : "that " + result.launcher + " started",
+               " may be on several hosts: set it to the name of rank 0's host",
                result.launcher == "torchrun" || result.launcher == "Slurm"
                    ? ""
                    : ", for example with mpirun -x MASTER_ADDR=HOST (Open MPI) or mpiexec -genv MASTER_ADDR "

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 // The text of a file that nobody but this user may read or write, without white space at its end.
 std::string read_secret(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  TANDEM_CHECK(file.is_open(), "cannot read the store's token from ", path, ": ", errno_text());
+  TANDEM_CHECK(file.is_open(), "cannot read the store's token from ", path, ": ",
+               errno == ELOOP ? "it is a symbolic link, which others could turn: name the file itself" : errno_text());
   struct stat about {};
   TANDEM_CHECK(::fstat(file.get(), &about) == 0, path, ": ", errno_text());
   TANDEM_CHECK(S_ISREG(about.st_mode), path, " is no file, expected one with the store's token");
@@ -65,7 +66,13 @@ std::string given_token(const std::function<const char*(const char*)>& variable)
   };
   const auto token = text("TANDEM_STORE_TOKEN"), path = text("TANDEM_STORE_TOKEN_FILE");
   TANDEM_CHECK(token.size() <= 256, "TANDEM_STORE_TOKEN has ", token.size(), " bytes, at most 256 are allowed");
-  return token.empty() && !path.empty() ? read_secret(path) : token;
+  const auto given = token.empty() && !path.empty() ? read_secret(path) : token;
+  // Chosen: a shorter one can be tried out. What openssl rand -hex 16 prints has 32.
+  TANDEM_CHECK(
+      given.empty() || given.size() >= 8, "the store's token has ", given.size(),
+      given.size() == 1 ? " byte" : " bytes",
+      ", expected at least 8, because others could guess it: export TANDEM_STORE_TOKEN=$(openssl rand -hex 16)");
+  return given;
 }
 
 std::string given_token() {
@@ -87,7 +94,10 @@ std::string host_token(const std::string& job) {
     TANDEM_CHECK(is_written, "cannot write ", path, " for the store's token: ", reason,
                  " (TANDEM_STORE_TOKEN may give a token instead)");
   }
-  return keyed_hash(read_secret(path), "job " + job);
+  const auto secret = read_secret(path);
+  TANDEM_CHECK(secret.size() >= 64, path, " has ", secret.size(),
+               " bytes, so somebody has cut it: remove it while no job of yours runs");
+  return keyed_hash(secret, "job " + job);
 }
 
 void fail_without_token() {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 
 namespace tandem::distributed {
 
@@ -44,7 +45,22 @@ bool BestValue::consider(const std::vector<Metric>& figures, std::int64_t step) 
   return true;
 }
 
+std::string BestValue::state_text() const { return fmt::format("{:a} {} {}", state_.value, state_.step, state_.since); }
+
+void BestValue::go_on(const std::string& text) {
+  State state;
+  int length = 0;
+  long long step = 0, since = 0;
+  const bool fits = std::sscanf(text.c_str(), "%la %lld %lld%n", &state.value, &step, &since, &length) == 3;
+  TANDEM_CHECK(fits && length == static_cast<int>(text.size()) && step >= -1 && since >= 0, "\"", text,
+               "\" is no state of --keep-best");
+  state.step = step;
+  state.since = since;
+  state_ = state;
+}
+
 std::string BestValue::text() const {
+  if (state_.step < 0) return "none, as no value was finite";
   return fmt::format("{} after {} step{}", shown({{name_, state_.value, kind_}}), state_.step,
                      state_.step == 1 ? "" : "s");
 }

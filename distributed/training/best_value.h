@@ -20,17 +20,17 @@ class BestValue {
   // An evaluation gave these. Whether it is the best one so far. A value that is not finite never is.
   bool consider(const std::vector<Metric>& figures, std::int64_t step);
 
-  // What a checkpoint keeps.
   struct State {
     double value = 0;
     std::int64_t step = -1;  // of the best evaluation; -1: there is none
     std::int64_t since = 0;  // evaluations after it
   };
   const State& state() const { return state_; }
-  // The state that a checkpoint of a job with the same `wanted` has.
-  void go_on(const State& state) { state_ = state; }
+  // The state as a text, for a checkpoint or another rank, and back from it. Error for any other text.
+  std::string state_text() const;
+  void go_on(const std::string& state_text);
   const std::string& wanted() const { return wanted_; }
-  std::string text() const;  // "test accuracy 98.20 % after 40 steps"
+  std::string text() const;  // of the best one: "test accuracy 98.20 % after 40 steps"
 
  private:
   const Metric* find(const std::vector<Metric>& figures) const;

@@ -55,8 +55,6 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
   std::ostringstream losses;
   losses << std::hexfloat;  // keeps every bit in a short text
   for (const float loss : state.losses) losses << loss << ' ';
-  std::ostringstream best;
-  best << std::hexfloat << state.best_value;
   return {{"format", format_version},
           {"program", state.program},
           {"epoch", std::to_string(state.epoch)},
@@ -71,9 +69,7 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"dataset_size", std::to_string(state.dataset_size)},
           {"options", state.options},
           {"best_of", state.best_of},
-          {"best_value", best.str()},
-          {"best_step", std::to_string(state.best_step)},
-          {"since_best", std::to_string(state.since_best)},
+          {"best", state.best},
           {"generator", state.generator},
           {"generator_now", state.generator_now},
           {"losses", losses.str()}};
@@ -85,13 +81,12 @@ std::string text_in(const std::map<std::string, std::string>& metadata, const st
   return found->second;
 }
 
-// A number of at least `least`.
 template <class T>
-T number_in(const std::map<std::string, std::string>& metadata, const std::string& key, T least = 0) {
+T number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
   const auto text = text_in(metadata, key);
   T value{};
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= least, "its \"", key,
+  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"", key,
                "\" is \"", text, "\", not a number");
   return value;
 }
@@ -117,9 +112,7 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
     state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
     state.options = text_in(metadata, "options");
     state.best_of = text_in(metadata, "best_of");
-    state.best_value = std::strtod(text_in(metadata, "best_value").c_str(), nullptr);
-    state.best_step = number_in<std::int64_t>(metadata, "best_step", -1);
-    state.since_best = number_in<std::int64_t>(metadata, "since_best");
+    state.best = text_in(metadata, "best");
   }
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));

@@ -34,13 +34,12 @@ struct TrainingState {
   std::int64_t samples = 0;       // of each process in what is left of the epoch after `before`
   std::int64_t dataset_size = 0;  // 0: unknown, in older checkpoints
   std::string options;            // what the user gave: "--lr=0.1" and a line break for each
-  std::string best_of;            // --keep-best; the following three are BestValue::State's
-  double best_value = 0;
-  std::int64_t best_step = -1;
-  std::int64_t since_best = 0;
-  std::string generator;      // default_generator().state() when this epoch began
-  std::string generator_now;  // default_generator().state() after the last batch, if that was within this epoch
-  std::vector<float> losses;  // by rank: the sum of the rank's losses in this epoch
+  std::string best_of;            // --keep-best
+  std::string best;               // BestValue::state_text()
+  std::int64_t best_step = -1;    // of the best evaluation; for save_checkpoint(), which keeps its checkpoint
+  std::string generator;          // default_generator().state() when this epoch began
+  std::string generator_now;      // default_generator().state() after the last batch, if that was within this epoch
+  std::vector<float> losses;      // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
   std::vector<NamedArray> kept;     // other objects', "OBJECT/NAME"

@@ -65,6 +65,7 @@ void CheckpointFolder::save(TrainingState state, const Array& loss) {
 }
 
 void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks) {
+  job_.require_finite();
   job_.fill(state);
   state.to_write = &of_ranks;
   lock_->check();

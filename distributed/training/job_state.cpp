@@ -1,3 +1,4 @@
+#include <tandem/autograd/anomaly.h>
 #include <tandem/core/array/text_array.h>
 #include <tandem/distributed/training/job_state.h>
 
@@ -48,6 +49,18 @@ void JobState::keep(Kept kept) {
   for (const auto& other : kept_)
     TANDEM_CHECK(other.name != kept.name, "keep: there is a \"", kept.name, "\" already: give another name");
   kept_.push_back(std::move(kept));
+}
+
+void JobState::require_finite() const {
+  const auto check = [](const std::vector<NamedTensor>& tensors, bool infinities) {
+    const DetectAnomaly detect({.infinities = infinities});
+    for (const auto& [name, tensor] : tensors) {
+      const auto found = autograd::anomaly_in(tensor.value());
+      TANDEM_CHECK(found.empty(), "nothing is written, because of ", name, " in the model: ", found);
+    }
+  };
+  check(ddp_.model().parameters(), true);
+  check(ddp_.model().buffers(), false);  // a mask may have infinities
 }
 
 void JobState::fill(TrainingState& state) const {

@@ -27,6 +27,8 @@ class JobState {
   };
   void keep(Kept kept);
 
+  // Error when a parameter of the model is not finite, or a buffer NaN: nobody wants to go on from that.
+  void require_finite() const;
   // The arrays of `state` that all ranks have alike. For rank 0.
   void fill(TrainingState& state) const;
   // What this rank alone has. Collective. `generators`: the texts of the same name in TrainingState.

@@ -43,7 +43,8 @@ void Progress::count() {
 }
 
 std::int64_t Progress::samples_in(std::int64_t begin, std::int64_t batches) const {
-  return std::min(batches * division_.batch_size, loader_.samples() - begin * division_.batch_size);
+  return std::max<std::int64_t>(
+      0, std::min(batches * division_.batch_size, loader_.samples() - begin * division_.batch_size));
 }
 
 std::int64_t Progress::samples_since(std::int64_t begin) const {

@@ -18,7 +18,7 @@ struct Trainer::Running {
 
 Trainer::Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model)
     : running_(new Running{TrainingJob(options, required(std::move(group), "Trainer"), model)}) {}
-Trainer::~Trainer() = default;
+Trainer::~Trainer() { running_->job.say_if_left(); }
 
 void Trainer::fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& evaluate) {
   TrainingJob& job = running_->job;
@@ -73,9 +73,7 @@ void Trainer::Batches::Iterator::end_epoch() {
 }
 
 Trainer::Batches::Iterator& Trainer::Batches::Iterator::operator++() {
-  TANDEM_CHECK(!running_.waits_for_step,
-               "Trainer: step(loss) must be called for each batch, also for one that the program leaves out: give it a "
-               "loss of zero then");
+  TANDEM_CHECK(!running_.waits_for_step, "Trainer: step(loss) must be called for each batch: this one had none");
   if (running_.leaves_epoch) end_epoch();
   else ++*batch_;
   find_batch();

@@ -47,8 +47,8 @@ namespace tandem::distributed {
 // before any checkpoint. On a GPU the host finds it out with the next figures or the next checkpoint, which then is not
 // written.
 //
-// All functions are collective: every rank calls them alike. What they are given must outlive the Trainer. For one
-// thread.
+// All functions are collective: every rank calls them alike. What they are given must live until fit() returns or the
+// loop over batches() ends; the options, the group and the model longer than the Trainer. For one thread.
 class Trainer {
  public:
   // Moves the model to options.device(), converts its batch norms (--sync-bn), and gives all ranks rank 0's values.

@@ -144,10 +144,15 @@ void TrainingJob::end_epoch() {
 }
 
 void TrainingJob::finish() {
+  is_finished_ = true;
+  if (time_is_up_ && !options_.checkpoint.empty())
+    log_.note(fmt::format("--max-time is over after {}: --resume goes on from there",
+                          counted(progress_->position().step, "step")));
   if (options_.epochs == 0 && evaluate_) log_.evaluation(*progress_, evaluate());
   if (group_->size() > 1) log_.note(ddp_.report().to_string());
   run_together(*group_, [this] {
     if (group_->rank() != 0 || options_.save.empty()) return;
+    job_.require_finite();
     save_arrays(options_.save, ddp_.model().state_dict(), {{"program", options_.program()}});
     log_.note("saved the model to " + options_.save);
   });
@@ -156,6 +161,11 @@ void TrainingJob::finish() {
 void TrainingJob::set_again(std::function<Tensor()> again) {
   // A batch norm of all ranks would wait for the others.
   if (!options_.sync_bn || group_->size() == 1) update_.set_again(std::move(again));
+}
+
+void TrainingJob::say_if_left() {
+  if (progress_ && !is_finished_ && std::uncaught_exceptions() == 0)
+    log_.note("note: the loop over the batches was left early: there is no final model and no last checkpoint");
 }
 
 void TrainingJob::note(const std::string& line) {
@@ -193,7 +203,7 @@ void TrainingJob::resume() {
   if (is_mid_epoch && before == progress_->division()) total_before_ = saved->losses.at(group_->rank());
   else if (is_mid_epoch && group_->rank() == 0)
     for (const float loss : saved->losses) total_before_ += loss;
-  if (saved->best_of == best_.wanted()) best_.go_on({saved->best_value, saved->best_step, saved->since_best});
+  if (best_.is_on() && saved->best_of == best_.wanted()) best_.go_on(saved->best);
   state_ = std::move(*saved);
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
   if (options_.epochs == 0) return;
@@ -202,6 +212,9 @@ void TrainingJob::resume() {
     log_.note(fmt::format(fmt::runtime(nothing), counted(options_.epochs, "epoch"), "--epochs"));
   else if (state_.step >= options_.max_steps)
     log_.note(fmt::format(fmt::runtime(nothing), counted(options_.max_steps, "step"), "--max-steps"));
+  else if (is_out_of_patience())
+    log_.note(fmt::format("nothing left to do after {} without a better {}: a larger --patience goes on",
+                          counted(best_.state().since, "evaluation"), best_.wanted()));
 }
 
 // Error when the rest of an epoch would not be the rest of it any more.
@@ -238,21 +251,31 @@ void TrainingJob::check_best() {
   }
 }
 
+// The random numbers of the training go on as if nothing had been evaluated. So the weights do not depend on how often
+// that is done.
 std::vector<Metric> TrainingJob::evaluate() {
   if (!evaluate_) return {};
   return log_.aside([this] {
+    const Generator before = default_generator();
     ddp_.eval();
     const NoGrad no_grad;
     const Autocast autocast(options_.dtype);
     auto metrics = evaluate_();
     ddp_.train();
+    default_generator() = before;
+    log_.check_names(metrics);
     return metrics;
   });
 }
 
-// Whether this is the best evaluation so far.
+// Whether this is the best evaluation so far. Rank 0 decides: times and the total loss are its own figures.
 bool TrainingJob::consider(const std::vector<Metric>& figures) {
-  const bool is_best = best_.consider(figures, progress_->position().step);
+  if (!best_.is_on()) return false;
+  const bool is_best_here = best_.consider(figures, progress_->position().step);
+  const std::string said =
+      group_->broadcast_string((is_best_here ? "best " : "worse ") + best_.state_text(), 0, "the best evaluation");
+  const bool is_best = said.starts_with("best ");
+  best_.go_on(said.substr(said.find(' ') + 1));
   if (is_best) log_.note("the best so far: " + best_.text());
   if (is_out_of_patience())
     log_.note(fmt::format("{} without a better {}: the training ends; the best was {}",
@@ -324,9 +347,8 @@ void TrainingJob::save() {
   state_.dataset_size = loader_->dataset_size();
   state_.options = options_.given_text();
   state_.best_of = best_.wanted();
-  state_.best_value = best_.state().value;
+  state_.best = best_.state_text();
   state_.best_step = best_.state().step;
-  state_.since_best = best_.state().since;
   state_.generator_now = generator_.state();
   state_.losses.clear();
   folder_.save(state_, total_loss_);

@@ -47,6 +47,9 @@ class TrainingJob {
   // Writes the final model.
   void finish();
 
+  // A line for people when the program has left its loop over the batches before the end.
+  void say_if_left();
+
   // Computes the loss of the running batch once more, for an Error that names the operation which is at fault.
   void set_again(std::function<Tensor()> again);
   // A line for people. Lines from before begin() come after its first line.
@@ -102,6 +105,7 @@ class TrainingJob {
   Evaluate evaluate_;
   TrainingState state_;                // its arrays are empty
   bool time_is_up_ = false;            // --max-time is over
+  bool is_finished_ = false;           // finish() has been called
   Generator generator_;                // default_generator() as the last batch left it
   std::int64_t begin_ = 0;             // the batch with which this process began the epoch
   double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace tandem::distributed {
 namespace {
 
-std::string minutes_text(double seconds) {
+// "0:07", "12:30", "3:05:00".
+std::string time_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  const auto hours = whole / 3600, minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
 // "3.4 images/s", "120 images/s".
@@ -47,6 +51,8 @@ void TrainingLog::begin_epoch(std::int64_t begin) {
   epoch_start_ = line_start_ = Clock::now();
   epoch_begin_ = line_begin_ = begin;
   epoch_seconds_ = 0;
+  // A sign of life: the first step may take long.
+  if (console_.wants_progress()) console_.progress("the first step runs");
 }
 
 void TrainingLog::end_batch() { epoch_seconds_ = seconds_between(epoch_start_, Clock::now()); }
@@ -56,12 +62,18 @@ double TrainingLog::epoch_rate(const Progress& progress) const {
 }
 
 void TrainingLog::progress(const Progress& progress, double loss) {
-  const std::int64_t done = progress.position().batch;
-  const double left =
-      epoch_seconds_ / static_cast<double>(done - epoch_begin_) * static_cast<double>(progress.batches() - done);
-  console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left", progress.position().epoch + 1,
-                                options_.epochs, done, progress.batches(), loss,
-                                rate_text(epoch_rate(progress), options_.samples_name), minutes_text(left)));
+  const auto& at = progress.position();
+  const double of_a_batch = epoch_seconds_ / static_cast<double>(at.batch - epoch_begin_);
+  const std::int64_t left = progress.batches() - at.batch, accumulate = progress.division().accumulate;
+  const std::int64_t steps_later = (options_.epochs - at.epoch - 1) * progress.steps_per_epoch();
+  const std::int64_t steps_at_most = std::max<std::int64_t>(0, options_.max_steps - at.step);
+  const double all = std::min(static_cast<double>(left) + static_cast<double>(steps_later * accumulate),
+                              static_cast<double>(steps_at_most) * static_cast<double>(accumulate));
+  smooth_loss_ = at.batch - epoch_begin_ == 1 ? loss : 0.9 * smooth_loss_ + 0.1 * loss;
+  console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left, {} in all", at.epoch + 1,
+                                options_.epochs, at.batch, progress.batches(), smooth_loss_,
+                                rate_text(epoch_rate(progress), options_.samples_name),
+                                time_text(of_a_batch * static_cast<double>(left)), time_text(of_a_batch * all)));
 }
 
 void TrainingLog::step(const Progress& progress, double loss, double lr) {
@@ -82,6 +94,14 @@ std::vector<Metric> TrainingLog::epoch_figures(const Progress& progress, double 
   return {{"total_loss", total_loss, Metric::Kind::number},
           {"images_per_second", epoch_rate(progress), Metric::Kind::number},
           {"epoch_seconds", epoch_seconds_, Metric::Kind::seconds}};
+}
+
+void TrainingLog::check_names(const std::vector<Metric>& metrics) {
+  std::set<std::string> names = {"kind",          "epoch",      "step",      "total_loss", "images_per_second",
+                                 "epoch_seconds", "world_size", "batch_size"};
+  for (const auto& metric : metrics)
+    TANDEM_CHECK(names.insert(metric.name).second, "there is a figure \"", metric.name,
+                 "\" already: give this one another name");
 }
 
 void TrainingLog::epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics) {

@@ -42,6 +42,7 @@ class TrainingLog {
     return work();
   }
 
+  // On a terminal a line of progress is due a few times a second. `loss`: of the last batch.
   bool wants_progress() const { return console_.wants_progress(); }
   void progress(const Progress& progress, double loss);
   // A step line. `loss`: the mean of all ranks.
@@ -50,6 +51,8 @@ class TrainingLog {
   void epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics);
   // Figures outside of an epoch's lines.
   void evaluation(const Progress& progress, const std::vector<Metric>& metrics);
+  // Error when two figures have one name, or when one has the name of a figure that epochs have anyway.
+  static void check_names(const std::vector<Metric>& metrics);
   // The figures of an epoch besides the program's own.
   std::vector<Metric> epoch_figures(const Progress& progress, double total_loss) const;
 
@@ -83,6 +86,7 @@ class TrainingLog {
   std::int64_t epoch_begin_ = 0;   // the batch with which this process began the epoch
   Clock::time_point epoch_start_;  // the time of epoch_begin_
   double epoch_seconds_ = 0;       // the time from epoch_start_ to the last batch
+  double smooth_loss_ = 0;         // of the progress lines
   std::int64_t line_begin_ = 0;    // the first batch after the last step line
   Clock::time_point line_start_;   // the time of line_begin_
 };

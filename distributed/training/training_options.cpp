@@ -180,6 +180,8 @@ void TrainingOptions::check_together() const {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
     }
   }
+  if (!keep_best.empty() && checkpoint.empty() && patience == 0)
+    throw UsageError("--keep-best: needs --checkpoint DIR, where the best one is kept, or --patience N");
   if (patience > 0 && keep_best.empty()) throw UsageError("--patience: needs --keep-best, which says what is better");
   if (!save.empty() && !is_arrays_file_name(save))
     throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
@@ -289,6 +291,9 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     }
     if (shared_ == Shared::all) check_together();
     if (fast_dev_run) {
+      if (is_rank_0 && !quiet)
+        std::cerr << program_ << ": note: --fast-dev-run takes one batch, and reads and writes no file of this run"
+                  << std::endl;
       epochs = std::min<std::int64_t>(epochs, 1);
       resume = false;
       for (std::string* file : {&checkpoint, &save, &metrics, &log_dir, &profile}) file->clear();

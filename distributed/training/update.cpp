@@ -14,6 +14,8 @@ Update::Update(DistributedDataParallel& ddp, optim::GradScaler& scaler, Device d
     : ddp_(ddp), scaler_(scaler), device_(device) {}
 
 void Update::use(optim::Optimizer& optimizer, MakeSchedule schedule, Counts counts) {
+  for (const auto& used : optimizers_)
+    TANDEM_CHECK(used.optimizer != &optimizer, "Trainer::use: this optimizer is used already");
   optimizers_.push_back({&optimizer, std::move(schedule), counts, nullptr});
   for (const Tensor& parameter : optimizer.parameters()) parameters_.push_back(parameter);
 }

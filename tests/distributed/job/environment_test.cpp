@@ -38,7 +38,7 @@ const Variables torchrun = {{"RANK", "5"},
                             {"TORCHELASTIC_RUN_ID", "run"},
                             {"TORCHELASTIC_RESTART_COUNT", "2"},
                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                            {"TANDEM_STORE_TOKEN", "secret"}};
+                            {"TANDEM_STORE_TOKEN", "a secret"}};
 
 TEST(Environment, NothingSetIsAJobOfOne) {
   const auto environment = read({});
@@ -62,7 +62,7 @@ TEST(Environment, ReadsTorchrunsVariables) {
   EXPECT_EQ(environment.run_id, "run");
   EXPECT_EQ(environment.restart_count, 2);
   EXPECT_TRUE(environment.uses_agent_store);
-  EXPECT_EQ(environment.store_token, "secret");
+  EXPECT_EQ(environment.store_token, "a secret");
 }
 
 TEST(Environment, TheFourVariablesSetByHandAreEnough) {

@@ -55,7 +55,7 @@ TEST_F(StoreToken, ComesFromTheVariableOrElseFromTheFile) {
   EXPECT_EQ(token_with({}), "");
   EXPECT_EQ(token_with({{"TANDEM_STORE_TOKEN_FILE", path}}), "from the file");
   EXPECT_EQ(token_with({{"TANDEM_STORE_TOKEN", ""}, {"TANDEM_STORE_TOKEN_FILE", path}}), "from the file");
-  EXPECT_EQ(token_with({{"TANDEM_STORE_TOKEN", "said"}, {"TANDEM_STORE_TOKEN_FILE", path}}), "said");
+  EXPECT_EQ(token_with({{"TANDEM_STORE_TOKEN", "said here"}, {"TANDEM_STORE_TOKEN_FILE", path}}), "said here");
 }
 
 TEST_F(StoreToken, OfAFileThatOthersCouldReadIsRefused) {
@@ -66,7 +66,9 @@ TEST_F(StoreToken, OfAFileThatOthersCouldReadIsRefused) {
   expect_parts(error(path), {path, "chmod 600"});
   const auto link = (folder_.path() / "link").string();
   fs::create_symlink(write("secret", 0600), link);
-  expect_parts(error(link), {link});
+  expect_parts(error(link), {link, "it is a symbolic link", "name the file itself"});
+  expect_parts(error(write("short", 0600)), {"the store's token has 5 bytes, expected at least 8", "openssl rand"});
+  expect_parts(error_of([] { token_with({{"TANDEM_STORE_TOKEN", "x"}}); }), {"the store's token has 1 byte, expected"});
   expect_parts(error(folder_.path().string()), {"is no file"});
   expect_parts(error(folder_.path().string() + "/missing"), {"missing", "No such file"});
   expect_parts(error(write(" \n", 0600)), {"no text"});
@@ -97,6 +99,9 @@ TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
   host_token("a job");
   chmod((folder / "secret").c_str(), 0644);
   expect_parts(error_of([] { host_token("a job"); }), {"chmod 600"});
+  chmod((folder / "secret").c_str(), 0600);
+  fs::resize_file(folder / "secret", 3);
+  expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so somebody has cut it: remove it"});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using testing::TemporaryFolder;
 using testing::write_bytes;
 
 TEST(Metric, IsShownByItsKind) {
-  EXPECT_EQ(shown({{"test_accuracy", 0.98}, {"val_loss", 2.3, Metric::Kind::number}}),
+  EXPECT_EQ(shown({{"test_accuracy", 0.98, Metric::Kind::fraction}, {"val_loss", 2.3}}),
             "test accuracy 98.00 %, val loss 2.3");
   EXPECT_EQ(shown({{"class_iou", std::vector<double>{1, 2}}, {"pause", 1.5, Metric::Kind::seconds}}), "pause 1.50 s");
 }

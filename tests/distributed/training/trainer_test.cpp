@@ -383,6 +383,127 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   EXPECT_TRUE(std::filesystem::exists(folder / "checkpoint-0003-00000006.safetensors"));
 }
 
+// The total loss and the times are rank 0's own figures. The ranks save together all the same.
+TEST(Trainer, AllRanksFollowTheBestOfRankZero) {
+  for (const char* best : {"min:total_loss", "max:images_per_second", "min:epoch_seconds"}) {
+    const testing::TemporaryFolder folder;
+    run_ranks(3, [&](Group group) {
+      Options options;
+      options.epochs = 6;
+      options.keep_best = best;
+      options.patience = 3;
+      options.save_every = 100;
+      options.checkpoint = folder.path().string();
+      auto model = network();
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      data::Loader loader(samples(), options.loader_options(*group));
+      trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
+    });
+    EXPECT_FALSE(folder.names().empty());
+  }
+}
+
+// Evaluations in the middle of an epoch draw random numbers. A job that goes on after one has those of an undisturbed
+// one.
+TEST(Trainer, AnEvaluationLeavesTheRandomNumbersOfTheTraining) {
+  const auto train = [&](std::int64_t eval_every_steps, const std::string& checkpoint, std::int64_t max_steps,
+                         bool resume) {
+    auto model = network();
+    run_ranks(1, [&](Group group) {
+      Options options;
+      options.eval_every_steps = eval_every_steps;
+      options.checkpoint = checkpoint;
+      options.max_steps = max_steps;
+      options.resume = resume;
+      manual_seed(5);
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      data::Loader loader(samples(), options.loader_options(*group));
+      trainer.fit(
+          loader,
+          [&](const data::Batch& batch) {
+            return cross_entropy(dropout(model(batch.inputs), 0.5, model.is_training()), batch.targets);
+          },
+          [&] {
+            return std::vector<Metric>{{"noise", static_cast<double>(default_generator().next_u64() % 100)}};
+          });
+    });
+    return model;
+  };
+  const std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  const testing::TemporaryFolder folder;
+  auto undisturbed = train(0, "", all, false), evaluated = train(2, "", all, false);
+  expect_equal_models(undisturbed, evaluated);
+  train(2, (folder / "c").string(), 5, false);
+  auto resumed = train(2, (folder / "c").string(), all, true);
+  expect_equal_models(undisturbed, resumed);
+}
+
+TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
+  run_ranks(1, [&](Group group) {
+    const Options options;
+    auto model = network();
+    auto optimizer = sgd(model);
+    data::Loader loader(samples(), options.loader_options(*group));
+    const auto fit = [&](Trainer& trainer, std::vector<Metric> metrics) {
+      return error_of([&] {
+        trainer.fit(
+            loader, [&](const data::Batch& batch) { return loss_of(model, batch); }, [&] { return metrics; });
+      });
+    };
+    {
+      Trainer trainer(options, group, model);
+      trainer.use(optimizer);
+      expect_parts(error_of([&] { trainer.use(optimizer); }), {"this optimizer is used already"});
+      expect_parts(fit(trainer, {{"total_loss", 1.0}}), {"there is a figure \"total_loss\" already"});
+    }
+    Trainer trainer(options, group, model);
+    trainer.use(optimizer);
+    expect_parts(fit(trainer, {{"a", 1.0}, {"a", 2.0}}), {"there is a figure \"a\" already"});
+  });
+}
+
+// A learning rate of 1e38 makes weights that are infinite, in a step whose loss and gradients are finite.
+TEST(Trainer, WritesNoModelThatIsNotFinite) {
+  const testing::TemporaryFolder folder;
+  auto model = network();
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.checkpoint = (folder / "c").string();
+    options.save_every_steps = 1;
+    Trainer trainer(options, group, model);
+    optim::SGD optimizer(model.parameters(), {.lr = 1e38, .momentum = 0.9, .weight_decay = 1e3});
+    trainer.use(optimizer);
+    data::Loader loader(samples(), options.loader_options(*group));
+    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                 {"nothing is written, because of ", " in the model: ", "not finite"});
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));
+}
+
+TEST(Trainer, SaysThatALoopWasLeftEarly) {
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.quiet = false;
+    auto model = network();
+    auto optimizer = sgd(model);
+    data::Loader loader(samples(), options.loader_options(*group));
+    ::testing::internal::CaptureStderr();
+    {
+      Trainer trainer(options, group, model);
+      trainer.use(optimizer);
+      for (auto& batch : trainer.batches(loader)) {
+        trainer.step(loss_of(model, batch));
+        break;
+      }
+    }
+    expect_parts(::testing::internal::GetCapturedStderr(), {"the loop over the batches was left early"});
+  });
+}
+
 TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
   Evaluated job;
   job.options.keep_best = "max:accuracy";
