@@ -26,7 +26,7 @@ void CheckpointFolder::open() {
                "--checkpoint folder to start afresh");
 }
 
-std::optional<TrainingState> CheckpointFolder::go_on(const std::function<void(const TrainingState&)>& check) {
+std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
   const auto find = [this]() -> std::string {
     if (group_.rank() != 0) return "";
     const auto path = find_checkpoint(options_.checkpoint, options_.program(), note_);
@@ -40,7 +40,7 @@ std::optional<TrainingState> CheckpointFolder::go_on(const std::function<void(co
   }
   auto state = run_together(group_, [&] {
     auto saved = read_checkpoint(path, group_.rank());
-    check(saved);
+    check_fits(saved, now);
     try {
       job_.restore(saved, note_);
     } catch (const Error& error) {
@@ -51,6 +51,26 @@ std::optional<TrainingState> CheckpointFolder::go_on(const std::function<void(co
   note_(
       fmt::format("resumed from {}: {} and {} done", path, counted(state.epoch, "epoch"), counted(state.step, "step")));
   return state;
+}
+
+void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingState& now) const {
+  const bool is_mid_epoch = saved.position + saved.before > 0;
+  const auto compare = [&](const char* what, auto before, auto then, bool must_be_same) {
+    if (before == then) return;
+    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
+                 " of ", before, ", this is ", then, ": go on with the same, or from the end of an epoch");
+    note_(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}{}", what, before, then,
+                      is_mid_epoch ? ": the samples that are left are dealt anew, and the bits differ from those of an "
+                                     "undisturbed run"
+                                   : ""));
+  };
+  compare("--seed", saved.seed, now.seed, true);
+  if (saved.dataset_size > 0) compare("number of samples", saved.dataset_size, now.dataset_size, true);
+  compare("--batch-size", saved.batch_size, now.batch_size, false);
+  if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, now.accumulate, false);
+  compare("number of processes", saved.world_size, now.world_size, false);
+  if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
+  for (const auto& change : options_.changes_since(saved.options)) note_("note: " + change);
 }
 
 void CheckpointFolder::save(TrainingState state, const Array& loss) {

@@ -25,15 +25,17 @@ class CheckpointFolder {
   // when another job has it, when nothing can be written there, or when it has checkpoints and --resume is not given.
   void open();
 
-  // What the newest checkpoint says of the training; `check` is asked whether it fits before the objects of the job are
-  // brought to its state. Nullopt, and a line that says so, when there is none. Collective.
-  std::optional<TrainingState> go_on(const std::function<void(const TrainingState&)>& check);
+  // What the newest checkpoint says of the training, after bringing the objects of the job to its state. `now` says how
+  // this job begins: what differs is noted, and an Error where the rest of an epoch would not be the rest of it any
+  // more. Nullopt, and a line that says so, when there is no checkpoint. Collective.
+  std::optional<TrainingState> go_on(const TrainingState& now);
 
   // Writes a checkpoint. `state` is what go_on() will return. `loss`: the sum of this rank's losses of the epoch.
   // Collective.
   void save(TrainingState state, const Array& loss);
 
  private:
+  void check_fits(const TrainingState& saved, const TrainingState& now) const;
   void write(TrainingState& state, RankArrays& of_ranks);
 
   const TrainingOptions& options_;

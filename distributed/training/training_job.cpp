@@ -82,9 +82,9 @@ bool TrainingJob::next_epoch() {
   if (is_over()) return false;
   const auto& at = progress_->position();
   // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
-  state_.generator = default_generator().state();
+  epoch_generator_ = default_generator().state();
   loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
-  loader_->skip(at.batch, at.batch + at.before > 0 ? state_.generator_now : "");
+  loader_->skip(at.batch, at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "");
   if (before_epoch_) before_epoch_(at.epoch);
   total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
   log_.begin_epoch(begin_ = at.batch);
@@ -135,7 +135,7 @@ void TrainingJob::end_epoch() {
     progress_->end_epoch();
     total_before_ = 0;
     total_loss_ = ops::scalar(0, DType::f32, total_loss_.device());
-    state_.generator = default_generator().state();
+    epoch_generator_ = default_generator().state();
     update_.follow_schedules(*progress_);
   }
   const bool is_best = consider(figures);
@@ -194,7 +194,7 @@ void TrainingJob::open_outputs() {
 }
 
 void TrainingJob::resume() {
-  auto saved = folder_.go_on([this](const TrainingState& state) { check_fits(state); });
+  auto saved = folder_.go_on(describe());
   if (!saved) return;
   Division before{saved->world_size, saved->batch_size, saved->accumulate};
   if (before.accumulate == 0) before.accumulate = options_.accumulate;
@@ -204,38 +204,18 @@ void TrainingJob::resume() {
   else if (is_mid_epoch && group_->rank() == 0)
     for (const float loss : saved->losses) total_before_ += loss;
   if (best_.is_on() && saved->best_of == best_.wanted()) best_.go_on(saved->best);
-  state_ = std::move(*saved);
+  epoch_generator_ = saved->generator;
+  resumed_generator_ = saved->generator_now;
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
   if (options_.epochs == 0) return;
   const std::string nothing = "nothing left to do of {}: a larger {} goes on";
-  if (state_.epoch >= options_.epochs)
+  if (saved->epoch >= options_.epochs)
     log_.note(fmt::format(fmt::runtime(nothing), counted(options_.epochs, "epoch"), "--epochs"));
-  else if (state_.step >= options_.max_steps)
+  else if (saved->step >= options_.max_steps)
     log_.note(fmt::format(fmt::runtime(nothing), counted(options_.max_steps, "step"), "--max-steps"));
   else if (is_out_of_patience())
     log_.note(fmt::format("nothing left to do after {} without a better {}: a larger --patience goes on",
                           counted(best_.state().since, "evaluation"), best_.wanted()));
-}
-
-// Error when the rest of an epoch would not be the rest of it any more.
-void TrainingJob::check_fits(const TrainingState& saved) {
-  const bool is_mid_epoch = saved.position + saved.before > 0;
-  const auto compare = [&](const char* what, auto before, auto now, bool must_be_same) {
-    if (before == now) return;
-    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
-                 " of ", before, ", this is ", now, ": go on with the same, or from the end of an epoch");
-    log_.note(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}{}", what, before, now,
-                          is_mid_epoch ? ": the samples that are left are dealt anew, and the bits differ from those "
-                                         "of an undisturbed run"
-                                       : ""));
-  };
-  compare("--seed", saved.seed, options_.seed, true);
-  if (saved.dataset_size > 0) compare("number of samples", saved.dataset_size, loader_->dataset_size(), true);
-  compare("--batch-size", saved.batch_size, loader_->batch_size(), false);
-  if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, options_.accumulate, false);
-  compare("number of processes", saved.world_size, std::int64_t{group_->size()}, false);
-  if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
-  for (const auto& change : options_.changes_since(saved.options)) log_.note("note: " + change);
 }
 
 // Evaluates the model before it is trained where that is the only way to find a wrong --keep-best in time.
@@ -331,28 +311,33 @@ void TrainingJob::stop_for(int signal, bool is_saved) {
   throw StoppedBySignal(signal);
 }
 
+TrainingState TrainingJob::describe() const {
+  const auto& at = progress_->position();
+  TrainingState state;
+  state.program = options_.program();
+  state.epoch = at.epoch;
+  state.step = at.step;
+  state.position = at.batch;
+  state.before = at.before;
+  state.seed = options_.seed;
+  state.world_size = group_->size();
+  state.batch_size = loader_->batch_size();
+  state.accumulate = options_.accumulate;
+  state.samples = loader_->samples();
+  state.dataset_size = loader_->dataset_size();
+  state.options = options_.given_text();
+  state.best_of = best_.wanted();
+  state.best = best_.state_text();
+  state.best_step = best_.state().step;
+  state.generator = epoch_generator_;
+  state.generator_now = generator_.state();
+  return state;
+}
+
 void TrainingJob::save() {
   require_finite();
-  const auto& at = progress_->position();
-  state_.program = options_.program();
-  state_.epoch = at.epoch;
-  state_.step = at.step;
-  state_.position = at.batch;
-  state_.before = at.before;
-  state_.seed = options_.seed;
-  state_.world_size = group_->size();
-  state_.batch_size = loader_->batch_size();
-  state_.accumulate = options_.accumulate;
-  state_.samples = loader_->samples();
-  state_.dataset_size = loader_->dataset_size();
-  state_.options = options_.given_text();
-  state_.best_of = best_.wanted();
-  state_.best = best_.state_text();
-  state_.best_step = best_.state().step;
-  state_.generator_now = generator_.state();
-  state_.losses.clear();
-  folder_.save(state_, total_loss_);
-  stop_.saved(fmt::format("of step {}", at.step));
+  folder_.save(describe(), total_loss_);
+  stop_.saved(fmt::format("of step {}", progress_->position().step));
 }
 
 }  // namespace tandem::distributed

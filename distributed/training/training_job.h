@@ -74,7 +74,6 @@ class TrainingJob {
   void introduce();
   void open_outputs();
   void resume();
-  void check_fits(const TrainingState& saved);
   void check_best();
   std::vector<Metric> evaluate();
   bool consider(const std::vector<Metric>& figures);
@@ -83,6 +82,7 @@ class TrainingJob {
   void log_step();
   void require_finite();
   [[noreturn]] void stop_for(int signal, bool is_saved);
+  TrainingState describe() const;  // what a checkpoint says of this moment
   void save();
 
   const TrainingOptions& options_;
@@ -103,7 +103,8 @@ class TrainingJob {
   std::optional<Progress> progress_;
   data::Loader* loader_ = nullptr;
   Evaluate evaluate_;
-  TrainingState state_;                // its arrays are empty
+  std::string epoch_generator_;        // default_generator().state() when this epoch began
+  std::string resumed_generator_;      // of a checkpoint in the middle of an epoch; empty: none
   bool time_is_up_ = false;            // --max-time is over
   bool is_finished_ = false;           // finish() has been called
   Generator generator_;                // default_generator() as the last batch left it

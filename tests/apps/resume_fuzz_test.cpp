@@ -30,7 +30,8 @@ TEST_P(ResumeFuzz, AKilledTrainingEndsWithTheBitsOfAnUndisturbedOne) {
   const int ranks = 1 + up_to(3), accumulate = 1 + up_to(3), batch_size = 2 + up_to(5);
   const int batches = ((70 + ranks - 1) / ranks + batch_size - 1) / batch_size;
   const int steps = 3 * ((batches + accumulate - 1) / accumulate);
-  const int kill_at = 2 + up_to(static_cast<std::uint64_t>(steps - 2)), save_every = 1 + up_to(3);
+  const int kill_at = 2 + up_to(static_cast<std::uint64_t>(steps - 2)), save_every = 1 + up_to(3),
+            eval_every = 1 + up_to(4);
   const testing::TemporaryFolder folder;
   const auto path = [&](const std::string& name) { return (folder / name).string(); };
   const auto run = [&](const Words& more) {
@@ -44,6 +45,8 @@ TEST_P(ResumeFuzz, AKilledTrainingEndsWithTheBitsOfAnUndisturbedOne) {
                   std::to_string(batch_size),
                   "--accumulate",
                   std::to_string(accumulate),
+                  "--eval-every-steps",
+                  std::to_string(eval_every),
                   "--backend",
                   ranks > 1 && up_to(2) == 1 ? "gloo" : "auto"};
     command.insert(command.end(), more.begin(), more.end());

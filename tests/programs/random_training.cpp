@@ -97,10 +97,17 @@ int main(int argc, char** argv) {
       if (trainer.steps() == kill_at && group->rank() == kill_rank) std::raise(SIGKILL);
     });
     if (choices.coin()) manual_seed(options.seed + static_cast<std::uint64_t>(group->rank()));
+    // An evaluation that draws random numbers.
+    const auto evaluate = [&] {
+      return std::vector<Metric>{{"noise", static_cast<double>(default_generator().next_u64() % 100)}};
+    };
     if (choices.coin()) {
-      trainer.fit(loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); });
+      trainer.fit(
+          loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); },
+          evaluate);
     } else {
-      for (auto& [inputs, targets] : trainer.batches(loader)) trainer.step(cross_entropy(model(inputs), targets));
+      for (auto& [inputs, targets] : trainer.batches(loader, evaluate))
+        trainer.step(cross_entropy(model(inputs), targets));
     }
     if (averages && group->rank() == 0 && !options.save.empty())
       save_arrays(options.save + ".average.safetensors", average.averages());
