@@ -354,10 +354,7 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
     command.text = app.version();
     return command;
   } catch (const CLI::ExtrasError&) {
-    std::vector<std::string> known;
-    for (const auto* option : app.get_options())
-      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-    detail::fail(unknown_option(app.remaining()[0], known));
+    detail::fail(unknown_option(app));
   } catch (const CLI::ParseError& error) {
     detail::fail(error.what());
   }

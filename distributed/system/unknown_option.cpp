@@ -1,10 +1,12 @@
 #include <tandem/distributed/system/unknown_option.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace tandem::distributed {
 namespace {
@@ -37,7 +39,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
 
 }  // namespace
 
-std::string unknown_option(const std::string& given, const std::vector<std::string>& known) {
+std::string unknown_option(const CLI::App& app) {
+  const std::string given = app.remaining()[0];
+  std::vector<std::string> known;
+  for (const auto* option : app.get_options())
+    for (const auto& name : option->get_lnames()) known.push_back("--" + name);
   const std::string meant = nearest(given.substr(0, given.find('=')), known);
   return given + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") + "--help lists all options";
 }

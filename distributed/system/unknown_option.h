@@ -2,11 +2,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace tandem::distributed {
 
-// "--epoch: unknown; did you mean --epochs? --help lists all options". `given` may have a value behind "=".
-std::string unknown_option(const std::string& given, const std::vector<std::string>& known);
+// "--epoch: unknown; did you mean --epochs? --help lists all options". About the first one that `app` could not parse.
+std::string unknown_option(const CLI::App& app);
 
 }  // namespace tandem::distributed

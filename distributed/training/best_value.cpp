@@ -1,5 +1,6 @@
 #include <tandem/distributed/training/best_value.h>
 #include <tandem/distributed/training/option_parser.h>
+#include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
 
@@ -61,8 +62,7 @@ void BestValue::go_on(const std::string& text) {
 
 std::string BestValue::text() const {
   if (state_.step < 0) return "none, as no value was finite";
-  return fmt::format("{} after {} step{}", shown({{name_, state_.value, kind_}}), state_.step,
-                     state_.step == 1 ? "" : "s");
+  return shown({{name_, state_.value, kind_}}) + " after " + counted(state_.step, "step");
 }
 
 }  // namespace tandem::distributed

@@ -66,6 +66,8 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
   };
   compare("--seed", saved.seed, now.seed, true);
   if (saved.dataset_size > 0) compare("number of samples", saved.dataset_size, now.dataset_size, true);
+  else if (saved.world_size == now.world_size)
+    compare("number of samples a process and epoch", saved.samples, now.samples, true);
   compare("--batch-size", saved.batch_size, now.batch_size, false);
   if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, now.accumulate, false);
   compare("number of processes", saved.world_size, now.world_size, false);

@@ -1,6 +1,8 @@
 #include <tandem/autograd/anomaly.h>
 #include <tandem/core/array/text_array.h>
+#include <tandem/core/random/random.h>
 #include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/training_log.h>
 
 #include <algorithm>
 #include <utility>
@@ -116,8 +118,7 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
     if (state.has_own_random_numbers) leave_out("the random numbers of each rank's own, which begin anew");
     else default_generator().set_state(state.generator);
     if (!left_out.empty())
-      note("note: left out, as it is for " + std::to_string(state.world_size) +
-           (state.world_size == 1 ? " process: " : " processes: ") + left_out);
+      note("note: left out, as it is for " + counted(state.world_size, "process", "es") + ": " + left_out);
     return;
   }
   try {

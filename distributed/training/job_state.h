@@ -1,7 +1,6 @@
 // JobState: the objects that a job consists of, whose state goes into its checkpoints.
 #pragma once
 
-#include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/optim/grad_scaler.h>
@@ -31,7 +30,7 @@ class JobState {
   void require_finite() const;
   // The arrays of `state` that all ranks have alike. For rank 0.
   void fill(TrainingState& state) const;
-  // What this rank alone has. Collective. `generators`: the texts of the same name in TrainingState.
+  // What this rank alone has. The arguments are TrainingState's of the same names. Collective.
   std::vector<NamedArray> of_rank(const std::string& generator, const std::string& generator_now) const;
   // Brings the objects, and default_generator(), to what a checkpoint says, and drops its arrays. `note` is told what
   // of it fits this job no longer. Sets the generators of `state` to those of this rank. Collective.

@@ -8,9 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iomanip>
-#include <numeric>
 #include <sstream>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -153,10 +151,7 @@ std::string OptionParser::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     return app_->version();
   } catch (const CLI::ExtrasError&) {
-    std::vector<std::string> known;
-    for (const auto* option : app_->get_options())
-      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-    throw UsageError(unknown_option(app_->remaining()[0], known));
+    throw UsageError(unknown_option(*app_));
   } catch (const CLI::RequiredError& error) {
     throw UsageError(std::string(error.what()) + "; --help lists all options");
   } catch (const CLI::ArgumentMismatch& error) {

@@ -95,7 +95,6 @@ void TrainingJob::begin_batch(data::Batch& batch) {
   batch.inputs = batch.inputs.to(options_.device());
   if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
   if (progress_->position().batch == begin_) generator_ = default_generator();
-  update_.set_generator(generator_);
   ddp_.forward([] {});
 }
 
@@ -160,7 +159,11 @@ void TrainingJob::finish() {
 
 void TrainingJob::set_again(std::function<Tensor()> again) {
   // A batch norm of all ranks would wait for the others.
-  if (!options_.sync_bn || group_->size() == 1) update_.set_again(std::move(again));
+  if (options_.sync_bn && group_->size() > 1) return;
+  update_.set_again([this, again = std::move(again)] {
+    default_generator() = generator_;
+    return again();
+  });
 }
 
 void TrainingJob::say_if_left() {

@@ -79,7 +79,6 @@ void Update::fail(const std::string& what, std::int64_t step) {
   std::string where = "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
   if (again_ && finds_faults_at_once()) {
     where = "computed once more, this rank's batch alone gives finite numbers";
-    if (generator_) default_generator() = *generator_;
     try {
       const DetectAnomaly detect;
       const auto local = ddp_.no_sync();

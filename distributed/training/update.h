@@ -3,7 +3,6 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/training/progress.h>
 #include <tandem/optim/grad_scaler.h>
@@ -40,8 +39,6 @@ class Update {
 
   // For an Error that names the operation: computes the loss of the batch that runs once more.
   void set_again(std::function<Tensor()> again) { again_ = std::move(again); }
-  // default_generator() as it was before that batch.
-  void set_generator(const Generator& generator) { generator_ = generator; }
 
   // Adds the gradients of the batch that `progress` is at, and makes the step that it completes. Error when the loss or
   // a gradient is not finite; then the weights are as they were.
@@ -71,7 +68,6 @@ class Update {
   std::optional<double> max_norm_, max_value_;
   Array norms_;  // on a GPU: the sum of the norms of all steps; undefined elsewhere
   std::function<Tensor()> again_;
-  std::optional<Generator> generator_;
 };
 
 }  // namespace tandem::distributed

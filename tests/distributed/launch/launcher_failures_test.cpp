@@ -138,16 +138,17 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(all_end(processes));
 }
 
+// A shell that is about to start a program waits in the kernel ("D") for its child, which is stopped ("T").
+bool is_stopped(pid_t pid) {
+  const auto stat = read_bytes("/proc/" + std::to_string(pid) + "/stat");
+  return stat.find(") T ") != std::string::npos || stat.find(") D ") != std::string::npos;
+}
+
 // Ctrl-Z, and fg. Ranks that went on alone would lose their store.
 TEST_F(LauncherTest, StopsAndGoesOnWithItsRanks) {
   start({"--nproc-per-node=2", "sh", "-c",
          "echo $$ > " + folder_.string() + "/pid$RANK; for i in $(seq 40); do sleep 0.05; echo $i; done"});
   const auto processes = pids(2);
-  // A shell that is about to start a program waits in the kernel ("D") for its child, which is stopped ("T").
-  const auto is_stopped = [](pid_t pid) {
-    const auto stat = read_bytes("/proc/" + std::to_string(pid) + "/stat");
-    return stat.find(") T ") != std::string::npos || stat.find(") D ") != std::string::npos;
-  };
   send(SIGTSTP);
   EXPECT_TRUE(eventually([&] { return is_stopped(processes[0]) && is_stopped(processes[1]); }));
   std::this_thread::sleep_for(300ms);
@@ -163,6 +164,7 @@ TEST_F(LauncherTest, SaysWhichRankDidNotEnd) {
   const pid_t processes[] = {std::stoi(read_bytes(folder_ / "pid0")), std::stoi(read_bytes(folder_ / "pid1"))};
   ASSERT_TRUE(eventually([&] { return out().find("[rank1]") != std::string::npos; }));  // all are started
   ASSERT_EQ(kill(processes[1], SIGSTOP), 0);
+  ASSERT_TRUE(eventually([&] { return is_stopped(processes[1]); }));  // a process takes SIGTERM before SIGSTOP
   send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   expect_parts(err(), {"tandemrun: rank 1 (pid " + std::to_string(processes[1]) +
