@@ -1,0 +1,173 @@
+// Short convolutions along one axis with fewer multiplications: m outputs of a kernel of r taps need n = m + r - 1
+// products instead of m * r. Cook and Toom found this for products of polynomials; Winograd, and Lavin and Gray ("Fast
+// Algorithms for Convolutional Neural Networks", 2015), turned it around for networks. docs/fast_convolution.md derives
+// it.
+//
+// Three matrices do it. For n inputs d, r taps g and m outputs y,
+//
+//   y = A^T ((G g) * (B^T d)),   y[k] = sum over j of d[k + j] g[j],
+//
+// where * multiplies element by element. They come from n points, at which the polynomials are evaluated: zero, pairs
+// of points p and -p, and infinity where n is even. Good points lie apart from each other and not far from 1: the
+// errors of the sums depend on them. Points whose squares have few bits make matrices that are exact in f32.
+#pragma once
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+namespace tandem::cpu {
+
+// The positive points of the pairs, for n products. Of small fractions they gave the smallest errors of the RMS in two
+// dimensions, which tests/core/cook_toom_test.cpp measures.
+template <int n>
+inline constexpr std::array<double, 0> pairs_of{};
+template <>
+inline constexpr std::array<double, 1> pairs_of<4>{1};
+template <>
+inline constexpr std::array<double, 2> pairs_of<6>{3. / 4, 3. / 2};
+template <>
+inline constexpr std::array<double, 3> pairs_of<8>{1. / 2, 1, 2};
+template <>
+inline constexpr std::array<double, 4> pairs_of<9>{1. / 2, 7. / 8, 3. / 2, 4};
+
+// Calls f(std::integral_constant<int, 0>{}), f(1), ... up to count - 1.
+template <int count, class F>
+[[gnu::always_inline]] inline void unroll(F f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
+  (std::make_integer_sequence<int, count>{});
+}
+
+template <int m_, int r_>
+struct CookToom {
+  static constexpr int m = m_, r = r_, n = m + r - 1;
+  static constexpr int pairs = static_cast<int>(pairs_of<n>.size());
+  static_assert(pairs == (n - 1) / 2, "there are no points for this number of outputs and taps");
+
+  // Row 0 belongs to zero, rows 2 i + 1 and 2 i + 2 to the points p and -p of pair i, and the last row to infinity where
+  // n is even.
+  static constexpr bool is_infinity(int row) { return row == 2 * pairs + 1; }
+  static constexpr double point(int row) {
+    return row == 0 ? 0 : (row % 2 == 1 ? 1 : -1) * pairs_of<n>[static_cast<std::size_t>((row - 1) / 2)];
+  }
+  static constexpr double power(double p, int k) { return k == 0 ? 1 : p * power(p, k - 1); }
+
+  // The product of (x^2 - q^2) over the positive points q other than `without`, as coefficients of 1, x^2, x^4, ...
+  static constexpr std::array<double, pairs + 1> product(double without) {
+    std::array<double, pairs + 1> c{1};
+    for (const double q : pairs_of<n>) {
+      if (q == without) continue;
+      for (std::size_t i = c.size() - 1; i > 0; --i) c[i] = c[i - 1] - q * q * c[i];
+      c[0] *= -q * q;
+    }
+    return c;
+  }
+
+  // A (n x m): the powers of the points.
+  struct Output {
+    static constexpr int rows = n, columns = m, tile = m;
+    static constexpr double at(int i, int k) { return is_infinity(i) ? k == m - 1 : power(point(i), k); }
+  };
+
+  // G (n x r): the powers of the points, divided by the product of (p - q) over all other points q.
+  struct Kernel {
+    static constexpr int rows = n, columns = r, tile = r;
+    static constexpr double at(int i, int k) {
+      if (is_infinity(i)) return k == r - 1;
+      const double p = point(i), positive = p < 0 ? -p : p;
+      double others = 0;
+      const auto c = product(positive);
+      for (int j = pairs; j >= 0; --j) others = others * p * p + c[static_cast<std::size_t>(j)];
+      return power(p, k) / (p == 0 ? others : 2 * p * p * others);
+    }
+  };
+
+  // B^T (n x n): the coefficients of the product of (x - q) over all other points q.
+  struct Input {
+    static constexpr int rows = n, columns = n, tile = m;
+    static constexpr double at(int i, int k) {
+      const double p = is_infinity(i) ? 0 : point(i);
+      const auto c = product(p < 0 ? -p : p);
+      const auto coefficient = [&](int power) {
+        return power < 0 || power % 2 == 1 || power > 2 * pairs ? 0. : c[static_cast<std::size_t>(power / 2)];
+      };
+      if (is_infinity(i)) return coefficient(k - 1);          // x (x^2 - q^2) ...
+      if (i == 0) return coefficient(k);                      // (x^2 - q^2) ...
+      return coefficient(k - 2) + p * coefficient(k - 1);     // x (x + p) (x^2 - q^2) ...
+    }
+  };
+};
+
+// Whether rows i and i + 1 of the matrices belong to a pair of points. Their elements in even columns are then equal,
+// and in odd columns opposite, so that the two rows share their sums.
+template <class M>
+constexpr bool begins_pair(int i) {
+  return i % 2 == 1 && i + 1 < M::rows;
+}
+template <class M>
+constexpr bool in_pair(int i) {
+  return i > 0 && (i % 2 == 0 || begins_pair<M>(i));
+}
+
+// The sum of M(i, k) in[k] over the columns k = first, first + step, ... A factor of 0 costs nothing, and 1 no
+// multiplication.
+template <class M, int i, int first, int step, class V>
+[[gnu::always_inline]] inline V row_sum(const V* in) {
+  constexpr auto next = [](int k) {
+    while (k < M::columns && M::at(i, k) == 0) k += step;
+    return k;
+  };
+  constexpr int k = next(first);
+  if constexpr (k >= M::columns) {
+    return V{};
+  } else {
+    using Number = std::remove_cvref_t<decltype(in[0][0])>;
+    constexpr auto factor = static_cast<Number>(M::at(i, k));
+    if constexpr (next(k + step) >= M::columns) return factor == 1 ? in[k] : factor * in[k];
+    else if constexpr (factor == 1) return in[k] + row_sum<M, i, k + step, step>(in);
+    else return factor * in[k] + row_sum<M, i, k + step, step>(in);
+  }
+}
+
+// out = M in
+template <class M, class V>
+[[gnu::always_inline]] inline void multiply(const V* in, V* out) {
+  unroll<M::rows>([&](auto row) {
+    constexpr int i = row;
+    if constexpr (begins_pair<M>(i)) {
+      const V even = row_sum<M, i, 0, 2>(in), odd = row_sum<M, i, 1, 2>(in);
+      out[i] = even + odd;
+      out[i + 1] = even - odd;
+    } else if constexpr (!in_pair<M>(i)) {
+      out[i] = row_sum<M, i, 0, 1>(in);
+    }
+  });
+}
+
+// The columns of M^T, with the sums (even k) or differences (odd k) of the inputs in place of pairs.
+template <class M, int k>
+struct Column {
+  static constexpr int rows = 1, columns = M::rows;
+  static constexpr double at(int, int i) { return in_pair<M>(i) && !begins_pair<M>(i) ? 0 : M::at(i, k); }
+};
+
+// out = M^T in
+template <class M, class V>
+[[gnu::always_inline]] inline void multiply_transposed(const V* in, V* out) {
+  V sums[M::rows], differences[M::rows];
+  unroll<M::rows>([&](auto row) {
+    constexpr int i = row;
+    if constexpr (begins_pair<M>(i)) {
+      sums[i] = in[i] + in[i + 1];
+      differences[i] = in[i] - in[i + 1];
+    } else if constexpr (!in_pair<M>(i)) {
+      sums[i] = differences[i] = in[i];
+    }
+  });
+  unroll<M::columns>([&](auto column) {
+    constexpr int k = column;
+    out[k] = row_sum<Column<M, k>, 0, 0, 1>(k % 2 == 0 ? sums : differences);
+  });
+}
+
+}  // namespace tandem::cpu
