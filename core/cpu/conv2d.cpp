@@ -1,10 +1,10 @@
-// Convolution. oneDNN does it, except where our own code is faster: products of matrices (conv2d_winograd.h and, for
-// gradients, conv2d_taps.h), and sums of rows for few output channels (conv2d_direct.h). What oneDNN does not have goes
-// by the plain method: the windows of each image are laid out as rows of a matrix (im2col), and that matrix is
-// multiplied.
+// Convolution. oneDNN does it, except where our own code is faster: tiles with fewer multiplications
+// (conv2d_cook_toom.h), products of matrices for gradients (conv2d_taps.h), and sums of rows for few output channels
+// (conv2d_direct.h). What oneDNN does not have goes by the plain method: the windows of each image are laid out as rows
+// of a matrix (im2col), and that matrix is multiplied.
+#include <tandem/core/cpu/conv2d_cook_toom.h>
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
-#include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 
@@ -95,8 +95,9 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     conv2d(x.to(DType::f32), weight.to(DType::f32), b, window, out);
     return copy(out, y);
   }
-  const cpu::Winograd winograd(window, x.shape(), y.shape());
-  if (winograd.pays(x.dtype())) return winograd.forward(x, weight, bias, y);
+  const cpu::CookToomConv tiles(window, x.shape(), y.shape());
+  if (tiles.pays(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share()))
+    return tiles.forward(x, weight, bias, y);
   const cpu::DirectConv direct(window, x.shape(), y.shape());
   if (direct.pays(x.dtype())) return direct.forward(x, weight, bias, y);
   if (onednn::conv2d(x, weight, bias, window, y)) return;
@@ -129,9 +130,9 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   }
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
   const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
-  const cpu::Winograd winograd(window, grad_x.shape(), grad_y.shape());
-  if (winograd.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : 1))
-    return winograd.grad_input(grad_y, weight, grad_x);
+  const cpu::CookToomConv tiles(window, grad_x.shape(), grad_y.shape());
+  if (tiles.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : taps.row_share()))
+    return tiles.grad_input(grad_y, weight, grad_x);
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
   if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
@@ -175,9 +176,9 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   };
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
-  const cpu::Winograd winograd(window, x.shape(), grad_y.shape());
-  if (x.dtype() == grad_y.dtype() && winograd.pays_for_weight(x.dtype(), by_taps ? taps.share() : 1))
-    return by_products(winograd);
+  const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
+  if (x.dtype() == grad_y.dtype() && tiles.pays_for_weight(x.dtype(), by_taps ? taps.share() : taps.row_share()))
+    return by_products(tiles);
   if (by_taps) return by_products(taps);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   if (taps.can(x.dtype())) return by_products(taps);

@@ -1,46 +1,66 @@
 // Convolutions of stride 1 with fewer multiplications, by the schemes of cook_toom.h along both axes.
 //
 // The output is cut into tiles of m x m pixels. Each tile sees n x n = (m + r - 1) x (m + r - 1) pixels of the input,
-// which transforms turn into n x n places. At each place the tiles are a matrix (tiles, channels), which is multiplied
-// with the weight's matrix (channels, outputs) of that place; other transforms turn the products into pixels. Instead of
-// m x m x r x r multiplications for a pair of channels a tile needs n x n.
+// which transforms turn into n x n places. At each place the tiles are a matrix (tiles, inputs), which is multiplied
+// with the weight's matrix (inputs, outputs) of that place; other transforms turn the products into pixels. Instead of
+// m x m x r x r multiplications for a pair of channels a tile needs n x n. docs/fast_convolution.md derives it.
 //
 // Additions and memory pay for that, so everything between the image that is read and the image that is written stays
 // in the caches: a thread takes a block of some rows of tiles from the first transform to the last. Where the kernel is
-// dilated, the rows and columns that the taps skip are images of their own.
+// dilated, the pixels that a tap skips belong to tiles of their own.
 //
-// Results do not depend on the number of images or threads, but for the gradient of the weight, whose sums over the
-// pixels are summed by thread. An infinity or NaN spreads over its tile and, in the gradient of the weight, over all
-// taps. Errors grow with the tile; the tests hold those of the RMS, beside f64, below these: F(2, 3) 3e-7, F(4, 3) 8e-7,
-// F(6, 3) 4e-6, F(2, 5) 8e-7, F(4, 5) 3e-6, F(5, 5) 6e-6.
+// Results are the same for every number of images and threads, but for the gradient of the weight, which each thread
+// sums over its blocks. An infinity or NaN in an input spreads over its tile and, in the gradient of the weight, over
+// all taps. Errors grow with the tile and, slowly, with the number of inputs. As the RMS over all outputs, relative to
+// sums in f64, tests hold those of forward and both gradients for 32 channels below 4e-7 for F(2, 3), 1e-6 for F(4, 3),
+// 3e-6 for F(6, 3), 8e-7 for F(2, 5), 3e-6 for F(4, 5) and 6e-6 for F(5, 5); direct sums have 2e-7 to 7e-7. Larger
+// tiles are chosen for so few inputs only that errors stay below 6.5e-6.
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/cpu/cook_toom_choice.h>
 
 #include <optional>
 
 namespace tandem::cpu {
 
-struct CookToomScheme;
-
 class CookToomConv {
  public:
   // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
-  CookToomConv(const Window& window, const Shape& x, const Shape& y);
+  CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
-  // Whether this can compute it: stride 1, no groups, f32, and a kernel for which there are schemes.
-  bool can(DType dtype) const;
+  // Whether tiles can compute it, and faster than direct sums: stride 1, no groups, kernels with 1, 3 or 5 rows and
+  // columns. Never where math_mode() wants exact convolutions. `share` is the part of the kernel's products that the
+  // other way computes; the rest is padding.
+  bool pays(DType dtype, double share) const { return pays(forward_choice(), y_, x_[1], y_[1], share, dtype); }
+  bool pays_for_input(DType dtype, double share) const { return pays(input_choice(), x_, y_[1], x_[1], share, dtype); }
+  bool pays_for_weight(DType dtype, double share) const { return pays(dtype, share); }
 
-  // Arguments are as in Backend. All arrays are f32, and images are channels last.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
-  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
+  // Arguments are as in Backend: f32 or 16-bit floats. Images are channels last.
+  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
+    forward(forward_choice(), x, weight, bias, y);
+  }
+  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
+    grad_input(input_choice(), grad_y, weight, grad_x);
+  }
+  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
+    this->grad_weight(forward_choice(), x, grad_y, grad_weight);
+  }
+
+  // With tiles of the caller's choice.
+  void forward(const CookToomChoice& tiles, const Array& x, const Array& weight, const std::optional<Array>& bias,
+               const Array& y) const;
+  void grad_input(const CookToomChoice& tiles, const Array& grad_y, const Array& weight, const Array& grad_x) const;
+  void grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
+  CookToomChoice forward_choice() const;
+  CookToomChoice input_choice() const;
+  bool pays(const CookToomChoice& tiles, const Shape& tiled, std::int64_t inputs, std::int64_t outputs, double share,
+            DType dtype) const;
+
   const Window& window_;
   const Shape &x_, &y_;
-  const CookToomScheme *rows_ = nullptr, *columns_ = nullptr;
 };
 
 }  // namespace tandem::cpu

@@ -46,14 +46,13 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
   return reaches;
 }
 
-double ConvTaps::share() const {
-  const auto seen = [](const std::vector<Reach>& reaches, std::int64_t outputs) {
-    double sum = 0;
-    for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
-    return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
-  };
-  return seen(rows_, y_[2]) * seen(columns_, y_[3]);
+double ConvTaps::seen(const std::vector<Reach>& reaches, std::int64_t outputs) {
+  double sum = 0;
+  for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
+  return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
 }
+double ConvTaps::share() const { return row_share() * seen(columns_, y_[3]); }
+double ConvTaps::row_share() const { return seen(rows_, y_[2]); }
 
 template <class F>
 void ConvTaps::for_each_tap(F f) const {

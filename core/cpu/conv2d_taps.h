@@ -26,6 +26,8 @@ class ConvTaps {
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
   // padding.
   double share() const;
+  // The same along the height alone: a convolution leaves out the taps whose whole row is padding.
+  double row_share() const;
 
   // Arguments are as in Backend. All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the
   // others are.
@@ -40,6 +42,7 @@ class ConvTaps {
   };
   static std::vector<Reach> along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
                                   std::int64_t padding, std::int64_t dilation);
+  static double seen(const std::vector<Reach>& reaches, std::int64_t outputs);
   bool is_single() const { return rows_.size() * columns_.size() == 1; }
   template <class F>
   void for_each_tap(F f) const;

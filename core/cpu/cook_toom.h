@@ -19,7 +19,7 @@
 namespace tandem::cpu {
 
 // The positive points of the pairs, for n products. Of small fractions they gave the smallest errors of the RMS in two
-// dimensions, which tests/core/cook_toom_test.cpp measures.
+// dimensions, which tests/core/ops/conv2d_tiles_test.cpp measures.
 template <int n>
 inline constexpr std::array<double, 0> pairs_of{};
 template <>
@@ -44,8 +44,8 @@ struct CookToom {
   static constexpr int pairs = static_cast<int>(pairs_of<n>.size());
   static_assert(pairs == (n - 1) / 2, "there are no points for this number of outputs and taps");
 
-  // Row 0 belongs to zero, rows 2 i + 1 and 2 i + 2 to the points p and -p of pair i, and the last row to infinity where
-  // n is even.
+  // Row 0 belongs to zero, rows 2 i + 1 and 2 i + 2 to the points p and -p of pair i, and the last row to infinity
+  // where n is even.
   static constexpr bool is_infinity(int row) { return row == 2 * pairs + 1; }
   static constexpr double point(int row) {
     return row == 0 ? 0 : (row % 2 == 1 ? 1 : -1) * pairs_of<n>[static_cast<std::size_t>((row - 1) / 2)];
@@ -91,9 +91,9 @@ struct CookToom {
       const auto coefficient = [&](int power) {
         return power < 0 || power % 2 == 1 || power > 2 * pairs ? 0. : c[static_cast<std::size_t>(power / 2)];
       };
-      if (is_infinity(i)) return coefficient(k - 1);          // x (x^2 - q^2) ...
-      if (i == 0) return coefficient(k);                      // (x^2 - q^2) ...
-      return coefficient(k - 2) + p * coefficient(k - 1);     // x (x + p) (x^2 - q^2) ...
+      if (is_infinity(i)) return coefficient(k - 1);       // x (x^2 - q^2) ...
+      if (i == 0) return coefficient(k);                   // (x^2 - q^2) ...
+      return coefficient(k - 2) + p * coefficient(k - 1);  // x (x + p) (x^2 - q^2) ...
     }
   };
 };
@@ -109,53 +109,69 @@ constexpr bool in_pair(int i) {
   return i > 0 && (i % 2 == 0 || begins_pair<M>(i));
 }
 
-// The sum of M(i, k) in[k] over the columns k = first, first + step, ... A factor of 0 costs nothing, and 1 no
-// multiplication.
-template <class M, int i, int first, int step, class V>
-[[gnu::always_inline]] inline V row_sum(const V* in) {
+// A matrix's elements, row by row, in memory.
+template <class M, class Number>
+inline constexpr auto elements = [] {
+  std::array<Number, static_cast<std::size_t>(M::rows * M::columns)> all{};
+  for (int i = 0; i < M::rows; ++i)
+    for (int k = 0; k < M::columns; ++k)
+      all[static_cast<std::size_t>(i * M::columns + k)] = static_cast<Number>(M::at(i, k));
+  return all;
+}();
+
+// Row i of M, and column k of M without the second rows of pairs: what sums go over.
+template <class M, int i>
+struct Row {
+  static constexpr int length = M::columns;
+  static constexpr double at(int k) { return M::at(i, k); }
+  static constexpr int place(int k) { return i * M::columns + k; }
+};
+template <class M, int k>
+struct Column {
+  static constexpr int length = M::rows;
+  static constexpr double at(int i) { return in_pair<M>(i) && !begins_pair<M>(i) ? 0 : M::at(i, k); }
+  static constexpr int place(int i) { return i * M::columns + k; }
+};
+
+// The sum of factor times number over the elements first, first + step, ... A factor of 0 costs nothing, and 1 no
+// multiplication. `factors` are the elements<M>.
+template <class Factors, int first, int step, class V, class Number>
+[[gnu::always_inline]] inline V weighted_sum(const Number* factors, const V* in) {
   constexpr auto next = [](int k) {
-    while (k < M::columns && M::at(i, k) == 0) k += step;
+    while (k < Factors::length && Factors::at(k) == 0) k += step;
     return k;
   };
   constexpr int k = next(first);
-  if constexpr (k >= M::columns) {
+  if constexpr (k >= Factors::length) {
     return V{};
   } else {
-    using Number = std::remove_cvref_t<decltype(in[0][0])>;
-    constexpr auto factor = static_cast<Number>(M::at(i, k));
-    if constexpr (next(k + step) >= M::columns) return factor == 1 ? in[k] : factor * in[k];
-    else if constexpr (factor == 1) return in[k] + row_sum<M, i, k + step, step>(in);
-    else return factor * in[k] + row_sum<M, i, k + step, step>(in);
+    constexpr bool plain = Factors::at(k) == 1, last = next(k + step) >= Factors::length;
+    if constexpr (last) return plain ? in[k] : factors[Factors::place(k)] * in[k];
+    else if constexpr (plain) return in[k] + weighted_sum<Factors, k + step, step>(factors, in);
+    else return factors[Factors::place(k)] * in[k] + weighted_sum<Factors, k + step, step>(factors, in);
   }
 }
 
 // out = M in
-template <class M, class V>
-[[gnu::always_inline]] inline void multiply(const V* in, V* out) {
-  unroll<M::rows>([&](auto row) {
+template <class M, class V, class Number>
+[[gnu::always_inline]] inline void multiply(const Number* factors, const V* in, V* out) {
+  unroll<M::rows>([&](auto row) __attribute__((always_inline)) {
     constexpr int i = row;
     if constexpr (begins_pair<M>(i)) {
-      const V even = row_sum<M, i, 0, 2>(in), odd = row_sum<M, i, 1, 2>(in);
+      const V even = weighted_sum<Row<M, i>, 0, 2>(factors, in), odd = weighted_sum<Row<M, i>, 1, 2>(factors, in);
       out[i] = even + odd;
       out[i + 1] = even - odd;
     } else if constexpr (!in_pair<M>(i)) {
-      out[i] = row_sum<M, i, 0, 1>(in);
+      out[i] = weighted_sum<Row<M, i>, 0, 1>(factors, in);
     }
   });
 }
 
-// The columns of M^T, with the sums (even k) or differences (odd k) of the inputs in place of pairs.
-template <class M, int k>
-struct Column {
-  static constexpr int rows = 1, columns = M::rows;
-  static constexpr double at(int, int i) { return in_pair<M>(i) && !begins_pair<M>(i) ? 0 : M::at(i, k); }
-};
-
 // out = M^T in
-template <class M, class V>
-[[gnu::always_inline]] inline void multiply_transposed(const V* in, V* out) {
+template <class M, class V, class Number>
+[[gnu::always_inline]] inline void multiply_transposed(const Number* factors, const V* in, V* out) {
   V sums[M::rows], differences[M::rows];
-  unroll<M::rows>([&](auto row) {
+  unroll<M::rows>([&](auto row) __attribute__((always_inline)) {
     constexpr int i = row;
     if constexpr (begins_pair<M>(i)) {
       sums[i] = in[i] + in[i + 1];
@@ -164,9 +180,9 @@ template <class M, class V>
       sums[i] = differences[i] = in[i];
     }
   });
-  unroll<M::columns>([&](auto column) {
+  unroll<M::columns>([&](auto column) __attribute__((always_inline)) {
     constexpr int k = column;
-    out[k] = row_sum<Column<M, k>, 0, 0, 1>(k % 2 == 0 ? sums : differences);
+    out[k] = weighted_sum<Column<M, k>, 0, 1>(factors, k % 2 == 0 ? sums : differences);
   });
 }
 

@@ -6,17 +6,21 @@
 
 namespace tandem::cpu {
 
-// A line of pixels with `channels` numbers each, `step` from one to the next, and what it becomes: tiles of places, with
-// as many numbers. `channels` is a multiple of `lanes`.
+// Lines of pixels: numbers from one pixel to the next, and from one line to the next.
 template <class T>
 struct Pixels {
   T* data;
-  std::int64_t step;
+  std::int64_t step, line = 0;
 };
+// What lines of pixels become: tiles of places. A line's tiles follow one another.
 template <class T>
 struct Places {
   T* data;
-  std::int64_t tile_step, place_step;
+  std::int64_t place, tile, line = 0;
+};
+// How many there are. A pixel and a place have `channels` numbers, a multiple of `lanes`.
+struct Counts {
+  std::int64_t lines, tiles, channels;
 };
 
 // One kind of tile along one axis: m outputs of a kernel of r taps.
@@ -25,38 +29,60 @@ struct CookToomScheme {
   int n() const { return m + r - 1; }
 
   // Pixels to places. Tile t begins at pixel t m; the outputs' gradient has m pixels for a tile, the input has n.
-  using ToPlaces = void (*)(Pixels<const float>, Places<float>, std::int64_t tiles, std::int64_t channels);
+  using ToPlaces = void (*)(const Pixels<const float>&, const Places<float>&, const Counts&);
   ToPlaces input, output_grad;
-  // Places to m pixels for each tile.
-  using ToPixels = void (*)(Places<const float>, Pixels<float>, std::int64_t tiles, std::int64_t channels);
-  ToPixels output;
-  // The r taps of one line of the kernel to n places, and back for the kernel's gradient. In f64, since the weight is
-  // part of every sum.
-  void (*kernel)(Pixels<const double>, Places<double>, std::int64_t tiles, std::int64_t channels);
-  void (*kernel_grad)(Places<const double>, Pixels<double>, std::int64_t tiles, std::int64_t channels);
+  // Places to m pixels for each tile, with the bias added where there is one.
+  void (*output)(const Places<const float>&, const Pixels<float>&, const Counts&, const float* bias);
+  // The r taps of a line of the kernel to n places, and back for the kernel's gradient. In f64: each number of the
+  // weight is part of many sums.
+  void (*kernel)(const Pixels<const double>&, const Places<double>&, const Counts&);
+  void (*kernel_grad)(const Places<const double>&, const Pixels<double>&, const Counts&, const double* bias);
 };
 
+// The elements of M. The processor can multiply with a number in memory as fast as with a register. GCC does not know
+// that these are constants; it would load them all into registers anew for each tile.
 template <class M, class T>
-void to_places(Pixels<const T> from, Places<T> to, std::int64_t tiles, std::int64_t channels) {
+[[gnu::always_inline]] inline const T* factors_of() {
+  const T* factors = elements<M, T>.data();
+  asm("" : "+r"(factors));
+  return factors;
+}
+
+template <class M, class T>
+void to_places(const Pixels<const T>& pixels, const Places<T>& places, const Counts& counts) {
   constexpr int width = lanes * sizeof(float) / sizeof(T);
-  for (std::int64_t t = 0; t < tiles; ++t, from.data += M::tile * from.step, to.data += to.tile_step)
-    for (std::int64_t c = 0; c < channels; c += width) {
-      vec<T, width> in[M::columns], out[M::rows];
-      unroll<M::columns>([&](auto k) { in[k] = load<width>(from.data + k * from.step + c); });
-      multiply<M>(in, out);
-      unroll<M::rows>([&](auto i) { store<width>(to.data + i * to.place_step + c, out[i]); });
+  const std::int64_t step = pixels.step, place = places.place;
+  for (std::int64_t l = 0; l < counts.lines; ++l)
+    for (std::int64_t t = 0; t < counts.tiles; ++t) {
+      const T* from = pixels.data + l * pixels.line + t * M::tile * step;
+      T* to = places.data + l * places.line + t * places.tile;
+      for (std::int64_t c = 0; c < counts.channels; c += width, from += width, to += width) {
+        vec<T, width> in[M::columns], out[M::rows];
+        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { in[k] = load<width>(from + k * step); });
+        multiply<M>(factors_of<M, T>(), in, out);
+        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<width>(to + i * place, out[i]); });
+      }
     }
 }
 
 template <class M, class T>
-void to_pixels(Places<const T> from, Pixels<T> to, std::int64_t tiles, std::int64_t channels) {
+void to_pixels(const Places<const T>& places, const Pixels<T>& pixels, const Counts& counts, const T* bias) {
   constexpr int width = lanes * sizeof(float) / sizeof(T);
-  for (std::int64_t t = 0; t < tiles; ++t, from.data += from.tile_step, to.data += M::tile * to.step)
-    for (std::int64_t c = 0; c < channels; c += width) {
-      vec<T, width> in[M::rows], out[M::columns];
-      unroll<M::rows>([&](auto i) { in[i] = load<width>(from.data + i * from.place_step + c); });
-      multiply_transposed<M>(in, out);
-      unroll<M::columns>([&](auto k) { store<width>(to.data + k * to.step + c, out[k]); });
+  const std::int64_t step = pixels.step, place = places.place;
+  for (std::int64_t l = 0; l < counts.lines; ++l)
+    for (std::int64_t t = 0; t < counts.tiles; ++t) {
+      const T* from = places.data + l * places.line + t * places.tile;
+      T* to = pixels.data + l * pixels.line + t * M::tile * step;
+      for (std::int64_t c = 0; c < counts.channels; c += width, from += width, to += width) {
+        vec<T, width> in[M::rows], out[M::columns];
+        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<width>(from + i * place); });
+        multiply_transposed<M>(factors_of<M, T>(), in, out);
+        if (bias) {
+          const auto added = load<width>(bias + c);
+          unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += added; });
+        }
+        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<width>(to + k * step, out[k]); });
+      }
     }
 }
 

@@ -35,79 +35,94 @@ void for_each_part(std::int64_t rows, F f) {
     call(rows * i / parts, rows * (i + 1) / parts - rows * i / parts, std::make_integer_sequence<int, most_rows>{});
 }
 
-// A matrix (rows, inner) whose elements a vector of columns is multiplied with, one after the other: row-major or, where
-// it is transposed, column-major. `stride` is from row to row, or from column to column.
-template <bool transposed>
-struct Factor {
-  const float* data;
-  std::int64_t stride;
+// `count` products of matrices that follow one another at equal distances:
+//   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.
+// `a` is row-major or, where it is transposed, column-major; a_line is from row to row, or from column to column. The
+// columns of b lie in panels, b_panel from one to the next, and the rows of a panel b_row apart. The rows of y lie
+// y_row apart. `columns` is a multiple of `lanes`.
+struct TileProducts {
+  std::int64_t count, rows, inner, columns;
+  const float* a;
+  std::int64_t a_line, a_next;
+  const float* b;
+  std::int64_t b_panel, b_row, b_next;
+  float* y;
+  std::int64_t y_row, y_next;
+  bool add;
 };
 
-// One part of a product: `rows` sums for `vectors` vectors of columns.
+// A part of the rows of a product, with `vectors` vectors of columns.
 template <int rows, int vectors, bool transposed>
-[[gnu::noinline]] void multiply_part(const Factor<transposed>& a, const float* __restrict b, std::int64_t b_row,
-                                     std::int64_t inner, bool add, float* __restrict y, std::int64_t y_row) {
-  Lanes sums[rows][vectors];
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) sums[r][v] = Lanes{};
+[[gnu::noinline]] void multiply_part(const TileProducts& p, const float* a_first, const float* b_first,
+                                     float* y_first) {
   // Row-major, each group of four rows has a pointer, from which the processor reaches all four.
-  constexpr int groups = (rows + 3) / 4;
-  const float* at[groups];
-#pragma GCC unroll 4
-  for (int g = 0; g < groups; ++g) at[g] = a.data + (transposed ? 4 * g : 4 * g * a.stride);
-  const std::int64_t stride = a.stride;
-  const auto step = [&](std::int64_t k) __attribute__((always_inline)) {
-    Lanes columns[vectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) columns[v] = load<lanes>(b + k * b_row + v * lanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-      const float value = transposed ? at[0][k * stride + r] : at[r / 4][r % 4 * stride + k];
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) sums[r][v] += value * columns[v];
-    }
-  };
-  const auto advance = [&](std::int64_t steps) __attribute__((always_inline)) {
-    b += steps * b_row;
-#pragma GCC unroll 4
-    for (int g = 0; g < groups; ++g) at[g] += transposed ? steps * stride : steps;
-  };
-  std::int64_t left = inner;
+  constexpr int groups = transposed ? 1 : (rows + 3) / 4;
+  const std::int64_t line = p.a_line, b_row = p.b_row;
+  std::int64_t to_row[4] = {0, line, 2 * line, 3 * line};
 #pragma GCC unroll 1
-  for (; left >= 4; left -= 4) {
-    step(0);
-    step(1);
-    step(2);
-    step(3);
-    advance(4);
-  }
-#pragma GCC unroll 1
-  for (; left > 0; --left) {
-    step(0);
-    advance(1);
-  }
+  for (std::int64_t i = 0; i < p.count; ++i, a_first += p.a_next, b_first += p.b_next, y_first += p.y_next) {
+    Lanes sums[rows][vectors];
 #pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
+    for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) {
-      float* const to = y + r * y_row + v * lanes;
-      store<lanes>(to, add ? load<lanes>(to) + sums[r][v] : sums[r][v]);
+      for (int v = 0; v < vectors; ++v) sums[r][v] = Lanes{};
+    const float* b = b_first;
+    const float* a[groups];
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; ++g) a[g] = a_first + 4 * g * line;
+    const auto step = [&](int k) __attribute__((always_inline)) {
+      Lanes columns[vectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) columns[v] = load<lanes>(b + v * lanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r) {
+        const float value = transposed ? a[0][r] : a[r / 4][to_row[r % 4] + k];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) sums[r][v] += value * columns[v];
+      }
+      b += b_row;
+      if (transposed) a[0] += line;
+    };
+    const auto advance = [&](int steps) __attribute__((always_inline)) {
+      if (transposed) return;
+#pragma GCC unroll 4
+      for (int g = 0; g < groups; ++g) a[g] += steps;
+      // GCC would keep an address for each row and step, and spill most of them.
+      asm("" : "+r"(to_row[1]), "+r"(to_row[2]), "+r"(to_row[3]));
+    };
+    std::int64_t left = p.inner;
+#pragma GCC unroll 1
+    for (; left >= 4; left -= 4) {
+      step(0);
+      step(1);
+      step(2);
+      step(3);
+      advance(4);
     }
+#pragma GCC unroll 1
+    for (; left > 0; --left) {
+      step(0);
+      advance(1);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        float* const to = y_first + r * p.y_row + v * lanes;
+        store<lanes>(to, p.add ? load<lanes>(to) + sums[r][v] : sums[r][v]);
+      }
+  }
 }
 
-// y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b. The rows of y lie y_row apart. b's columns lie in
-// panels, b_panel from one to the next, and the rows of a panel b_row apart. `columns` is a multiple of `lanes`.
 template <bool transposed>
-void multiply_tiles(std::int64_t rows, std::int64_t inner, std::int64_t columns, const Factor<transposed>& a,
-                    const float* b, std::int64_t b_panel, std::int64_t b_row, bool add, float* y, std::int64_t y_row) {
-  for (std::int64_t c = 0; c < columns; c += panel, b += b_panel)
-    for_each_part(rows, [&](auto part, std::int64_t first) {
-      const Factor<transposed> from{a.data + (transposed ? first : first * a.stride), a.stride};
-      float* const to = y + first * y_row + c;
-      if (columns - c > lanes) multiply_part<part, 2>(from, b, b_row, inner, add, to, y_row);
-      else multiply_part<part, 1>(from, b, b_row, inner, add, to, y_row);
+void multiply_tiles(const TileProducts& p) {
+  for (std::int64_t c = 0; c < p.columns; c += panel)
+    for_each_part(p.rows, [&](auto part, std::int64_t first) {
+      const float* const a = p.a + (transposed ? first : first * p.a_line);
+      const float* const b = p.b + c / panel * p.b_panel;
+      float* const y = p.y + first * p.y_row + c;
+      if (p.columns - c > lanes) multiply_part<part, 2, transposed>(p, a, b, y);
+      else multiply_part<part, 1, transposed>(p, a, b, y);
     });
 }
 

@@ -7,12 +7,14 @@ namespace tandem {
 namespace {
 
 constexpr MathMode defaults;
-std::atomic<bool> tf32_matmul{defaults.tf32_matmul}, tf32_conv{defaults.tf32_conv},
-    deterministic{defaults.deterministic};
+std::atomic<bool> exact_convolutions{defaults.exact_convolutions}, tf32_matmul{defaults.tf32_matmul},
+    tf32_conv{defaults.tf32_conv}, deterministic{defaults.deterministic};
 
 }  // namespace
 
-MathMode math_mode() { return {tf32_matmul, tf32_conv, deterministic}; }
+MathMode math_mode() { return {exact_convolutions, tf32_matmul, tf32_conv, deterministic}; }
+
+void set_exact_convolutions(bool on) { exact_convolutions = on; }
 
 void set_tf32(bool matmul, bool conv) {
   tf32_matmul = matmul;

@@ -1,8 +1,8 @@
-// The ways to convolve on the CPU, by oneDNN, directly, by products for each tap and by Winograd's tiles, against the
-// plain method that f64 takes.
+// The ways to convolve on the CPU, by oneDNN, directly and by products for each tap, against the plain method that
+// f64 takes. conv2d_tiles_test.cpp has tiles.
+#include <tandem/core/cpu/conv2d_cook_toom.h>
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
-#include <tandem/core/cpu/conv2d_winograd.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -59,22 +59,6 @@ Shape output_of(const Case& c) {
   return ops::conv2d(ops::zeros(c.x), weight, {}, c.window).shape();
 }
 
-TEST(Conv2d, ByWinogradsTiles) {
-  const Case cases[] = {
-      {{3, 80, 16, 16}, 96, {.kernel = 3, .padding = 1}},
-      {{2, 85, 22, 15}, 83, {.kernel = 3}},                               // channels that fill no vector
-      {{1, 96, 23, 33}, 80, {.kernel = 3, .padding = 2, .dilation = 2}},  // tiles partly outside
-      {{2, 80, 19, 28}, 96, {.kernel = 3, .padding = {1, 3}, .dilation = {1, 3}}},
-      {{2, 80, 16, 18}, 96, {.kernel = 3, .padding = 3}},  // outputs that see padding alone
-      {{2, 80, 57, 55}, 96, {.kernel = 3, .padding = 1}},  // in several pieces
-  };
-  for (const Case& c : cases) {
-    const Shape y = output_of(c);
-    EXPECT_TRUE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
-    expect_like_f64(c);
-  }
-}
-
 TEST(Conv2d, DirectlyForFewOutputs) {
   const Window windows[] = {{.kernel = 3, .padding = 1},
                             {.kernel = 3},
@@ -124,24 +108,24 @@ TEST(Conv2d, GradientsByTaps) {
   for (const Case& c : cases) {
     const Shape y = output_of(c);
     const cpu::ConvTaps taps(c.window, c.x, y);
-    const cpu::Winograd winograd(c.window, c.x, y);
+    const cpu::CookToomConv tiles(c.window, c.x, y);
     EXPECT_TRUE(taps.pay_for_input() && taps.pay_for_weight()) << c.x;
-    EXPECT_FALSE(winograd.pays_for_input(DType::f32, taps.share())) << c.x;
-    EXPECT_FALSE(winograd.pays_for_weight(DType::f32, taps.share())) << c.x;
+    EXPECT_FALSE(tiles.pays_for_input(DType::f32, taps.share())) << c.x;
+    EXPECT_FALSE(tiles.pays_for_weight(DType::f32, taps.share())) << c.x;
     expect_like_f64(c);
   }
 }
 
 TEST(Conv2d, ByOneDnn) {
   const Case cases[] = {
-      {{2, 24, 9, 11}, 20, {.kernel = 3, .padding = 1}},
+      {{2, 4, 9, 11}, 4, {.kernel = 3, .padding = 1}},  // too few channels
       {{2, 96, 33, 33}, 96, {.kernel = 3, .stride = 2, .padding = 1}},
-      {{2, 96, 33, 33}, 96, {.kernel = {3, 5}, .padding = {1, 2}}},
-      {{2, 40, 33, 33}, 40, {.kernel = 3, .padding = 2, .dilation = 2}},  // too few channels
+      {{2, 96, 33, 33}, 96, {.kernel = {2, 4}, .padding = {1, 2}}},
+      {{2, 512, 5, 5}, 512, {.kernel = 3, .padding = 1}},  // too few pixels for such a weight
   };
   for (const Case& c : cases) {
     const Shape y = output_of(c);
-    EXPECT_FALSE(cpu::Winograd(c.window, c.x, y).pays(DType::f32)) << c.x;
+    EXPECT_FALSE(cpu::CookToomConv(c.window, c.x, y).pays(DType::f32, 1)) << c.x;
     EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight()) << c.x;
     expect_like_f64(c);
   }

@@ -1,0 +1,25 @@
+// Which tiles a convolution gets, and whether tiles pay at all.
+//
+// The choice is a pure function of the layer's shape and of the instructions that the build uses. It does not look at
+// the number of images, threads or processes, nor at a clock: W processes with B / W images each must compute as one
+// with B does.
+#pragma once
+
+#include <tandem/core/cpu/cook_toom_scheme.h>
+#include <tandem/core/device/backend.h>
+
+namespace tandem::cpu {
+
+struct CookToomChoice {
+  const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there is no scheme for the kernel
+  double cycles = 0;                                         // estimated, for an image
+};
+
+// For a kernel with `dilation` that takes `inputs` to `outputs` channels, over an output of `size` pixels.
+CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std::int64_t inputs, std::int64_t outputs);
+
+// The estimated cycles of direct sums for an image, of f32 or 16-bit numbers. `share` is the part of the kernel's
+// products that they compute; the rest is padding.
+double direct_cycles(Extent kernel, Extent size, std::int64_t inputs, std::int64_t outputs, double share, DType dtype);
+
+}  // namespace tandem::cpu

@@ -1,0 +1,229 @@
+#include <tandem/core/cpu/cook_toom_tiles.h>
+
+#include <algorithm>
+
+namespace tandem::cpu {
+
+namespace {
+
+// `count` pixels of a row of an image, of which the first is `first` and the others lie `step` apart.
+struct RowPart {
+  std::int64_t first, step, count;
+};
+
+// Copies them, with zeros around the image and behind the channels.
+template <class T>
+void lay_out(const T* row, std::int64_t width, std::int64_t channels, const RowPart& part, float* to) {
+  const std::int64_t stride = padded(channels);
+  const std::int64_t whole = channels / lanes * lanes;
+  for (std::int64_t i = 0, w = part.first; i < part.count; ++i, w += part.step, to += stride) {
+    if (w < 0 || w >= width) {
+      for (std::int64_t c = 0; c < stride; c += lanes) store<lanes>(to + c, Lanes{});
+      continue;
+    }
+    const T* const from = row + w * channels;
+    for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
+    if (whole < stride) store<lanes>(to + whole, Lanes{});
+    for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<float>(from[c]);
+  }
+}
+
+// The way back.
+template <class T>
+void put_back(const float* from, std::int64_t channels, const RowPart& part, T* row) {
+  const std::int64_t stride = padded(channels), whole = channels / lanes * lanes;
+  for (std::int64_t i = 0; i < part.count; ++i, from += stride) {
+    T* const to = row + (part.first + i * part.step) * channels;
+    for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
+    for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<T>(from[c]);
+  }
+}
+
+template <class F>
+void dispatch_image(DType dtype, F f) {
+  if (dtype == DType::bf16) f(bfloat16{});
+  else if (dtype == DType::f16) f(float16{});
+  else f(float{});
+}
+
+}  // namespace
+
+Axis::Axis(const CookToomScheme* scheme, std::int64_t outputs, std::int64_t dilation, std::int64_t padding)
+    : scheme(scheme), step(dilation) {
+  for (std::int64_t i = 0; i < std::min(dilation, outputs); ++i) {
+    const std::int64_t count = (outputs - i + dilation - 1) / dilation;
+    lines.push_back({i, i - padding, count, (count + scheme->m - 1) / scheme->m});
+    tiles += lines.back().tiles;
+  }
+}
+
+std::vector<Strip> Tiling::strips(std::int64_t first, std::int64_t last) const {
+  std::vector<Strip> result;
+  std::int64_t tile = 0, input_row = 0, output_row = 0;
+  while (first < last) {
+    std::int64_t in_line = first % rows.tiles;
+    auto line = rows.lines.begin();
+    for (; in_line >= line->tiles; ++line) in_line -= line->tiles;
+    const std::int64_t count = std::min(last - first, line->tiles - in_line);
+    result.push_back({first / rows.tiles, &*line, in_line, count, tile, input_row, output_row});
+    first += count;
+    tile += count * columns.tiles;
+    input_row += rows.seen(count);
+    output_row += count * rows.scheme->m;
+  }
+  return result;
+}
+
+ToTiles::ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block)
+    : tiling_(tiling), kind_(kind), image_(image), channels_(image.dim(1)), stride_(padded(channels_)) {
+  for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, pixels(tiling.columns, line.tiles));
+  // There is at most a strip for each row of tiles.
+  column_step_ = spread(block * pixels(tiling.rows, 1) * stride_);
+  place_step_ = spread(tiling.columns.tiles * column_step_);
+  tile_place_step_ = spread(block * tiling.columns.tiles * stride_);
+}
+
+std::int64_t ToTiles::numbers() const {
+  return longest_ * stride_ + tiling_.columns.scheme->n() * place_step_ + tiling_.rows.scheme->n() * tile_place_step_;
+}
+
+void ToTiles::use(float* memory) {
+  line_ = memory;
+  by_column_ = line_ + longest_ * stride_;
+  tiles_ = by_column_ + tiling_.columns.scheme->n() * place_step_;
+}
+
+// Of an image with a gradient only the outputs themselves are seen.
+std::int64_t ToTiles::pixels(const Axis& axis, std::int64_t tiles) const {
+  return kind_ == Kind::input ? axis.seen(tiles) : tiles * axis.scheme->m;
+}
+std::int64_t ToTiles::first(const Axis::Line& line) const {
+  return kind_ == Kind::input ? line.first_input : line.first_output;
+}
+std::int64_t ToTiles::row_of(const Strip& strip) const {
+  return kind_ == Kind::input ? strip.input_row : strip.output_row;
+}
+
+// The tiles [begin, end) of a line of columns that see pixels of the image alone.
+std::pair<std::int64_t, std::int64_t> ToTiles::inside(const Axis::Line& line) const {
+  const std::int64_t m = tiling_.columns.scheme->m;
+  const std::int64_t spare = image_.dim(3) - first(line) - pixels(tiling_.columns, 1);
+  const std::int64_t begin = std::min((std::max<std::int64_t>(-first(line), 0) + m - 1) / m, line.tiles);
+  return {begin, std::clamp(spare < 0 ? 0 : spare / m + 1, begin, line.tiles)};
+}
+
+void ToTiles::transform_row(const char* row, float* to) {
+  const auto& [scheme, step, lines, tiles] = tiling_.columns;
+  const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
+  for (const auto& line : lines) {
+    const auto transform_tiles = [&](const float* from, std::int64_t begin, std::int64_t end) {
+      transform({from, stride_}, {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
+    };
+    const auto transform_copy = [&](std::int64_t begin, std::int64_t end) {
+      if (begin == end) return;
+      const std::int64_t at = first(line) + begin * scheme->m * step;
+      dispatch_image(image_.dtype(), [&](auto type) {
+        lay_out(reinterpret_cast<const decltype(type)*>(row), image_.dim(3), channels_,
+                {at, step, pixels(tiling_.columns, end - begin)}, line_);
+      });
+      transform_tiles(line_, begin, end);
+    };
+    // What lies in the image as it would lie in the copy is read from there.
+    if (step == 1 && channels_ == stride_ && image_.dtype() == DType::f32) {
+      const auto [begin, end] = inside(line);
+      const std::int64_t at = first(line) + begin * scheme->m;
+      transform_copy(0, begin);
+      if (begin < end) transform_tiles(reinterpret_cast<const float*>(row) + at * channels_, begin, end);
+      transform_copy(end, line.tiles);
+    } else {
+      transform_copy(0, line.tiles);
+    }
+    to += line.tiles * column_step_;
+  }
+}
+
+void ToTiles::along_rows(const std::vector<Strip>& strips) {
+  const std::int64_t height = image_.dim(2);
+  const std::int64_t row_bytes = image_.dim(3) * channels_ * static_cast<std::int64_t>(size_of(image_.dtype()));
+  for (const Strip& strip : strips)
+    for (std::int64_t i = 0; i < pixels(tiling_.rows, strip.count); ++i) {
+      const std::int64_t h = first(*strip.line) + (strip.first * tiling_.rows.scheme->m + i) * tiling_.rows.step;
+      float* const to = by_column_ + (row_of(strip) + i) * stride_;
+      if (0 <= h && h < height) {
+        transform_row(static_cast<const char*>(image_.raw()) + (strip.image * height + h) * row_bytes, to);
+        continue;
+      }
+      for (std::int64_t p = 0; p < tiling_.columns.scheme->n(); ++p)
+        for (std::int64_t t = 0; t < tiling_.columns.tiles; ++t)
+          for (std::int64_t c = 0; c < stride_; c += lanes)
+            store<lanes>(to + p * place_step_ + t * column_step_ + c, Lanes{});
+    }
+}
+
+void ToTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column) {
+  const auto transform = kind_ == Kind::input ? tiling_.rows.scheme->input : tiling_.rows.scheme->output_grad;
+  for (const Strip& strip : strips)
+    transform({by_column_ + column * place_step_ + row_of(strip) * stride_, stride_, column_step_},
+              {tiles_ + strip.tile * stride_, tile_place_step_, stride_, strip.count * stride_},
+              {tiling_.columns.tiles, strip.count, stride_});
+}
+
+FromTiles::FromTiles(const Tiling& tiling, const Array& image, std::int64_t block)
+    : tiling_(tiling),
+      image_(image),
+      channels_(image.dim(1)),
+      stride_(padded(channels_)),
+      rows_(block * tiling.rows.scheme->m) {
+  for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, line.tiles * tiling.columns.scheme->m);
+  place_step_ = spread(block * tiling.columns.tiles * stride_);
+  row_step_ = spread(tiling.columns.tiles * tiling.columns.scheme->n() * stride_);
+}
+
+std::int64_t FromTiles::numbers() const {
+  return longest_ * stride_ + tiling_.rows.scheme->n() * place_step_ + rows_ * row_step_;
+}
+
+void FromTiles::use(float* memory) {
+  line_ = memory;
+  products_ = line_ + longest_ * stride_;
+  by_row_ = products_ + tiling_.rows.scheme->n() * place_step_;
+}
+
+void FromTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column) {
+  const std::int64_t tile = tiling_.columns.scheme->n() * stride_;
+  for (const Strip& strip : strips)
+    tiling_.rows.scheme->output({products_ + strip.tile * stride_, place_step_, stride_, strip.count * stride_},
+                                {by_row_ + strip.output_row * row_step_ + column * stride_, row_step_, tile},
+                                {tiling_.columns.tiles, strip.count, stride_}, nullptr);
+}
+
+void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) {
+  const auto& [scheme, step, lines, tiles] = tiling_.columns;
+  const std::int64_t tile = scheme->n() * stride_, height = image_.dim(2), width = image_.dim(3);
+  // Whole tiles go straight into the image where its pixels lie as in a line.
+  const bool direct = step == 1 && channels_ == stride_ && image_.dtype() == DType::f32;
+  for (const Strip& strip : strips) {
+    const std::int64_t done = strip.first * tiling_.rows.scheme->m;
+    const std::int64_t count = std::min(strip.count * tiling_.rows.scheme->m, strip.line->outputs - done);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t h = strip.line->first_output + (done + i) * tiling_.rows.step;
+      const float* from = by_row_ + (strip.output_row + i) * row_step_;
+      for (const auto& line : lines) {
+        const std::int64_t whole = direct ? line.outputs / scheme->m : 0, rest = line.tiles - whole;
+        dispatch_image(image_.dtype(), [&](auto type) {
+          auto* const row = static_cast<decltype(type)*>(image_.raw()) + (strip.image * height + h) * width * channels_;
+          if constexpr (std::is_same_v<decltype(type), float>) {
+            if (whole > 0) scheme->output({from, stride_, tile}, {row, stride_}, {1, whole, stride_}, bias);
+          }
+          if (rest == 0) return;
+          scheme->output({from + whole * tile, stride_, tile}, {line_, stride_}, {1, rest, stride_}, bias);
+          put_back(line_, channels_,
+                   {line.first_output + whole * scheme->m * step, step, line.outputs - whole * scheme->m}, row);
+        });
+        from += line.tiles * tile;
+      }
+    }
+  }
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,112 @@
+// The tiles of an image along both axes: how they are cut, and the way from an image to places and back, for the blocks
+// of conv2d_cook_toom.cpp.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/cpu/cook_toom_scheme.h>
+
+#include <utility>
+#include <vector>
+
+namespace tandem::cpu {
+
+// An axis of a convolution, cut into tiles. Where the kernel is dilated, the pixels that one tile sees lie `step`
+// apart, and the axis falls into as many lines, each of which begins one pixel later.
+struct Axis {
+  struct Line {
+    std::int64_t first_output, first_input, outputs, tiles;
+  };
+
+  const CookToomScheme* scheme;
+  std::int64_t step;
+  std::vector<Line> lines;
+  std::int64_t tiles = 0;  // of all lines
+
+  Axis(const CookToomScheme* scheme, std::int64_t outputs, std::int64_t dilation, std::int64_t padding);
+
+  // Pixels of the input that `count` tiles one after the other see.
+  std::int64_t seen(std::int64_t count) const { return count * scheme->m + scheme->r - 1; }
+};
+
+// Tiles of one line of rows of one image, with all their columns: a part of a block.
+struct Strip {
+  std::int64_t image;
+  const Axis::Line* line;
+  std::int64_t first, count;                 // rows of tiles of this line
+  std::int64_t tile, input_row, output_row;  // how many of each the strips before it have
+};
+
+// Distances in memory, in numbers. Multiples of a large power of two share few places of a cache, so that they would
+// drive each other out.
+constexpr std::int64_t spread(std::int64_t numbers) { return numbers % 256 == 0 ? numbers + 16 : numbers; }
+
+struct Tiling {
+  Axis rows, columns;
+  std::int64_t images;
+
+  int places() const { return rows.scheme->n() * columns.scheme->n(); }
+  // Rows of tiles are counted through all images; a block is some of them.
+  std::int64_t tile_rows() const { return images * rows.tiles; }
+  std::vector<Strip> strips(std::int64_t first, std::int64_t last) const;
+};
+
+// The way from an image, the input or the outputs' gradient, to places: first along the rows of pixels, for a whole
+// block, and then along the columns, one place of the rows at a time. So the places of one column of a block's tiles,
+// which are multiplied next, are still in the cache.
+class ToTiles {
+ public:
+  enum class Kind { input, output_grad };
+
+  // `image` (N, C, H, W), channels last, of f32 or 16 bits. `block` is the number of tile rows in a block.
+  ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block);
+
+  // Numbers of memory that it needs, and where they are.
+  std::int64_t numbers() const;
+  void use(float* memory);
+
+  void along_rows(const std::vector<Strip>& strips);
+  // Place `column` of the rows. Its places along the columns, (tiles, padded channels) each, are then at tiles() and
+  // lie place_step() apart.
+  void along_columns(const std::vector<Strip>& strips, std::int64_t column);
+  const float* tiles() const { return tiles_; }
+  std::int64_t place_step() const { return tile_place_step_; }
+
+ private:
+  std::int64_t pixels(const Axis& axis, std::int64_t tiles) const;
+  std::int64_t first(const Axis::Line& line) const;
+  std::int64_t row_of(const Strip& strip) const;
+  std::pair<std::int64_t, std::int64_t> inside(const Axis::Line& line) const;
+  void transform_row(const char* row, float* to);
+
+  const Tiling& tiling_;
+  const Kind kind_;
+  const Array image_;
+  const std::int64_t channels_, stride_;  // numbers of a pixel in the image, and here: padded
+  std::int64_t longest_ = 0, column_step_, place_step_, tile_place_step_;
+  float *line_ = nullptr, *by_column_ = nullptr, *tiles_ = nullptr;
+};
+
+// The way back from places to an image, first along the columns and then along the rows.
+class FromTiles {
+ public:
+  FromTiles(const Tiling& tiling, const Array& image, std::int64_t block);
+
+  std::int64_t numbers() const;
+  void use(float* memory);
+
+  // Where the products of place `column` of the rows are to be, as ToTiles has its tiles.
+  float* products() const { return products_; }
+  std::int64_t place_step() const { return place_step_; }
+  void along_columns(const std::vector<Strip>& strips, std::int64_t column);
+  // `bias`: padded, or null.
+  void along_rows(const std::vector<Strip>& strips, const float* bias);
+
+ private:
+  const Tiling& tiling_;
+  const Array image_;
+  const std::int64_t channels_, stride_;
+  std::int64_t longest_ = 0, place_step_, row_step_, rows_;
+  float *line_ = nullptr, *products_ = nullptr, *by_row_ = nullptr;
+};
+
+}  // namespace tandem::cpu

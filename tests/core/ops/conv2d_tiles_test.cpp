@@ -1,0 +1,203 @@
+// Convolutions by tiles (core/cpu/conv2d_cook_toom.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv2d_cook_toom.h>
+#include <tandem/core/device/math_mode.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+namespace tandem {
+namespace {
+
+using cpu::CookToomChoice;
+using cpu::CookToomConv;
+using cpu::CookToomScheme;
+using cpu::scheme;
+
+struct Case {
+  Shape x;
+  std::int64_t out;
+  Window window;
+};
+
+std::ostream& operator<<(std::ostream& os, const Case& c) {
+  return os << c.x << " to " << c.out << " channels, kernel " << c.window.kernel << ", padding " << c.window.padding
+            << ", dilation " << c.window.dilation;
+}
+
+// The RMS of the difference, relative to that of `expected`.
+double error(const Array& found, const Array& expected) {
+  const auto f = found.to(DType::f64).contiguous().to_vector<double>(), e = expected.contiguous().to_vector<double>();
+  double difference = 0, sum = 0;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    difference += (f[i] - e[i]) * (f[i] - e[i]);
+    sum += e[i] * e[i];
+  }
+  return std::sqrt(difference / sum);
+}
+
+// The worst of the three errors.
+double error_of_tiles(const Case& c, const CookToomChoice& tiles, bool activations) {
+  const Array drawn = ops::randn(c.x).channels_last();
+  const Array x = activations ? ops::map(functors::Relu{}, drawn) : drawn;
+  const Array weight = ops::randn({c.out, c.x[1], c.window.kernel.h, c.window.kernel.w}), bias = ops::randn({c.out});
+  const Array x64 = x.to(DType::f64), weight64 = weight.to(DType::f64);
+  const Array y = ops::conv2d(x64, weight64, bias.to(DType::f64), c.window);
+  const Array grad_y = ops::randn(y.shape()).channels_last(), grad64 = grad_y.to(DType::f64);
+
+  const CookToomConv conv(c.window, c.x, y.shape());
+  const Array by_tiles = Array::empty_channels_last(y.shape()), grad_x = Array::empty_channels_last(c.x);
+  const Array grad_weight = Array::empty(weight.shape());
+  for (Array a : {by_tiles, grad_x, grad_weight}) a.fill(NAN);
+  conv.forward(tiles, x, weight, bias, by_tiles);
+  conv.grad_input(tiles, grad_y, weight, grad_x);
+  conv.grad_weight(tiles, x, grad_y, grad_weight);
+  return std::max(
+      {error(by_tiles, y), error(grad_x, ops::conv2d_grad_input(grad64, weight64, c.window, c.x)),
+       error(grad_weight, ops::conv2d_grad_weight(x64, grad64, c.window, c.out, false, DType::f64).weight)});
+}
+
+CookToomChoice square(const CookToomScheme& s) { return {&s, &s, 0}; }
+
+TEST(ConvTiles, ErrorsAreAsTheHeaderSays) {
+  struct {
+    const CookToomScheme& scheme;
+    double most;
+  } cases[] = {{scheme<2, 3>, 4e-7}, {scheme<4, 3>, 1e-6}, {scheme<6, 3>, 3e-6},
+               {scheme<2, 5>, 8e-7}, {scheme<4, 5>, 3e-6}, {scheme<5, 5>, 6e-6}};
+  manual_seed(3);
+  for (const auto& [s, most] : cases)
+    for (const bool activations : {false, true}) {
+      const Case c{{6, 32, 20, 23}, 32, {.kernel = s.r, .padding = s.r / 2}};
+      const double found = error_of_tiles(c, square(s), activations);
+      EXPECT_LT(found, most) << "F(" << s.m << ", " << s.r << ')';
+      EXPECT_GT(found, most / 4) << "F(" << s.m << ", " << s.r << "): the header promises too little";
+    }
+}
+
+TEST(ConvTiles, AreSmallerWhereSumsAreLong) {
+  manual_seed(8);
+  for (const std::int64_t kernel : {3, 5})
+    for (const std::int64_t channels : {32, 33, 256, 257}) {
+      const Case c{{1, channels, 12, 12}, channels, {.kernel = kernel, .padding = kernel / 2}};
+      const CookToomChoice tiles = cpu::choose_cook_toom(kernel, 1, 100, channels, channels);
+      EXPECT_LT(error_of_tiles(c, tiles, false), 6.5e-6) << c << ", tiles of " << tiles.rows->m;
+    }
+}
+
+const CookToomScheme& drawn_scheme(std::mt19937& draw, std::int64_t kernel) {
+  static const CookToomScheme* const of_3[] = {&scheme<2, 3>, &scheme<4, 3>, &scheme<6, 3>};
+  static const CookToomScheme* const of_5[] = {&scheme<2, 5>, &scheme<4, 5>, &scheme<5, 5>};
+  if (kernel == 1) return scheme<1, 1>;
+  return *(kernel == 3 ? of_3 : of_5)[draw() % 3];
+}
+
+// A layer with everything drawn: sizes around the edges of tiles, channels around those of vectors, any padding.
+void expect_like_f64(unsigned seed) {
+  std::mt19937 draw(seed);
+  const auto below = [&](std::int64_t end) {
+    return static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(end));
+  };
+  const auto pick = [&](std::initializer_list<std::int64_t> from) { return from.begin()[draw() % from.size()]; };
+  Case c{{1 + below(3), pick({1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 33, 48, 70}), 0, 0},
+         pick({1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 40, 64, 65}),
+         {}};
+  const Extent kernel(pick({1, 3, 3, 5, 5}), pick({1, 3, 3, 5, 5}));
+  const Extent dilation(pick({1, 1, 1, 2, 3}), pick({1, 1, 1, 2, 5}));
+  const Extent reach((kernel.h - 1) * dilation.h, (kernel.w - 1) * dilation.w);
+  const Extent padding(below(reach.h + 2), below(reach.w + 2));
+  c.window = {.kernel = kernel, .padding = padding, .dilation = dilation};
+  c.x[2] = std::max<std::int64_t>(reach.h + 1 - 2 * padding.h, 1) + below(20);
+  c.x[3] = std::max<std::int64_t>(reach.w + 1 - 2 * padding.w, 1) + below(40);
+  const CookToomChoice tiles{&drawn_scheme(draw, kernel.h), &drawn_scheme(draw, kernel.w), 0};
+  manual_seed(seed);
+  const double found = error_of_tiles(c, tiles, draw() % 2);
+  // Sums of few numbers can cancel each other, and errors are then large beside them.
+  EXPECT_LT(found, 5e-5) << "seed " << seed << ": " << c << ", tiles of " << tiles.rows->m << " x " << tiles.columns->m;
+}
+
+// TANDEM_CONV_SEEDS=FIRST-LAST tries other layers than those that CI tries.
+TEST(ConvTiles, AnyLayerIsLikeF64) {
+  unsigned first = 0, last = 150;
+  if (const char* seeds = std::getenv("TANDEM_CONV_SEEDS")) {
+    ASSERT_EQ(std::sscanf(seeds, "%u-%u", &first, &last), 2);
+  }
+  for (unsigned seed = first; seed <= last; ++seed) expect_like_f64(seed);
+}
+
+// Blocks of several images and images of several blocks.
+TEST(ConvTiles, ManyAndLargeImages) {
+  manual_seed(5);
+  EXPECT_LT(error_of_tiles({{100, 16, 14, 14}, 32, {.kernel = 5, .padding = 2}}, square(scheme<5, 5>), true), 8e-6);
+  EXPECT_LT(error_of_tiles({{2, 5, 90, 131}, 6, {.kernel = 3, .padding = 1}}, square(scheme<4, 3>), true), 2e-6);
+  EXPECT_LT(
+      error_of_tiles({{2, 160, 12, 12}, 200, {.kernel = 3, .padding = 2, .dilation = 2}}, square(scheme<4, 3>), true),
+      2e-6);
+}
+
+// Half of a batch must compute as the whole does: the same tiles, and the same bits in each image.
+TEST(ConvTiles, DoNotDependOnTheBatch) {
+  manual_seed(9);
+  const Window window{.kernel = 3, .padding = 1};
+  const Array x = ops::randn({10, 32, 28, 28}).channels_last(), weight = ops::randn({32, 32, 3, 3});
+  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).pays(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).pays(DType::f32, 1));
+  const Array whole = ops::conv2d(x, weight, {}, window), part = ops::conv2d(x.narrow(0, 3, 5), weight, {}, window);
+  EXPECT_EQ(whole.narrow(0, 3, 5).contiguous().to_vector<float>(), part.contiguous().to_vector<float>());
+  const Array grad = ops::conv2d_grad_input(x, weight, window, x.shape());
+  const Array part_grad = ops::conv2d_grad_input(x.narrow(0, 3, 5), weight, window, {5, 32, 28, 28});
+  EXPECT_EQ(grad.narrow(0, 3, 5).contiguous().to_vector<float>(), part_grad.contiguous().to_vector<float>());
+}
+
+// The output that sees an Inf or NaN is not finite. Others of its tile may not be, either.
+TEST(ConvTiles, ShowWhatIsNotFinite) {
+  const Window window{.kernel = 3, .padding = 1};
+  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).pays(DType::f32, 1));
+  for (const float odd : {INFINITY, NAN}) {
+    const Array x = ops::ones({2, 32, 20, 20}).channels_last();
+    x.narrow(0, 1, 1).narrow(2, 9, 1).narrow(3, 13, 1).fill(odd);
+    const auto y = ops::conv2d(x, ops::ones({32, 32, 3, 3}), {}, window).contiguous().to_vector<float>();
+    std::int64_t spread = 0;
+    for (std::int64_t i = 0; i < 2 * 32 * 400; ++i) {
+      const std::int64_t h = i / 20 % 20, w = i % 20;
+      const bool finite = std::isfinite(y[static_cast<std::size_t>(i)]);
+      const bool sees = i >= 32 * 400 && std::abs(h - 9) <= 1 && std::abs(w - 13) <= 1;
+      EXPECT_FALSE(sees && finite) << h << ' ' << w;
+      spread += !finite;
+    }
+    EXPECT_LE(spread, 32 * 64);  // at most four tiles of 4 x 4
+  }
+}
+
+TEST(ConvTiles, AreLeftOutWhereConvolutionsMustBeExact) {
+  manual_seed(4);
+  const Window window{.kernel = 5, .padding = 2};
+  const Array x = ops::randn({4, 16, 14, 14}).channels_last(), weight = ops::randn({32, 16, 5, 5});
+  const Array y = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, window);
+  EXPECT_GT(error(ops::conv2d(x, weight, {}, window), y), 1e-6);
+  set_exact_convolutions(true);
+  const double exact = error(ops::conv2d(x, weight, {}, window), y);
+  set_exact_convolutions(false);
+  EXPECT_LT(exact, 5e-7);
+}
+
+// 16-bit images are read and written by tiles; sums are those of f32.
+TEST(ConvTiles, Take16Bits) {
+  manual_seed(6);
+  const Case c{{3, 20, 15, 17}, 24, {.kernel = 3, .padding = 1}};
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Array x = ops::randn(c.x).channels_last().to(dtype), weight = ops::randn({24, 20, 3, 3}).to(dtype);
+    const Array y = Array::empty_channels_last({3, 24, 15, 17}, dtype);
+    CookToomConv(c.window, c.x, y.shape()).forward(square(scheme<4, 3>), x, weight, {}, y);
+    const Array expected = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, c.window);
+    EXPECT_LT(error(y, expected), dtype == DType::bf16 ? 2e-3 : 3e-4);  // the rounding of the result alone
+  }
+}
+
+}  // namespace
+}  // namespace tandem
