@@ -182,8 +182,10 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
 std::string link_best_checkpoint(const fs::path& folder, std::int64_t step) {
   const fs::path link = folder / "best.safetensors", next = folder / ".best.safetensors.new";
   std::error_code error;
-  if (const auto there = fs::symlink_status(link, error); fs::exists(there) && !fs::is_symlink(there))
-    return link.string() + " is a file of another origin";
+  const auto there = fs::symlink_status(link, error);
+  if (fs::is_symlink(there) && !fs::exists(link, error)) fs::remove(link, error);
+  if (step < 0) return "";
+  if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file of another origin";
   for (const auto& path : checkpoints_in(folder)) {
     if (parse_name(path.filename().string())->second != step) continue;
     if (fs::read_symlink(link, error) == path.filename()) return "";

@@ -70,7 +70,7 @@ void save_checkpoint(const std::filesystem::path& folder, const TrainingState& s
 
 // Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
 // or the new one. Returns why there is none: empty, or the reason in a few words, as on a file system without links. A
-// file of that name that is no link stays.
+// file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing is removed.
 std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged

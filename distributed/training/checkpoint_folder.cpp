@@ -101,7 +101,6 @@ void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks) {
 }
 
 void CheckpointFolder::link_best(std::int64_t step) {
-  if (step < 0) return;
   const std::string why_not = link_best_checkpoint(options_.checkpoint, step);
   if (!why_not.empty() && !std::exchange(has_said_why_not_, true))
     note_(fmt::format("note: {} has no best.safetensors that leads to the best checkpoint: {}", options_.checkpoint,
