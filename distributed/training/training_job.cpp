@@ -44,6 +44,17 @@ std::int64_t parameters_of(const nn::Module& model) {
   return numbers;
 }
 
+// Why a job that goes on from a checkpoint has nothing left to do, and what would change that; empty: it has.
+std::string nothing_left(const TrainingOptions& options, const TrainingState& saved, const Evaluation& evaluation) {
+  if (options.epochs == 0) return "";
+  if (saved.epoch >= options.epochs) return fmt::format("of {}: a larger --epochs", counted(options.epochs, "epoch"));
+  if (saved.step >= options.max_steps)
+    return fmt::format("of {}: a larger --max-steps", counted(options.max_steps, "step"));
+  if (!evaluation.is_out_of_patience()) return "";
+  return fmt::format("after {} without a better {}: a larger --patience",
+                     counted(evaluation.best().state().since, "evaluation"), evaluation.best().wanted());
+}
+
 }  // namespace
 
 TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
@@ -255,15 +266,8 @@ void TrainingJob::resume() {
   epoch_generator_ = saved->generator;
   resumed_generator_ = saved->generator_now;
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
-  if (options_.epochs == 0) return;
-  const std::string nothing = "nothing left to do of {}: a larger {} goes on";
-  if (saved->epoch >= options_.epochs)
-    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.epochs, "epoch"), "--epochs"));
-  else if (saved->step >= options_.max_steps)
-    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.max_steps, "step"), "--max-steps"));
-  else if (evaluation_.is_out_of_patience())
-    log_.note(fmt::format("nothing left to do after {} without a better {}: a larger --patience goes on",
-                          counted(best.state().since, "evaluation"), best.wanted()));
+  const std::string why = nothing_left(options_, *saved, evaluation_);
+  if (!why.empty()) log_.note("nothing left to do " + why + " goes on");
 }
 
 void TrainingJob::add_to_step_loss(const Array& loss) {

@@ -179,6 +179,26 @@ void TrainingOptions::add_training_options(const std::string& shared) {
            [this](const std::string& v) { profile_steps = parse_steps("--profile-steps", v); });
 }
 
+namespace {
+
+// UsageError when an option is given that the strategy lacks.
+void check_strategy(const std::string& strategy, const std::map<std::string, std::string>& given, DType dtype) {
+  static const std::map<std::string, std::vector<const char*>> lacks = {
+      {"dp", {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {"ps", {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
+      {"ring", {"--compress"}}};
+  const auto lacking = lacks.find(strategy);
+  if (lacking == lacks.end()) return;
+  for (const char* name : lacking->second)
+    if (given.contains(name))
+      throw UsageError("--strategy " + strategy + " has no " + name + ": leave out one of the two");
+  if (strategy == "ps" && dtype == DType::f16)
+    throw UsageError(
+        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+}
+
+}  // namespace
+
 // Checks options that depend on each other.
 void TrainingOptions::check_together() const {
   for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
@@ -195,22 +215,7 @@ void TrainingOptions::check_together() const {
     throw UsageError("--find-lr begins with the program's own weights: leave out --resume");
   if (parser_->given("--profile-steps") && profile.empty())
     throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
-  check_strategy();
-}
-
-void TrainingOptions::check_strategy() const {
-  static const std::map<std::string, std::vector<const char*>> lacks = {
-      {"dp", {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
-      {"ps", {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
-      {"ring", {"--compress"}}};
-  const auto lacking = lacks.find(strategy);
-  if (lacking == lacks.end()) return;
-  for (const char* name : lacking->second)
-    if (parser_->given(name))
-      throw UsageError("--strategy " + strategy + " has no " + name + ": leave out one of the two");
-  if (strategy == "ps" && dtype == DType::f16)
-    throw UsageError(
-        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+  check_strategy(strategy, parser_->given(), dtype);
 }
 
 void TrainingOptions::apply_threads(const Environment& environment) {

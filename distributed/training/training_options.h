@@ -144,7 +144,6 @@ class TrainingOptions {
   void add_process_options(const std::string& group);
   void add_training_options(const std::string& group);
   void check_together() const;
-  void check_strategy() const;
   void apply_threads(const Environment& environment);
   void choose_device(Environment environment);
 };
