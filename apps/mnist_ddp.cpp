@@ -40,16 +40,17 @@ int main(int argc, char** argv) {
     });
     data::Loader loader(images, options.loader_options(*group));
     data::ExactSampler test_sampler(tests.size(), group->rank(), group->size());
-    data::Loader test_loader(tests, test_sampler, {.batch_size = 500, .max_batches = options.evaluation_batches()});
+    data::Loader test_loader(tests, test_sampler, {.batch_size = 500});
 
     nn::models::MnistNet model;
-    Trainer trainer(options, group, model);
+    Trainer trainer(options, group, model, [] { return std::make_unique<nn::models::MnistNet>(); });
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
     trainer.use(optimizer);
     trainer.note("data: " + std::to_string(images.size()) + " training and " + std::to_string(tests.size()) +
                  " test images in " + folder.string());
     trainer.fit(
-        loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); },
+        loader,
+        [](nn::Module& net, const data::Batch& batch) { return cross_entropy(net(batch.inputs), batch.targets); },
         [&] {
           return std::vector<Metric>{{"test_accuracy", accuracy(model, *group, test_loader), Metric::Kind::fraction}};
         });

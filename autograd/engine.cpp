@@ -10,6 +10,7 @@
 #include <tandem/core/profile/profile.h>
 
 #include <queue>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -132,7 +133,8 @@ class BackwardPass {
     }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
-      const ProfileRange range(node.operation, " backward");
+      ProfileRange range(node.operation, " backward");
+      if (range.is_recorded()) note(range, node);
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
                    " gradients for ", node.edges.size(), " inputs");
@@ -154,6 +156,13 @@ class BackwardPass {
       if (node.edges[i].leaf) deliver(node.edges[i], std::move(gradients[i]));
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
+  }
+
+  static void note(ProfileRange& range, const GraphNode& node) {
+    std::ostringstream shape;
+    shape << node.shape;
+    range.note("gradient", shape.str());
+    if (node.module) range.note("module", node.module);
   }
 
   static void check_gradient(const GraphNode& node, std::size_t input, const Array& gradient) {

@@ -26,6 +26,7 @@ struct GraphNode {
   DType dtype;
   Device device;
   std::unique_ptr<const std::string> place;  // the module that called the operation; null outside of DetectAnomaly
+  const char* module = nullptr;              // that module, for profiles; null where none is written
   std::weak_ptr<TensorState> retained;       // the result, if it keeps its gradient (Tensor::retain_grad)
 
   ~GraphNode();

@@ -3,6 +3,10 @@
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/array/print.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
+
+#include <sstream>
+#include <string_view>
 
 namespace tandem {
 
@@ -229,6 +233,7 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
   node->dtype = value.dtype();
   node->device = value.device();
   if (searches_anomalies()) node->place = std::make_unique<std::string>(detail::place_text());
+  if (detail::current_range && detail::current_range->is_recorded()) node->module = ProfileRange::module_path();
   return node;
 }
 
@@ -246,10 +251,23 @@ void check_value(const char* operation, std::span<const Tensor> inputs, const Ar
   detail::fail("DetectAnomaly: in the result of ", operation, ", ", found, of_input);
 }
 
+// Tells the profile the shapes of an operation, whose range is the innermost one.
+void note_shapes(const char* operation, std::span<const Tensor> inputs, const Array& value) {
+  ProfileRange* const range = detail::current_range;
+  if (!range || !range->is_recorded() || range->has_notes() || std::string_view(range->name()) != operation) return;
+  std::ostringstream shapes, output;
+  for (const Tensor& input : inputs)
+    if (input.defined()) shapes << (shapes.tellp() > 0 ? ", " : "") << input.value().shape();
+  output << value.shape();
+  range->note("inputs", shapes.str());
+  range->note("output", output.str());
+}
+
 }  // namespace
 
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward) {
   check_value(operation, inputs, value);
+  note_shapes(operation, inputs, value);
   const Needs needs = needs_of(inputs);
   auto state = std::make_shared<TensorState>();
   if (needs.any()) {

@@ -67,27 +67,18 @@ struct Training {
 using Group = std::shared_ptr<CountingGroup>;
 using Sgd = optim::SgdOptions;
 
-Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes) {
+Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes,
+                        CommunicationHook hook = {}) {
   const auto ddp = std::make_shared<DistributedDataParallel>(model, group, sizes);
+  ddp->set_communication_hook(std::move(hook));
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[ddp](const Tensor& x) { return (*ddp)(x); }, [optimizer] { optimizer->step(); }};
 }
 
-Training train_with_ring(nn::Module& model, Group group, const Sgd& sgd) {
-  const auto ring = std::make_shared<RingDataParallel>(model, group);
-  const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
-  return {std::ref(model), [ring, optimizer] {
-            ring->average_gradients();
-            optimizer->step();
-          }};
-}
-
 Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int servers) {
-  const auto make_optimizer = [sgd](auto parameters) {
-    return std::make_unique<optim::SGD>(std::move(parameters), sgd);
-  };
-  const auto server = std::make_shared<ParameterServer>(model, group, servers, make_optimizer);
-  return {std::ref(model), [server] { server->step(); }};
+  const auto server = std::make_shared<ParameterServer>(model, group, servers);
+  const auto optimizer = server->is_server() ? std::make_shared<optim::SGD>(server->kept(), sgd) : nullptr;
+  return {std::ref(model), [server, optimizer] { server->step([&] { optimizer->step(); }); }};
 }
 
 // Trains with DataParallel. Each replica has one device: a share of the cores, or a GPU.
@@ -250,7 +241,7 @@ int main(int argc, char** argv) {
       add("ddp_small_buckets", [&](nn::Module& model) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
-      add("ring", [&](nn::Module& model) { return train_with_ring(model, group, sgd); });
+      add("ring", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, ring_hook()); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
             [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });

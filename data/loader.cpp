@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -17,6 +18,8 @@ namespace tandem::data {
 namespace {
 
 using Indices = std::span<const std::int64_t>;
+
+thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max();
 
 // Loads the samples of a failed batch one by one, to name the sample that is at fault.
 [[noreturn]] void name_sample(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
@@ -54,17 +57,22 @@ void check(const LoaderOptions& options) {
   TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
-// The samples of one epoch in their order, and how they are cut into batches.
+// The samples of one epoch in their order, and how they are cut into batches: the last one has the rest.
 struct Order {
   const Dataset& dataset;
   const std::vector<std::int64_t> indices;
-  const std::int64_t batch_size;
+  const std::int64_t batch_size, batches;
   mutable std::atomic<bool> is_over{false};  // the epoch has been left
 
   Batch batch(std::int64_t number) const {
-    const auto begin = static_cast<std::size_t>(number * batch_size);
-    const auto count = std::min(static_cast<std::size_t>(batch_size), indices.size() - begin);
-    return load(dataset, Indices(indices).subspan(begin, count), number, is_over);
+    const std::int64_t begin = number * batch_size;
+    const auto count = static_cast<std::size_t>(end(number) - begin);
+    return load(dataset, Indices(indices).subspan(static_cast<std::size_t>(begin), count), number, is_over);
+  }
+
+  std::int64_t end(std::int64_t number) const {
+    const std::int64_t all = std::ssize(indices);
+    return number + 1 == batches ? all : std::min((number + 1) * batch_size, all);
   }
 
   // The numbers of all samples, on the dataset's device. They are checked here, because the device would report an
@@ -79,10 +87,15 @@ struct Order {
 
 }  // namespace
 
+BatchLimit::BatchLimit(std::int64_t batches) : before_(std::exchange(batch_limit, std::min(batch_limit, batches))) {
+  TANDEM_CHECK(batches >= 1, "BatchLimit: expected at least 1 batch, got ", batches);
+}
+BatchLimit::~BatchLimit() { batch_limit = before_; }
+
 class Loader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
-      : batches_(batches), order_(new const Order{dataset, std::move(indices), options.batch_size}) {
+      : batches_(batches), order_(new const Order{dataset, std::move(indices), options.batch_size, batches}) {
     if (!dataset.device().is_cpu()) {
       on_device_ = order_->on_device();
     } else if (options.workers > 0) {
@@ -101,9 +114,7 @@ class Loader::Iterator::Epoch {
     if (next_ == batches_) return false;
     const std::int64_t number = next_++;
     if (on_device_.defined()) {
-      const std::int64_t begin = number * order_->batch_size;
-      batch =
-          order_->dataset.gather(on_device_.slice(0, begin, std::min(begin + order_->batch_size, on_device_.dim(0))));
+      batch = order_->dataset.gather(on_device_.slice(0, number * order_->batch_size, order_->end(number)));
     } else {
       batch = workers_ ? workers_->take() : order_->batch(number);
     }
@@ -143,17 +154,26 @@ Loader& Loader::epoch(std::int64_t number) & {
   return *this;
 }
 
-std::int64_t Loader::size() const {
-  const std::int64_t samples = sampler_.size();
-  const std::int64_t all = samples / options_.batch_size + (!options_.drop_last && samples % options_.batch_size != 0);
-  return options_.max_batches > 0 ? std::min(all, options_.max_batches) : all;
+bool Loader::joins_last_sample() const {
+  return is_rest_ && !options_.drop_last && sampler_.size() > 1 && sampler_.size() % options_.batch_size == 1;
 }
 
-std::int64_t Loader::samples() const { return std::min(size() * options_.batch_size, sampler_.size()); }
+std::int64_t Loader::size() const {
+  const std::int64_t samples = sampler_.size();
+  const bool has_short = !options_.drop_last && samples % options_.batch_size != 0 && !joins_last_sample();
+  const std::int64_t all = samples / options_.batch_size + has_short;
+  return std::min({all, batch_limit, options_.max_batches > 0 ? options_.max_batches : all});
+}
+
+std::int64_t Loader::samples() const {
+  const std::int64_t samples = sampler_.size(), in_batches = size() * options_.batch_size;
+  return joins_last_sample() && in_batches + 1 == samples ? samples : std::min(in_batches, samples);
+}
 
 void Loader::leave_out(std::int64_t samples) {
   TANDEM_CHECK(sampler_.leave_out(samples), "Loader: this sampler can't leave out the first ", samples,
                " samples of an epoch");
+  is_rest_ = samples > 0;
 }
 
 Loader::Iterator Loader::begin() {
@@ -161,8 +181,9 @@ Loader::Iterator Loader::begin() {
   auto indices = sampler_.indices();
   TANDEM_CHECK(skip_ >= 0, "Loader: can't skip ", skip_, " batches");
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
-  indices.erase(indices.begin(),
-                indices.begin() + std::min(skipped * options_.batch_size, static_cast<std::int64_t>(indices.size())));
+  const auto given = static_cast<std::int64_t>(indices.size());
+  indices.resize(static_cast<std::size_t>(std::min(samples(), given)));
+  indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size, std::ssize(indices)));
   if (const auto state = std::exchange(generator_, {}); !state.empty()) default_generator().set_state(state);
   return Iterator(std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
 }

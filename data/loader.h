@@ -30,6 +30,19 @@ struct LoaderOptions {
   std::uint64_t seed = 0;  // the seed of the random order; must be equal on all ranks
 };
 
+// While it lives, loaders of this thread have at most so many batches in an epoch: for a first look at all parts of a
+// program. Of two, the smaller one counts.
+class BatchLimit {
+ public:
+  explicit BatchLimit(std::int64_t batches);
+  ~BatchLimit();
+  BatchLimit(const BatchLimit&) = delete;
+  BatchLimit& operator=(const BatchLimit&) = delete;
+
+ private:
+  const std::int64_t before_;
+};
+
 // One range-for is one epoch:
 //
 //   data::Loader loader(dataset, {.batch_size = 100, .shuffle = true});
@@ -72,7 +85,8 @@ class Loader {
     generator_ = std::move(generator);
   }
 
-  // As Sampler::leave_out(). Error when the sampler can't.
+  // As Sampler::leave_out(). Error when the sampler can't. While samples are left out, a last batch of one sample,
+  // which batch norms refuse, becomes a part of the batch before it: nobody has chosen the division of such a rest.
   void leave_out(std::int64_t samples);
 
   class Iterator;
@@ -80,11 +94,14 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  bool joins_last_sample() const;
+
   const Dataset& dataset_;
   std::unique_ptr<Sampler> own_sampler_;  // null where one was given
   Sampler& sampler_;
   LoaderOptions options_;
   std::int64_t skip_ = 0;
+  bool is_rest_ = false;   // samples are left out
   std::string generator_;  // empty: the generator keeps its state
 };
 

@@ -183,15 +183,37 @@ void Module::run_hooks(const Tensor& output) {
   for (const auto& hook : hooks) hook(*this, output);
 }
 
-std::string Module::Call::text() const {
-  // The outermost call whose module has this one below it. Calls of other networks may be under way too.
+std::vector<const Module::Call*> Module::Call::calls() const {
   std::vector<const Call*> calls;
   for (const Place* place = this; place; place = place->outer())
     if (const auto* call = dynamic_cast<const Call*>(place)) calls.push_back(call);
-  for (auto call = calls.rbegin(); call != calls.rend(); ++call)
+  return calls;
+}
+
+std::pair<const Module::Call*, std::string> Module::Call::outermost() const {
+  const auto all = calls();
+  for (auto call = all.rbegin(); call != all.rend(); ++call)
     for (const auto& [name, module] : (*call)->module_.modules())
-      if (&module == &module_) return name.empty() ? "" : name + " (" + module_.class_name() + ')';
-  return "";
+      if (&module == &module_) return {*call, name};
+  return {this, ""};
+}
+
+std::string Module::Call::text() const {
+  const auto [call, name] = outermost();
+  return name.empty() ? "" : name + " (" + module_.class_name() + ')';
+}
+
+const char* Module::Call::path() const {
+  const Module* const first = &calls().back()->module_;
+  if (module_.path_.first == first) return module_.path_.second;
+  const auto [call, name] = outermost();
+  // A module that is called by itself, not through the one that it belongs to, still has its name there.
+  const Module& root = call->module_;
+  const bool has_name = std::string_view(root.range_name_) != "forward";
+  const std::string path =
+      name.empty() ? root.range_name_ : (has_name ? std::string(root.range_name_) + '.' : "") + name;
+  module_.path_ = {first, Profile::lasting_name(path)};
+  return module_.path_.second;
 }
 
 }  // namespace tandem::nn

@@ -158,8 +158,9 @@ class Module {
   // Runs `forward` as operator() does: inside a range of the profile, and with the hooks afterwards.
   template <class F>
   Tensor called(const F& forward) {
-    const ProfileRange range(range_name_);
+    ProfileRange range(range_name_);
     const Call call(*this);
+    if (range.is_recorded()) range.show_as(call.path());
     if (!has_forward_hooks()) return forward();
     Tensor output = forward();
     run_hooks(output);
@@ -172,8 +173,13 @@ class Module {
    public:
     explicit Call(Module& module) : Place(module.range_name_), module_(module) {}
     std::string text() const override;
+    const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
 
    private:
+    std::vector<const Call*> calls() const;  // those under way, from this one outwards
+    // The outermost call whose module has this one below it, and the name of this one there. Calls of other networks
+    // may be under way too.
+    std::pair<const Call*, std::string> outermost() const;
     Module& module_;
   };
 
@@ -184,6 +190,8 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
   const char* range_name_ = "forward";
+  std::pair<const Module*, const char*>
+      path_{};                    // what Call::path() last was, and the module of the outermost call then
   std::shared_ptr<Hooks> hooks_;  // null when no hook was added yet
 
   void check_free(const std::string& name) const;

@@ -106,9 +106,10 @@ std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, co
   return {main, aux};
 }
 
-Tensor loss_of(const nn::models::Segmentation& found, const Array& masks) {
+Tensor loss_of(nn::Module& model, const data::Batch& batch) {
   const CrossEntropyOptions options{.ignore_index = data::void_label};
-  return cross_entropy(found.out, masks, options) + 0.5 * cross_entropy(found.aux, masks, options);
+  const auto found = dynamic_cast<SegmentationModel&>(model).segment(batch.inputs);
+  return cross_entropy(found.out, batch.targets, options) + 0.5 * cross_entropy(found.aux, batch.targets, options);
 }
 
 // Measures the model on the pictures of `files`. Each rank takes its share of them, one by one, because their shapes
@@ -118,9 +119,7 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
                              std::string& learned) {
   Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
-  data::Loader loader(
-      pictures, sampler,
-      {.batch_size = 1, .workers = static_cast<int>(options.workers), .max_batches = options.evaluation_batches()});
+  data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
   const auto indices = sampler.indices();
   data::ConfusionMatrix matrix(files.classes());
   run_together(group, [&] {
@@ -142,11 +141,15 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
     }
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
-  learned = matrix.table(data::VocSegmentation::class_names());
+  const auto names = data::VocSegmentation::class_names();
+  learned = matrix.table(names);
+  const auto iou = matrix.class_iou(), accuracy = matrix.class_accuracy();
   return {{"miou", matrix.mean_iou(), Metric::Kind::fraction},
           {"pixel_accuracy", matrix.pixel_accuracy(), Metric::Kind::fraction},
-          {"class_iou", matrix.class_iou()},
-          {"class_accuracy", matrix.class_accuracy()}};
+          {"class_iou", iou},
+          {"class_accuracy", accuracy},
+          {"classes", Table{names, {"IoU", "accuracy"}, {iou, accuracy}}, Metric::Kind::fraction},
+          {"confusion", Table{names, names, matrix.columns()}}};
 }
 
 // UsageError when --data names the VOCdevkit folder instead of its parent. Without this check, a download would begin.
@@ -235,7 +238,7 @@ void train(TrainingOptions& options, const Settings& s) {
                (pictures.size() + group->size() - 1) / group->size(), " of the ", pictures.size(), " pictures of '",
                s.image_set, "' are each process's, less than one batch");
 
-  Trainer trainer(options, group, model);
+  Trainer trainer(options, group, model, [&] { return std::make_unique<SegmentationModel>(make_model(s)); });
   optim::SGD optimizer(parameter_groups(model, s));
   trainer.use(optimizer, [](std::int64_t steps) { return optim::PolynomialLR{.total_iters = steps, .power = 0.9}; });
   trainer.before_epoch([&](std::int64_t epoch) { pictures.set_epoch(epoch); });
@@ -244,9 +247,7 @@ void train(TrainingOptions& options, const Settings& s) {
     for (const auto& [name, reason] : data->skipped())
       trainer.note("left out of '" + set + "': " + name + ": " + reason);
   std::string learned;
-  trainer.fit(
-      loader, [&](const data::Batch& batch) { return loss_of(model.segment(batch.inputs), batch.targets); },
-      [&] { return evaluate(trainer, model, *group, val_files, s, options, learned); });
+  trainer.fit(loader, loss_of, [&] { return evaluate(trainer, model, *group, val_files, s, options, learned); });
   trainer.note(learned);
   trainer.note("peak memory: " + std::to_string(memory_stats(options.device()).peak_bytes_in_use >> 20) +
                " MiB of arrays");

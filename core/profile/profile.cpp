@@ -18,7 +18,7 @@
 namespace tandem {
 
 std::atomic<bool> detail::ranges_are_wanted{TANDEM_HAS_NVTX != 0};
-constinit thread_local const char* detail::current_range = nullptr;
+constinit thread_local ProfileRange* detail::current_range = nullptr;
 
 namespace {
 
@@ -26,9 +26,11 @@ constinit thread_local const detail::Place* current_place = nullptr;
 
 // Whether the innermost range is an operation's.
 bool is_in_operation() {
-  if (!detail::current_range || (current_place && current_place->range() == detail::current_range)) return false;
+  if (!detail::current_range) return false;
+  const char* const name = detail::current_range->name();
+  if (current_place && current_place->range() == name) return false;
   // a name with a space is a phase's ("load batch")
-  return std::string_view(detail::current_range).find(' ') == std::string_view::npos;
+  return std::string_view(name).find(' ') == std::string_view::npos;
 }
 
 }  // namespace
@@ -40,8 +42,8 @@ std::string detail::place_text() { return current_place ? current_place->text() 
 
 std::string detail::with_place(std::string text) {
   const std::string place = place_text();
-  if (is_in_operation() && text.find(current_range) == std::string::npos)
-    text = current_range + (": " + std::move(text));
+  if (is_in_operation() && text.find(current_range->name()) == std::string::npos)
+    text = current_range->name() + (": " + std::move(text));
   if (place.empty()) return text;
   // The text of a layer begins with its class, which stands in the place already.
   const auto colon = text.find(": ");
@@ -68,6 +70,7 @@ void Profile::stop() {
   detail::ranges_are_wanted = TANDEM_HAS_NVTX != 0;
   detail::stop_trace();
 }
+ProfileSummary Profile::summary() { return detail::trace_summary(); }
 void Profile::name_thread(const char* name) { detail::name_lane(name); }
 
 const char* Profile::lasting_name(const std::string& name) {
@@ -77,11 +80,10 @@ const char* Profile::lasting_name(const std::string& name) {
   return names->insert(name).first->c_str();
 }
 
-void ProfileRange::begin(const char* name, const char* suffix) {
-  name_ = name;
-  suffix_ = suffix;
+void ProfileRange::begin() {
+  is_wanted_ = true;
 #if TANDEM_HAS_NVTX
-  nvtxRangePushA(*suffix ? (std::string(name) + suffix).c_str() : name);
+  nvtxRangePushA(*suffix_ ? (std::string(name_) + suffix_).c_str() : name_);
 #endif
   if (detail::trace_began() != 0) begin_ = detail::profile_now();
 }
@@ -93,7 +95,14 @@ void ProfileRange::end() {
   if (begin_ == 0) return;
   const auto began = detail::trace_began();
   // This range may have outlived its trace, and another trace may have begun.
-  if (began != 0 && begin_ >= began) detail::record({name_, suffix_, begin_, detail::profile_now(), std::move(notes_)});
+  if (began != 0 && begin_ >= began)
+    detail::record({path_ ? path_ : name_, suffix_, begin_, detail::profile_now(), std::move(notes_)});
+}
+
+const char* ProfileRange::module_path() {
+  for (const ProfileRange* range = detail::current_range; range; range = range->outer_)
+    if (range->path_) return range->path_;
+  return nullptr;
 }
 
 void ProfileRange::note(const char* key, std::string_view value) {

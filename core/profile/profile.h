@@ -14,16 +14,31 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tandem {
+
+class ProfileRange;
 
 namespace detail {
 // Whether ranges are recorded at all. It is always true in builds with CUDA, where NVTX finds out for itself whether a
 // tool listens.
 extern std::atomic<bool> ranges_are_wanted;
-// The name of this thread's innermost range; null outside of all ranges.
-extern constinit thread_local const char* current_range;
+// This thread's innermost range; null outside of all ranges.
+extern constinit thread_local ProfileRange* current_range;
 }  // namespace detail
+
+// Where the time of a trace went, by lane and name of range.
+struct ProfileSummary {
+  struct Row {
+    std::string lane, name;
+    std::int64_t count = 0;  // ranges
+    double seconds = 0;      // from their beginnings to their ends
+    double self = 0;         // of that, outside of other ranges of the lane
+  };
+  double seconds = 0;     // from the start of the trace to its end
+  std::vector<Row> rows;  // in no particular order
+};
 
 // A process writes one trace at a time. Any thread may call.
 class Profile {
@@ -35,6 +50,8 @@ class Profile {
   // Writes the rest and ends the trace; does nothing when there is none. Error when the file did not take everything,
   // as on a full disk: the file then holds, as valid JSON, what it took.
   static void stop();
+  // Of the trace that was stopped last; empty before.
+  static ProfileSummary summary();
 
   // Names the calling thread's lane, "loader" for instance, in this trace and later ones. Living threads that share a
   // name are told apart by a number, and a new thread takes over the lane of one of the same name that has ended.
@@ -49,12 +66,12 @@ class ProfileRange {
  public:
   // The trace shows `name` and `suffix` together. Both are literals or come from lasting_name().
   explicit ProfileRange(const char* name, const char* suffix = "")
-      : outer_(std::exchange(detail::current_range, name)) {
-    if (detail::ranges_are_wanted.load(std::memory_order_relaxed)) begin(name, suffix);
+      : outer_(std::exchange(detail::current_range, this)), name_(name), suffix_(suffix) {
+    if (detail::ranges_are_wanted.load(std::memory_order_relaxed)) begin();
   }
   ~ProfileRange() {
     detail::current_range = outer_;
-    if (name_) end();
+    if (is_wanted_) end();
   }
   ProfileRange(const ProfileRange&) = delete;
   ProfileRange& operator=(const ProfileRange&) = delete;
@@ -62,14 +79,25 @@ class ProfileRange {
   // Adds a note that the viewer shows when the range is selected. Does nothing when no trace is written.
   void note(const char* key, std::string_view value);
   void note(const char* key, std::int64_t value);
+  // Whether a trace is written: notes cost their time only then.
+  bool is_recorded() const { return begin_ != 0; }
+  bool has_notes() const { return !notes_.empty(); }
+  // The range is the call of a module, which the trace shows by its path in the network, "layer1.0.conv1". The text
+  // lives as long as the program.
+  void show_as(const char* path) { path_ = path; }
+  const char* name() const { return name_; }
+  // The path of the innermost call of a module that is under way on this thread; null outside of all.
+  static const char* module_path();
 
  private:
-  void begin(const char* name, const char* suffix);
+  void begin();
   void end();
 
-  const char* const outer_;
-  const char* name_ = nullptr;  // null when ranges are not recorded
-  const char* suffix_ = nullptr;
+  ProfileRange* const outer_;
+  const char* const name_;
+  const char* const suffix_;
+  const char* path_ = nullptr;
+  bool is_wanted_ = false;
   std::int64_t begin_ = 0;  // nanoseconds; 0 when no trace was being written
   std::string notes_;       // members of a JSON object
 };

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/thread.h>
+#include <tandem/core/profile/lane_totals.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_recorder.h>
 
@@ -28,6 +29,7 @@ struct Lane {
   const int number;
   bool is_taken = true;       // whether a living thread uses it; guarded by Recorder::mutex_
   bool is_announced = false;  // whether this trace names the lane; only the writer thread uses it
+  LaneTotals totals;          // of this trace; only the writer thread uses them
   std::mutex mutex;           // guards events
   std::vector<Event> events;
 };
@@ -49,6 +51,7 @@ class Recorder {
       const std::lock_guard lock(lane->mutex);
       lane->events.clear();
       lane->is_announced = false;
+      lane->totals = {};
     }
     file_ = std::move(file);
     is_stopping_ = false;
@@ -74,7 +77,7 @@ class Recorder {
 #ifdef TANDEM_HAS_CUDA
     cuda::stop_gpu_trace();
 #endif
-    started_.store(0);
+    const auto began = started_.exchange(0);
     {
       const std::lock_guard lock(mutex_);
       is_stopping_ = true;
@@ -82,8 +85,15 @@ class Recorder {
     wake_.notify_all();
     writer_.join();
     write_lanes();
+    summary_ = {static_cast<double>(profile_now() - began) * 1e-9, {}};
+    for (const Lane* lane : lanes()) lane->totals.add_to(summary_, lane->name);
     const auto file = std::move(file_);
     file->close();
+  }
+
+  ProfileSummary summary() {
+    const std::lock_guard lock(start_stop_);
+    return summary_;
   }
 
   // When the current trace began, in nanoseconds; 0 when no trace is written.
@@ -145,14 +155,18 @@ class Recorder {
       }
       if (events.empty()) continue;
       if (!std::exchange(lane->is_announced, true)) file_->add_lane(lane->number, lane->name);
-      for (const Event& event : events) file_->add(lane->number, event);
+      for (const Event& event : events) {
+        file_->add(lane->number, event);
+        lane->totals.add(event);
+      }
     }
     return file_->write();
   }
 
-  std::mutex start_stop_;  // held by start() and stop(), which alone set the next two members
+  std::mutex start_stop_;  // held by start() and stop(), which alone set the next three members
   std::unique_ptr<TraceFile> file_;
   std::thread writer_;
+  ProfileSummary summary_;
   std::atomic<std::int64_t> started_{0};
 
   std::mutex mutex_;  // guards the members that follow
@@ -192,6 +206,7 @@ void add(Lane& lane, Event event) {
 
 void start_trace(const std::string& path, int rank) { Recorder::get().start(path, rank); }
 void stop_trace() { Recorder::get().stop(); }
+ProfileSummary trace_summary() { return Recorder::get().summary(); }
 std::int64_t trace_began() { return Recorder::get().started(); }
 void name_lane(const char* name) { thread_lane.name(name); }
 void record(Event event) { add(thread_lane.get(), std::move(event)); }

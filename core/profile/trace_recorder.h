@@ -2,6 +2,7 @@
 // file. Only core/profile/profile.cpp uses it. Any thread may call.
 #pragma once
 
+#include <tandem/core/profile/profile.h>
 #include <tandem/core/profile/trace_file.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@ namespace tandem::detail {
 
 void start_trace(const std::string& path, int rank);  // see Profile::start
 void stop_trace();                                    // see Profile::stop
+ProfileSummary trace_summary();                       // see Profile::summary
 // When the trace that is being written began, in nanoseconds; 0 when none is.
 std::int64_t trace_began();
 

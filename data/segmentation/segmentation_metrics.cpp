@@ -76,6 +76,13 @@ std::vector<double> ConfusionMatrix::class_accuracy() const {
   return result;
 }
 
+std::vector<std::vector<double>> ConfusionMatrix::columns() const {
+  std::vector<std::vector<double>> columns;
+  for (std::int64_t predicted = 0; predicted < classes(); ++predicted)
+    columns.push_back(counts_.select(1, predicted).to(DType::f64).contiguous().to_vector<double>());
+  return columns;
+}
+
 std::string ConfusionMatrix::table(const std::vector<std::string>& names) const {
   const std::int64_t n = classes();
   TANDEM_CHECK(static_cast<std::int64_t>(names.size()) == n, "ConfusionMatrix::table: expected ", n, " names, got ",

@@ -34,6 +34,8 @@ class ConfusionMatrix {
   std::vector<double> class_iou() const;
   // For each class the share of its true pixels that were predicted as it. NaN for a class that does not occur.
   std::vector<double> class_accuracy() const;
+  // counts() by column: for each predicted class, the counts of the true classes.
+  std::vector<std::vector<double>> columns() const;
   // The mean of class_iou() over the classes that are not NaN; NaN when all are. torchvision's reference counts the NaN
   // too: its mean is NaN when a class does not occur, and equal to this mean when every class occurs.
   double mean_iou() const;

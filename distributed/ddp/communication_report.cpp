@@ -50,6 +50,12 @@ void CommunicationClock::begin_backward() {
   ended_ = 0;
 }
 
+void CommunicationClock::blocked(std::size_t bucket) {
+  passes_[bucket].ended = now();
+  passes_[bucket].blocked = true;
+  if (ended_ == bucket) ++ended_;
+}
+
 void CommunicationClock::waited(std::size_t bucket) {
   Pass& pass = passes_[bucket];
   pass.waited = now();
@@ -67,7 +73,7 @@ void CommunicationClock::end_backward() {
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     const double communication = seconds(std::max(pass.started, before), pass.ended);
-    const double exposed = std::min(communication, seconds(waited_before, pass.waited));
+    const double exposed = pass.blocked ? communication : std::min(communication, seconds(waited_before, pass.waited));
     sums_.buckets[i].communication += communication;
     sums_.buckets[i].exposed += exposed;
     sums_.communication += communication;

@@ -42,12 +42,17 @@ class CommunicationClock {
   void reset(std::vector<CommunicationReport::Bucket> buckets);
   void begin_forward();  // only the first since the last pass counts
   void begin_backward();
-  void started(std::size_t bucket) { passes_[bucket].started = now(); }
+  void started(std::size_t bucket) {
+    passes_[bucket].started = now();
+    passes_[bucket].blocked = false;
+  }
   // Asks the running Works whether they have ended. `work_of(bucket)` may be null: such a bucket counts as ended.
   template <class WorkOf>
   void look(const WorkOf& work_of, std::size_t started) {
     while (ended_ < started && (!work_of(ended_) || work_of(ended_)->is_done())) passes_[ended_++].ended = now();
   }
+  // The start of the reduction has returned, and it has ended: the backward pass has waited for it there.
+  void blocked(std::size_t bucket);
   void computed() { computed_ = now(); }  // call it when the last gradient is final
   void waited(std::size_t bucket);        // call it when the wait for `bucket` is over; in the order of buckets
   void end_backward();
@@ -57,6 +62,7 @@ class CommunicationClock {
  private:
   struct Pass {
     Time started, ended, waited;
+    bool blocked = false;
   };
   CommunicationReport sums_;
   std::vector<Pass> passes_;  // by bucket, of the pass that runs

@@ -191,9 +191,11 @@ void Reducer::call_communication_hook(const Bucket& bucket, F call) const {
 void Reducer::start_full_buckets() {
   while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
     Bucket& bucket = buckets_[started_];
-    clock_.started(started_++);
+    const std::size_t number = started_++;
+    clock_.started(number);
     if (communication_hook_) {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
+      if (!bucket.work) clock_.blocked(number);
     } else {
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }

@@ -1,8 +1,10 @@
 #include <tandem/autograd/autocast.h>
+#include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/system/cores.h>
@@ -68,12 +70,12 @@ class DataParallel::Threads {
       for (int i = 0; i < count; ++i) {
         const auto name = "thread " + std::to_string(i + 1) + " of " + std::to_string(count) + " of a DataParallel";
         threads_.push_back(start_thread(name, [this, i, count, openmp_threads, share_cores] {
+          Profile::name_thread("replica");
           if (share_cores) {
             const auto cores = core_share(i, count);
             sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound
             omp_set_num_threads(openmp_threads);
           }
-          manual_seed(static_cast<std::uint64_t>(i));
           work(i);
         }));
       }
@@ -177,12 +179,34 @@ void DataParallel::copy_model(nn::Module& replica) const {
 }
 
 Tensor DataParallel::operator()(const Tensor& input) {
+  return on_pieces(input, [](nn::Module& replica, const Tensor& piece, std::int64_t) { return replica(piece); });
+}
+
+Tensor DataParallel::mean_loss(const data::Batch& batch, const LossOf& loss_of) {
+  std::vector<float> weights;  // of the pieces, in samples
+  const std::int64_t count = batch.inputs.dim(0), piece = rows_of_a_piece(count);
+  for (std::int64_t begin = 0; begin < count; begin += piece)
+    weights.push_back(static_cast<float>(std::min(piece, count - begin)) / static_cast<float>(count));
+  const Tensor losses = on_pieces(batch.inputs, [&](nn::Module& replica, const Tensor& inputs, std::int64_t begin) {
+    data::Batch part{inputs.value(), {}};
+    if (batch.targets.defined())
+      part.targets = batch.targets.slice(0, begin, begin + inputs.dim(0)).to(inputs.device());
+    return reshape(loss_of(replica, part), {1});
+  });
+  const auto used = static_cast<std::int64_t>(weights.size());
+  return sum(losses * Tensor(Array::from(weights, {used}).to(losses.device())));
+}
+
+std::int64_t DataParallel::rows_of_a_piece(std::int64_t count) const {
+  const auto replicas = static_cast<std::int64_t>(replicas_.size());
+  return (count + replicas - 1) / replicas;
+}
+
+Tensor DataParallel::on_pieces(const Tensor& input, const OnPiece& call) {
   TANDEM_CHECK(input.value().ndim() > 0 && input.dim(0) > 0,
                "DataParallel cuts its input along dimension 0, got shape ", input.shape());
   TANDEM_CHECK(!is_recording_graph(), "DataParallel works on threads of its own, which a recorded step does not see");
-  const std::int64_t count = input.dim(0);
-  const std::int64_t piece =
-      (count + static_cast<std::int64_t>(replicas_.size()) - 1) / static_cast<std::int64_t>(replicas_.size());
+  const std::int64_t count = input.dim(0), piece = rows_of_a_piece(count);
   const int used = static_cast<int>((count + piece - 1) / piece);
   const auto cut = [count, piece](const Array& whole, int i) {
     return whole.slice(0, i * piece, std::min(count, (i + 1) * piece));
@@ -190,6 +214,7 @@ Tensor DataParallel::operator()(const Tensor& input) {
   // The dtype that Autocast computes in on this thread: the one to which it converts an f32 tensor.
   const DType compute_dtype = autocast_low(Tensor(ops::zeros({1}))).dtype();
   const bool gradients = grad_enabled();
+  const std::uint64_t seed = default_generator().next_u64();
 
   // All copies are made before any forward begins, because the forward of the model (replica 0) changes its buffers.
   threads_->run(used, [&](int i) {
@@ -200,8 +225,9 @@ Tensor DataParallel::operator()(const Tensor& input) {
     std::optional<NoGrad> no_grad;
     if (!gradients) no_grad.emplace();
     const Autocast autocast(compute_dtype);
+    manual_seed(seed + static_cast<std::uint64_t>(i));
     inputs[i] = Tensor(cut(input.value(), i).to(devices_[i]), input.requires_grad());
-    outputs[i] = (*replicas_[i])(inputs[i]);
+    outputs[i] = call(*replicas_[i], inputs[i], i * piece);
   });
 
   std::vector<Array> values;

@@ -1,8 +1,10 @@
 // DataParallel: data parallelism in one process. It divides a batch over threads, each with its own copy of the model.
 #pragma once
 
+#include <tandem/data/dataset.h>
 #include <tandem/nn/module.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -30,9 +32,10 @@ namespace tandem::distributed {
 //   DataParallel parallel(model, [] { return std::make_unique<Net>(); }, {Device::cuda(0), Device::cuda(1)});
 //
 // The replicas take over training mode and requires_grad from the model, and NoGrad and Autocast from the caller's
-// thread. The random numbers of a replica's forward (dropout) come from the generator of its own thread. Hooks of the
-// model's parameters run on the thread of replica 0, before the gradients of the other replicas are added. Therefore
-// DataParallel can't be combined with DistributedDataParallel. The model must outlive the DataParallel, which must
+// thread. The random numbers of a replica's forward (dropout) are its own: they begin with a number that each
+// forward draws from the caller's generator. Hooks of the model's parameters run on the thread of replica 0, before the
+// gradients of the other replicas are added. Therefore DataParallel can't be combined with a DistributedDataParallel of
+// several ranks. The model must outlive the DataParallel, which must
 // outlive all graphs that it made. Between a forward and its backward, another forward with gradients is an Error,
 // because it would change the copied parameters in place. For one thread.
 class DataParallel {
@@ -52,9 +55,22 @@ class DataParallel {
   // Rethrows what a replica throws; if several throw, what the lowest of them threw.
   Tensor operator()(const Tensor& input);
 
+  // The loss of a batch whose pieces' losses the replicas compute themselves: their mean by samples, one element. So a
+  // loss may have several outputs of the model, and a replica's output never leaves its device. A loss that is a mean
+  // over something else than samples (pixels that are not void) is a mean over a replica's own, as it is over a rank's
+  // own with DistributedDataParallel.
+  using LossOf = std::function<Tensor(nn::Module& replica, const data::Batch& piece)>;
+  Tensor mean_loss(const data::Batch& batch, const LossOf& loss_of);
+
+  int replicas() const { return static_cast<int>(replicas_.size()); }
+
  private:
   class Threads;
+  using OnPiece = std::function<Tensor(nn::Module& replica, const Tensor& piece, std::int64_t begin)>;
 
+  // The results (rows, ...) of `call` for all pieces, put together. `begin`: the piece's first row in `input`.
+  Tensor on_pieces(const Tensor& input, const OnPiece& call);
+  std::int64_t rows_of_a_piece(std::int64_t count) const;
   void copy_model(nn::Module& replica) const;
   void add_gradients(const nn::Module& replica);
 

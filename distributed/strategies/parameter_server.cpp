@@ -30,8 +30,7 @@ ParameterServer::Shard::Shard(std::vector<NamedTensor> given, ProcessGroup& grou
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].tensor.set_grad_buffer(gradients.parts[i]);
 }
 
-ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers,
-                                 const MakeOptimizer& make_optimizer)
+ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers)
     : group_(required(std::move(group), "ParameterServer")) {
   TANDEM_CHECK(servers >= 1 && servers <= group_->size(), servers, " servers in a group of ", group_->size(),
                ": servers are ranks of the group");
@@ -42,14 +41,18 @@ ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup
     for (const std::size_t i : share) kept.push_back(parameters[i]);
     shards_.emplace_back(std::move(kept), *group_);
   }
-  if (group_->rank() >= servers) return;
+  if (!is_server()) return;
   const Shard& mine = shards_[group_->rank()];
   for (int r = 0; r < group_->size(); ++r)
     pushed_.push_back(r == group_->rank() ? mine.gradients.memory : ops::empty_like(mine.gradients.memory));
-  optimizer_ = make_optimizer(mine.parameters);
 }
 
-void ParameterServer::step() {
+const std::vector<NamedTensor>& ParameterServer::kept() const {
+  TANDEM_CHECK(is_server(), "ParameterServer: rank ", group_->rank(), " is no server and keeps no parameters");
+  return shards_[group_->rank()].parameters;
+}
+
+void ParameterServer::step(const std::function<void()>& update) {
   const int rank = group_->rank(), servers = static_cast<int>(shards_.size());
   for (const auto& shard : shards_) check_gradients(shard.parameters, rank);
 
@@ -65,7 +68,7 @@ void ParameterServer::step() {
     pulls.push_back(s == rank ? nullptr : group_->receive(shards_[s].values.memory, s, "parameters"));
   }
 
-  if (rank < servers) serve(shards_[rank], arrivals);
+  if (is_server()) serve(shards_[rank], arrivals, update);
   for (int s = 0; s < servers; ++s) {
     if (s == rank) continue;
     pulls[s]->wait();
@@ -75,7 +78,8 @@ void ParameterServer::step() {
   for (const auto& push : pushes) push->wait();
 }
 
-void ParameterServer::serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals) {
+void ParameterServer::serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals,
+                            const std::function<void()>& update) {
   auto mean =
       ops::zeros(shard.gradients.memory.shape(), shard.gradients.memory.dtype(), shard.gradients.memory.device());
   for (int r = 0; r < group_->size(); ++r) {
@@ -84,7 +88,7 @@ void ParameterServer::serve(Shard& shard, const std::vector<std::shared_ptr<Work
     ops::add_(mean, pushed_[r]);
   }
   shard.gradients.memory.copy_from(mean);
-  optimizer_->step();
+  update();
 
   for (std::size_t i = 0; i < shard.parameters.size(); ++i)
     shard.values.parts[i].copy_from(shard.parameters[i].tensor.value());

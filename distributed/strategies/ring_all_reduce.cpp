@@ -1,6 +1,8 @@
 #include <tandem/core/ops.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 
+#include <memory>
+
 namespace tandem::distributed {
 
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
@@ -39,17 +41,11 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
   if (!array.is_contiguous()) Array(array).copy_from(flat.reshape(array.shape()));
 }
 
-RingDataParallel::RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group)
-    : group_(required(std::move(group), "RingDataParallel")),
-      parameters_(trained_parameters(model)),
-      gradients_(parameters_, *group_) {
-  broadcast_state(model, *group_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor.set_grad_buffer(gradients_.parts[i]);
-}
-
-void RingDataParallel::average_gradients() {
-  check_gradients(parameters_, group_->rank());
-  ring_all_reduce(*group_, gradients_.memory, ReduceOp::mean);
+CommunicationHook ring_hook() {
+  return [](const GradBucket& bucket, ProcessGroup& group) -> std::shared_ptr<Work> {
+    ring_all_reduce(group, bucket.buffer, ReduceOp::mean);
+    return nullptr;
+  };
 }
 
 }  // namespace tandem::distributed

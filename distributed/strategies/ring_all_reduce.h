@@ -1,9 +1,8 @@
 // Ring all-reduce, written out with messages between neighbours, and training with it.
 #pragma once
 
-#include <tandem/distributed/strategies/flat_parameters.h>
-
-#include <memory>
+#include <tandem/distributed/ddp/communication_hooks.h>
+#include <tandem/distributed/groups/process_group.h>
 #include <vector>
 
 namespace tandem::distributed {
@@ -15,27 +14,12 @@ namespace tandem::distributed {
 // clusters of workstations", 2009.)
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op = ReduceOp::sum);
 
-// Data parallelism with ring_all_reduce. Communication does not overlap with computation: the gradients go round the
-// ring after backward has ended.
+// Data parallelism with ring_all_reduce, as a hook of DistributedDataParallel:
 //
-//   RingDataParallel ring(model, group);      // every rank now holds rank 0's parameters and buffers
-//   loss(model(images), labels).backward();
-//   ring.average_gradients();                 // every rank now holds the mean gradients
-//   optimizer.step();
+//   DistributedDataParallel ddp(model, group);
+//   ddp.set_communication_hook(ring_hook());
 //
-// Owns the memory of the gradients of all parameters that require one. The model must outlive the RingDataParallel. For
-// one thread.
-class RingDataParallel {
- public:
-  RingDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group);
-
-  // Collective. Error when a parameter has no gradient.
-  void average_gradients();
-
- private:
-  std::shared_ptr<ProcessGroup> group_;
-  std::vector<NamedTensor> parameters_;
-  FlatParameters gradients_;
-};
+// Each bucket goes round the ring when it is full. The backward pass waits for it, so nothing overlaps.
+CommunicationHook ring_hook();
 
 }  // namespace tandem::distributed

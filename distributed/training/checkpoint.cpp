@@ -179,6 +179,24 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
   }
 }
 
+std::string link_best_checkpoint(const fs::path& folder, std::int64_t step) {
+  const fs::path link = folder / "best.safetensors", next = folder / ".best.safetensors.new";
+  std::error_code error;
+  const auto there = fs::symlink_status(link, error);
+  if (fs::is_symlink(there) && !fs::exists(link, error)) fs::remove(link, error);
+  if (step < 0) return "";
+  if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file of another origin";
+  for (const auto& path : checkpoints_in(folder)) {
+    if (parse_name(path.filename().string())->second != step) continue;
+    if (fs::read_symlink(link, error) == path.filename()) return "";
+    fs::remove(next, error);
+    fs::create_symlink(path.filename(), next, error);
+    if (!error) fs::rename(next, link, error);
+    return error ? error.message() : "";
+  }
+  return "there is no checkpoint of step " + std::to_string(step);
+}
+
 TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted of_others) {
   TrainingState state;
   const auto wanted = [&](const std::string& name) {

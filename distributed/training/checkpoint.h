@@ -68,6 +68,11 @@ bool has_checkpoints(const std::filesystem::path& folder);
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr, std::int64_t spared = -1);
 
+// Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
+// or the new one. Returns why there is none: empty, or the reason in a few words, as on a file system without links. A
+// file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing is removed.
+std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
+
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
 // checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without
 // checksums. Error when all are damaged, or when the newest whole one was written by another program. Error, too, when

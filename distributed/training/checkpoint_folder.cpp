@@ -3,6 +3,7 @@
 #include <tandem/core/ops.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
+#include <tandem/distributed/training/given_options.h>
 #include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
@@ -72,7 +73,7 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
   if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, now.accumulate, false);
   compare("number of processes", saved.world_size, now.world_size, false);
   if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
-  for (const auto& change : options_.changes_since(saved.options)) note_("note: " + change);
+  for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
 }
 
 void CheckpointFolder::save(TrainingState state, const Array& loss) {
@@ -92,10 +93,18 @@ void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks) {
   state.to_write = &of_ranks;
   lock_->check();
   save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_, state.best_step);
+  link_best(state.best_step);
   const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
   if (mebibytes >= 1)
     note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with {}",
                       state.step, mebibytes, counted(group_.size(), "process", "es")));
+}
+
+void CheckpointFolder::link_best(std::int64_t step) {
+  const std::string why_not = link_best_checkpoint(options_.checkpoint, step);
+  if (!why_not.empty() && !std::exchange(has_said_why_not_, true))
+    note_(fmt::format("note: {} has no best.safetensors that leads to the best checkpoint: {}", options_.checkpoint,
+                      why_not));
 }
 
 }  // namespace tandem::distributed

@@ -37,6 +37,7 @@ class CheckpointFolder {
  private:
   void check_fits(const TrainingState& saved, const TrainingState& now) const;
   void write(TrainingState& state, RankArrays& of_ranks);
+  void link_best(std::int64_t step);
 
   const TrainingOptions& options_;
   ProcessGroup& group_;
@@ -44,6 +45,7 @@ class CheckpointFolder {
   const std::function<void(const std::string&)> note_;
   std::set<std::filesystem::path> proven_;  // rank 0's; see save_checkpoint()
   std::optional<CheckpointLock> lock_;      // rank 0's
+  bool has_said_why_not_ = false;           // there is no link to the best checkpoint
 };
 
 }  // namespace tandem::distributed

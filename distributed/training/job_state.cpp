@@ -95,6 +95,27 @@ void JobState::restore(TrainingState& state, const std::function<void(const std:
   for (auto* const arrays : {&state.model, &state.optimizer, &state.ddp, &state.kept, &state.of_rank}) arrays->clear();
 }
 
+std::function<void()> JobState::remember() {
+  std::vector<Kept> all = kept_;
+  all.push_back({"model", [this] { return ddp_.model().state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { ddp_.model().load_state_dict(state); }});
+  all.push_back({"scaler", [this] { return scaler_.state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { scaler_.load_state_dict(state); }});
+  if (optimizer_)
+    all.push_back({"optimizer", [this] { return optimizer_->state_dict(); },
+                   [this](const std::vector<NamedArray>& state) { optimizer_->load_state_dict(state); }});
+  if (auto* const hook = ddp_.communication_hook().stateful())
+    all.push_back({"hook", [hook] { return hook->state_dict(); },
+                   [hook](const std::vector<NamedArray>& state) { hook->load_state_dict(state); }});
+  std::vector<std::vector<NamedArray>> states;
+  for (const auto& kept : all)
+    for (auto& entry : states.emplace_back(kept.state_dict())) entry.array = entry.array.clone();
+  return [all, states, generator = default_generator()] {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].load_state_dict(states[i]);
+    default_generator() = generator;
+  };
+}
+
 void JobState::restore_kept(const std::vector<NamedArray>& arrays,
                             const std::function<void(const std::string&)>& note) {
   auto left = arrays;

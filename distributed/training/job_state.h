@@ -35,6 +35,8 @@ class JobState {
   // Brings the objects, and default_generator(), to what a checkpoint says, and drops its arrays. `note` is told what
   // of it fits this job no longer. Sets the generators of `state` to those of this rank. Collective.
   void restore(TrainingState& state, const std::function<void(const std::string&)>& note);
+  // Copies all that training changes, and default_generator(). Returns the function that brings these back, to the bit.
+  [[nodiscard]] std::function<void()> remember();
 
  private:
   void restore_kept(const std::vector<NamedArray>& arrays, const std::function<void(const std::string&)>& note);

@@ -1,8 +1,11 @@
 #include <tandem/distributed/training/metric.h>
 
+#include <tandem/core/base/check.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem::distributed {
 namespace {
@@ -23,6 +26,25 @@ std::string shown(const std::vector<Metric>& metrics) {
     std::string words = name;
     std::replace(words.begin(), words.end(), '_', ' ');
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", words, shown(*number, kind));
+  }
+  return text;
+}
+
+std::string markdown(const Table& table, Metric::Kind kind) {
+  TANDEM_CHECK(table.values.size() == table.columns.size(), "a table of ", table.columns.size(),
+               " columns has values of ", table.values.size());
+  std::string text = "| |", line = "|---|";
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    TANDEM_CHECK(table.values[c].size() == table.rows.size(), "a table of ", table.rows.size(), " rows has ",
+                 table.values[c].size(), " values in the column ", table.columns[c]);
+    text += ' ' + table.columns[c] + " |";
+    line += "---:|";
+  }
+  text += '\n' + line + '\n';
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    text += "| " + table.rows[r] + " |";
+    for (const auto& column : table.values) text += ' ' + (std::isnan(column[r]) ? "-" : shown(column[r], kind)) + " |";
+    text += '\n';
   }
   return text;
 }

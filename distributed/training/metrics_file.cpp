@@ -11,9 +11,17 @@
 #include <sstream>
 
 namespace tandem::distributed {
-namespace {
 
 using Json = nlohmann::ordered_json;
+
+// The library of JSON finds this function by its name.
+static void to_json(Json& json, const Table& table) {
+  Json columns = Json::object();
+  for (std::size_t i = 0; i < table.columns.size(); ++i) columns[table.columns[i]] = table.values.at(i);
+  json = {{"rows", table.rows}, {"columns", columns}};
+}
+
+namespace {
 
 // Whether a line was written after a checkpoint with so many finished epochs and steps.
 bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {

@@ -70,6 +70,17 @@ std::chrono::duration<double> parse_duration(const std::string& name, const std:
   return std::chrono::duration<double>(count * seconds);
 }
 
+StepWindow parse_steps(const std::string& name, const std::string& text) {
+  StepWindow steps;
+  const auto end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, steps.first);
+  const bool has_colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
+  const auto last = has_colon ? std::from_chars(first.ptr + 1, end, steps.last) : first;
+  if (!has_colon || last.ec != std::errc() || last.ptr != end || steps.first < 1 || steps.last < steps.first)
+    throw UsageError(name + " " + text + ": expected the first step and the last, such as 10:20");
+  return steps;
+}
+
 OptionParser::OptionParser(const std::string& program, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, program)) {
   app_->set_help_flag("--help", "this text");

@@ -5,6 +5,7 @@
 #include <tandem/core/base/check.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
@@ -31,6 +32,15 @@ struct OptionRange {
 
 // "90s", "90m" or "2h"; UsageError for any other text.
 std::chrono::duration<double> parse_duration(const std::string& name, const std::string& text);
+
+// Steps of a job, counted from 1. The default is all of them.
+struct StepWindow {
+  std::int64_t first = 1, last = std::numeric_limits<std::int64_t>::max();
+  bool operator==(const StepWindow&) const = default;
+};
+
+// "10:20" for the steps from 10 to 20; UsageError for any other text.
+StepWindow parse_steps(const std::string& name, const std::string& text);
 
 // Each option belongs to a group, under which --help lists it. In the names of options, dashes and underscores are the
 // same. Of an option that is given twice, the last value counts. A value that is not allowed is a UsageError. What a

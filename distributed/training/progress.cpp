@@ -22,6 +22,9 @@ void Progress::go_on(Position position, const Division& before) {
     position.batch = 0;
   }
   loader_.leave_out(position.before);
+  // One sample for each rank would be a batch that batch norms refuse, and the job could not go on.
+  if (before != division_ && position.before > 0 && division_.batch_size > 1 && loader_.samples() == 1)
+    loader_.leave_out(position.before = loader_.dataset_size());
   position_ = position;
 }
 
@@ -43,8 +46,10 @@ void Progress::count() {
 }
 
 std::int64_t Progress::samples_in(std::int64_t begin, std::int64_t batches) const {
-  return std::max<std::int64_t>(
-      0, std::min(batches * division_.batch_size, loader_.samples() - begin * division_.batch_size));
+  const auto up_to = [this](std::int64_t batch) {
+    return batch >= loader_.size() ? loader_.samples() : batch * division_.batch_size;
+  };
+  return up_to(begin + batches) - up_to(begin);
 }
 
 std::int64_t Progress::samples_since(std::int64_t begin) const {

@@ -16,20 +16,26 @@ struct Trainer::Running {
   bool leaves_epoch = false;
 };
 
-Trainer::Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model)
-    : running_(new Running{TrainingJob(options, required(std::move(group), "Trainer"), model)}) {}
+Trainer::Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                 const std::function<std::unique_ptr<nn::Module>()>& make_replica)
+    : running_(new Running{TrainingJob(options, required(std::move(group), "Trainer"), model, make_replica)}) {}
 Trainer::~Trainer() { running_->job.say_if_left(); }
 
 void Trainer::fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& evaluate) {
+  fit(loader, of_model(loss_of), evaluate);
+}
+
+void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evaluate& evaluate) {
   TrainingJob& job = running_->job;
+  if (!job.options().find_lr.empty()) return job.show_lr(loader, loss_of);
   // On a GPU this function is recorded once, and replayed in one call after that.
   GraphedStep step(
       job.options().graph_device(),
       [&](const std::vector<Array>& arrays) {
         const data::Batch batch = {arrays[0], arrays.size() == 2 ? arrays[1] : Array()};
-        job.set_again([&loss_of, batch] { return loss_of(batch); });
+        job.set_again([&job, &loss_of, batch] { return loss_of(job.ddp().model(), batch); });
         const Autocast autocast(job.options().dtype);
-        const Tensor loss = loss_of(batch);
+        const Tensor loss = job.loss(batch, loss_of);
         job.update(loss);
         return loss.value();
       },
@@ -47,7 +53,24 @@ void Trainer::fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& e
   job.finish();
 }
 
+// The loss of the program's own model, which it knows itself.
+Trainer::LossOfModel Trainer::of_model(const LossOf& loss_of) const {
+  running_->job.require_no_replicas();
+  return [loss_of](nn::Module&, const data::Batch& batch) { return loss_of(batch); };
+}
+
+LrCurve Trainer::find_lr(data::Loader& loader, const LossOf& loss_of, const LrSweep& sweep) {
+  return find_lr(loader, of_model(loss_of), sweep);
+}
+LrCurve Trainer::find_lr(data::Loader& loader, const LossOfModel& loss_of, const LrSweep& sweep) {
+  return running_->job.lr_trial(loader, loss_of).run(sweep);
+}
+
 Trainer::Batches Trainer::batches(data::Loader& loader, Evaluate evaluate) {
+  running_->job.require_no_replicas();
+  if (!running_->job.options().find_lr.empty())
+    throw UsageError("--find-lr: " + running_->job.options().program() +
+                     " writes its loop itself: it is for programs with Trainer::fit");
   return {*running_, loader, std::move(evaluate)};
 }
 
@@ -105,6 +128,7 @@ void Trainer::before_epoch(std::function<void(std::int64_t)> call) { running_->j
 void Trainer::after_step(std::function<void()> call) { running_->job.after_step(std::move(call)); }
 std::int64_t Trainer::epoch() const { return running_->job.position().epoch; }
 std::int64_t Trainer::steps() const { return running_->job.position().step; }
+bool Trainer::is_trying_out() const { return running_->job.is_trying_out(); }
 DistributedDataParallel& Trainer::ddp() { return running_->job.ddp(); }
 void Trainer::note(const std::string& line) { running_->job.note(line); }
 EventFile* Trainer::events() { return running_->job.events(); }

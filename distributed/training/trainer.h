@@ -6,6 +6,7 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/training/lr_finder.h>
 #include <tandem/distributed/training/metric.h>
 #include <tandem/distributed/training/training_options.h>
 #include <tandem/optim/optimizer.h>
@@ -52,7 +53,9 @@ namespace tandem::distributed {
 class Trainer {
  public:
   // Moves the model to options.device(), converts its batch norms (--sync-bn), and gives all ranks rank 0's values.
-  Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model);
+  // `make_replica` makes another model like it, for --strategy dp; the values of that one do not matter.
+  Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+          const std::function<std::unique_ptr<nn::Module>()>& make_replica = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -90,12 +93,24 @@ class Trainer {
   // The loss of a batch on options.device(), one element. On a GPU the step is recorded once and then repeated
   // (core/array/graphed_step.h), so it must be a function of the batch and the model; --no-graph calls it each time.
   using LossOf = std::function<Tensor(const data::Batch&)>;
+  // The same for any model like the one that the Trainer has: with --strategy dp it gets a replica and a part of the
+  // batch. It may run on several threads at once.
+  using LossOfModel = std::function<Tensor(nn::Module& model, const data::Batch&)>;
   // The program's figures, the same on all ranks. Called with the model in evaluation mode, without gradients, with
-  // the numbers of --dtype. Its Batches are those of the program.
+  // the numbers of --dtype. It is also called once before the training, where loaders give one batch only and the
+  // figures are dropped: errors are found early.
   using Evaluate = std::function<std::vector<Metric>()>;
   // Trains as the options say, evaluates after epochs and steps as they say, and writes the final model (--save). With
   // --epochs 0 it only evaluates.
   void fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& evaluate = {});
+  void fit(data::Loader& loader, const LossOfModel& loss_of, const Evaluate& evaluate = {});
+
+  // Trains for a few steps with growing learning rates, and then brings the model, the optimizers and the random
+  // numbers back to the bits that they had. Before fit() or batches(). With --find-lr, fit() does this and draws the
+  // result.
+  //   optimizer.set_lr(trainer.find_lr(loader, loss_of).suggestion.value_or(0.1));
+  LrCurve find_lr(data::Loader& loader, const LossOf& loss_of, const LrSweep& sweep = {});
+  LrCurve find_lr(data::Loader& loader, const LossOfModel& loss_of, const LrSweep& sweep = {});
 
   class Batches;
   // The batches of all epochs, for a range-for. step() must be called once for each. When the range ends, all that
@@ -108,6 +123,8 @@ class Trainer {
 
   std::int64_t epoch() const;  // the epoch that runs, counted from 0
   std::int64_t steps() const;  // of the whole job, with those before it was resumed
+  // The evaluation before the training runs: what it finds is not to be kept.
+  bool is_trying_out() const;
   DistributedDataParallel& ddp();
   // Prints a line for people, on stderr. Lines from before the training begins come after its first line.
   void note(const std::string& line);
@@ -118,6 +135,7 @@ class Trainer {
 
  private:
   struct Running;
+  LossOfModel of_model(const LossOf& loss_of) const;
   void keep(const std::string& name, std::function<std::vector<NamedArray>()> state_dict,
             std::function<void(const std::vector<NamedArray>&)> load_state_dict);
 

@@ -1,4 +1,3 @@
-#include <tandem/autograd/autocast.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/ops.h>
@@ -6,6 +5,7 @@
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/signal_name.h>
+#include <tandem/distributed/training/given_options.h>
 #include <tandem/distributed/training/training_job.h>
 
 #include <fmt/format.h>
@@ -29,25 +29,52 @@ std::string shown(Device device) {
   return text.str();
 }
 
+// Where the replicas of --strategy dp compute: one for each thread, or on each GPU.
+std::vector<Device> replica_devices(const TrainingOptions& options) {
+  if (options.device().is_cpu())
+    return std::vector<Device>(static_cast<std::size_t>(std::max<std::int64_t>(1, options.threads)));
+  std::vector<Device> devices;
+  for (int i = 0; i < device_count(Device::Kind::cuda); ++i) devices.push_back(Device::cuda(i));
+  return devices;
+}
+
 std::int64_t parameters_of(const nn::Module& model) {
   std::int64_t numbers = 0;
   for (const auto& parameter : model.parameters()) numbers += parameter.tensor.numel();
   return numbers;
 }
 
+// Why a job that goes on from a checkpoint has nothing left to do, and what would change that; empty: it has.
+std::string nothing_left(const TrainingOptions& options, const TrainingState& saved, const Evaluation& evaluation) {
+  if (options.epochs == 0) return "";
+  if (saved.epoch >= options.epochs) return fmt::format("of {}: a larger --epochs", counted(options.epochs, "epoch"));
+  if (saved.step >= options.max_steps)
+    return fmt::format("of {}: a larger --max-steps", counted(options.max_steps, "step"));
+  if (!evaluation.is_out_of_patience()) return "";
+  return fmt::format("after {} without a better {}: a larger --patience",
+                     counted(evaluation.best().state().since, "evaluation"), evaluation.best().wanted());
+}
+
 }  // namespace
 
-TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model)
+TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                         const DataParallel::Factory& make_replica)
     : options_(options),
       group_(std::move(group)),
       ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused),
       log_(options, group_->rank() == 0),
-      best_(options.keep_best),
+      profile_(options, group_->rank(), group_->size(), [this](const std::string& line) { log_.note(line); }),
       // Without a checkpoint there is nothing to do before the end, so a signal ends the process at once.
       stop_(*group_, {.takes_signals = !options.checkpoint.empty() && options.epochs > 0,
                       .max_time = options.max_time,
                       .device = options.device()}) {
   ddp_.set_communication_hook(options.communication_hook());
+  // One server, whose state of the optimizers is the one that checkpoints have.
+  if (options.strategy == "ps") update_.through(server_.emplace(model, group_, 1));
+  if (options.strategy != "dp") return;
+  if (!make_replica) require_no_replicas();
+  const auto devices = replica_devices(options);
+  replicas_.emplace(model, make_replica, devices);
 }
 
 void TrainingJob::use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts) {
@@ -61,21 +88,21 @@ const Position& TrainingJob::position() const {
 }
 
 bool TrainingJob::ends_early() const {
-  return progress_->position().step >= options_.max_steps || time_is_up_ || is_out_of_patience();
+  return progress_->position().step >= options_.max_steps || time_is_up_ || evaluation_.is_out_of_patience();
 }
 
 void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs a Trainer of its own");
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
-  evaluate_ = evaluate;
-  options_.check_same_on_all_ranks(*group_);
+  evaluation_.set(evaluate);
+  check_same_on_all_ranks(options_.given(), *group_);
   introduce();
   run_together(*group_, [this] { open_outputs(); });
   for (const auto& line : std::exchange(notes_, {})) log_.note(line);
   if (options_.resume) resume();
   update_.begin(*progress_, options_.epochs);
-  check_best();
+  if (!is_over() && !options_.fast_dev_run) evaluation_.try_out(*progress_);
 }
 
 bool TrainingJob::next_epoch() {
@@ -95,7 +122,18 @@ void TrainingJob::begin_batch(data::Batch& batch) {
   batch.inputs = batch.inputs.to(options_.device());
   if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
   if (progress_->position().batch == begin_) generator_ = default_generator();
+  if (progress_->begins_step()) profile_.begin_step(progress_->position().step + 1);
   ddp_.forward([] {});
+}
+
+Tensor TrainingJob::loss(const data::Batch& batch, const LossOf& loss_of) {
+  return replicas_ ? replicas_->mean_loss(batch, loss_of) : loss_of(ddp_.model(), batch);
+}
+
+void TrainingJob::require_no_replicas() const {
+  if (options_.strategy == "dp")
+    throw UsageError("--strategy dp: " + options_.program() +
+                     " does not say how to make a replica of its model and how to compute its loss: docs/trainer.md");
 }
 
 bool TrainingJob::count(const Array& loss) {
@@ -126,7 +164,7 @@ void TrainingJob::end_epoch() {
   const std::int64_t epochs = progress_->position().epoch + complete;
   const bool is_last = ends_early() || epochs >= options_.epochs;
   std::vector<Metric> metrics;
-  if (is_last || epochs % options_.eval_every == 0) metrics = evaluate();
+  if (is_last || epochs % options_.eval_every == 0) metrics = evaluation_.run();
   log_.epoch(*progress_, total.item(), metrics);
   auto figures = log_.epoch_figures(*progress_, total.item());
   figures.insert(figures.end(), metrics.begin(), metrics.end());
@@ -137,7 +175,7 @@ void TrainingJob::end_epoch() {
     epoch_generator_ = default_generator().state();
     update_.follow_schedules(*progress_);
   }
-  const bool is_best = consider(figures);
+  const bool is_best = evaluation_.consider(figures, *progress_);
   const bool is_due = (complete && epochs % options_.save_every == 0) || step_is_multiple_of(options_.save_every_steps);
   if (!options_.checkpoint.empty() && (is_over() || is_due || is_best)) save();
 }
@@ -147,8 +185,9 @@ void TrainingJob::finish() {
   if (time_is_up_ && !options_.checkpoint.empty())
     log_.note(fmt::format("--max-time is over after {}: --resume goes on from there",
                           counted(progress_->position().step, "step")));
-  if (options_.epochs == 0 && evaluate_) log_.evaluation(*progress_, evaluate());
-  if (group_->size() > 1) log_.note(ddp_.report().to_string());
+  if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
+  profile_.finish();
+  if (group_->size() > 1 && !server_) log_.note(ddp_.report().to_string());
   run_together(*group_, [this] {
     if (group_->rank() != 0 || options_.save.empty()) return;
     job_.require_finite();
@@ -164,6 +203,18 @@ void TrainingJob::set_again(std::function<Tensor()> again) {
     default_generator() = generator_;
     return again();
   });
+}
+
+LrTrial TrainingJob::lr_trial(data::Loader& loader, const LossOf& loss_of) {
+  TANDEM_CHECK(!progress_, "Trainer::find_lr: call it before the training");
+  return {options_, *group_, ddp_, update_, job_, loader, [this, &loss_of](const data::Batch& batch) {
+            return loss(batch, loss_of);
+          }};
+}
+
+void TrainingJob::show_lr(data::Loader& loader, const LossOf& loss_of) {
+  for (const auto& line : std::exchange(notes_, {})) log_.note(line);
+  lr_trial(loader, loss_of).show(log_);
 }
 
 void TrainingJob::say_if_left() {
@@ -185,6 +236,10 @@ void TrainingJob::introduce() {
   log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}", ddp_.model().class_name(),
                         parameters_of(ddp_.model()), loader_->dataset_size(), options_.samples_name,
                         loader_->batch_size() * options_.accumulate * group_->size()));
+  if (options_.strategy != "ddp")
+    log_.note("strategy " + options_.strategy +
+              (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +
+              (server_ ? ": rank 0 has the parameters and the optimizer" : ""));
 }
 
 // Finds out before the training, not after hours of it, whether all output files can be written.
@@ -206,64 +261,13 @@ void TrainingJob::resume() {
   if (is_mid_epoch && before == progress_->division()) total_before_ = saved->losses.at(group_->rank());
   else if (is_mid_epoch && group_->rank() == 0)
     for (const float loss : saved->losses) total_before_ += loss;
-  if (best_.is_on() && saved->best_of == best_.wanted()) best_.go_on(saved->best);
+  auto& best = evaluation_.best();
+  if (best.is_on() && saved->best_of == best.wanted()) best.go_on(saved->best);
   epoch_generator_ = saved->generator;
   resumed_generator_ = saved->generator_now;
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
-  if (options_.epochs == 0) return;
-  const std::string nothing = "nothing left to do of {}: a larger {} goes on";
-  if (saved->epoch >= options_.epochs)
-    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.epochs, "epoch"), "--epochs"));
-  else if (saved->step >= options_.max_steps)
-    log_.note(fmt::format(fmt::runtime(nothing), counted(options_.max_steps, "step"), "--max-steps"));
-  else if (is_out_of_patience())
-    log_.note(fmt::format("nothing left to do after {} without a better {}: a larger --patience goes on",
-                          counted(best_.state().since, "evaluation"), best_.wanted()));
-}
-
-// Evaluates the model before it is trained where that is the only way to find a wrong --keep-best in time.
-void TrainingJob::check_best() {
-  if (!best_.is_on() || is_over()) return;
-  auto figures = log_.epoch_figures(*progress_, 0);
-  try {
-    best_.check(figures);
-  } catch (const UsageError&) {
-    const auto metrics = evaluate();
-    figures.insert(figures.end(), metrics.begin(), metrics.end());
-    best_.check(figures);
-  }
-}
-
-// The random numbers of the training go on as if nothing had been evaluated. So the weights do not depend on how often
-// that is done.
-std::vector<Metric> TrainingJob::evaluate() {
-  if (!evaluate_) return {};
-  return log_.aside([this] {
-    const Generator before = default_generator();
-    ddp_.eval();
-    const NoGrad no_grad;
-    const Autocast autocast(options_.dtype);
-    auto metrics = evaluate_();
-    ddp_.train();
-    default_generator() = before;
-    log_.check_names(metrics);
-    return metrics;
-  });
-}
-
-// Whether this is the best evaluation so far. Rank 0 decides: times and the total loss are its own figures.
-bool TrainingJob::consider(const std::vector<Metric>& figures) {
-  if (!best_.is_on()) return false;
-  const bool is_best_here = best_.consider(figures, progress_->position().step);
-  const std::string said =
-      group_->broadcast_string((is_best_here ? "best " : "worse ") + best_.state_text(), 0, "the best evaluation");
-  const bool is_best = said.starts_with("best ");
-  best_.go_on(said.substr(said.find(' ') + 1));
-  if (is_best) log_.note("the best so far: " + best_.text());
-  if (is_out_of_patience())
-    log_.note(fmt::format("{} without a better {}: the training ends; the best was {}",
-                          counted(options_.patience, "evaluation"), best_.wanted(), best_.text()));
-  return is_best;
+  const std::string why = nothing_left(options_, *saved, evaluation_);
+  if (!why.empty()) log_.note("nothing left to do " + why + " goes on");
 }
 
 void TrainingJob::add_to_step_loss(const Array& loss) {
@@ -274,6 +278,7 @@ void TrainingJob::add_to_step_loss(const Array& loss) {
 }
 
 void TrainingJob::end_step() {
+  profile_.end_step(progress_->position().step);
   for (const auto& call : after_step_) call();
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
@@ -282,9 +287,9 @@ void TrainingJob::end_step() {
   const bool is_mid_epoch = !progress_->epoch_is_complete() && progress_->position().step < options_.max_steps;
   bool is_due = is_mid_epoch && step_is_multiple_of(options_.save_every_steps);
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
-    const auto metrics = evaluate();
+    const auto metrics = evaluation_.run();
     log_.evaluation(*progress_, metrics);
-    is_due |= consider(metrics) && !options_.checkpoint.empty();
+    is_due |= evaluation_.consider(metrics, *progress_) && !options_.checkpoint.empty();
   }
   if (is_due) log_.aside([this] { save(); });
   const auto reason = stop_.poll();
@@ -328,10 +333,11 @@ TrainingState TrainingJob::describe() const {
   state.accumulate = options_.accumulate;
   state.samples = loader_->samples();
   state.dataset_size = loader_->dataset_size();
-  state.options = options_.given_text();
-  state.best_of = best_.wanted();
-  state.best = best_.state_text();
-  state.best_step = best_.state().step;
+  state.options = text_of(options_.given());
+  const auto& best = evaluation_.best();
+  state.best_of = best.wanted();
+  state.best = best.state_text();
+  state.best_step = best.state().step;
   state.generator = epoch_generator_;
   state.generator_now = generator_.state();
   return state;

@@ -4,9 +4,13 @@
 #include <tandem/core/ops.h>
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/distributed/training/best_value.h>
+#include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
+#include <tandem/distributed/training/evaluation.h>
 #include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/lr_trial.h>
+#include <tandem/distributed/training/profile_window.h>
 #include <tandem/distributed/training/progress.h>
 #include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/training_log.h>
@@ -26,10 +30,12 @@ namespace tandem::distributed {
 // The functions come in the order of their use. All are collective.
 class TrainingJob {
  public:
-  using Evaluate = std::function<std::vector<Metric>()>;
+  using Evaluate = Evaluation::Evaluate;
+  using LossOf = DataParallel::LossOf;
 
-  // Moves the model to its device, and gives all ranks rank 0's values.
-  TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model);
+  // Moves the model to its device, and gives all ranks rank 0's values. `make_replica` may be empty.
+  TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+              const DataParallel::Factory& make_replica);
 
   void use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts);
   // Opens the files, and goes on from a checkpoint with --resume.
@@ -38,6 +44,8 @@ class TrainingJob {
   bool next_epoch();
   // Before the forward pass. Brings the batch to the device.
   void begin_batch(data::Batch& batch);
+  // The loss of the batch, by the model or by its replicas.
+  Tensor loss(const data::Batch& batch, const LossOf& loss_of);
   // Backward, and the step where the batch completes one. On a GPU it may be recorded.
   void update(const Tensor& loss) { update_(loss, *progress_); }
   // After each batch: what is due. False when it was the last one of the epoch, or a limit is reached.
@@ -46,6 +54,13 @@ class TrainingJob {
   void end_epoch();
   // Writes the final model.
   void finish();
+
+  // For the learning-rate finder, before begin(). What it gets must outlive the result.
+  LrTrial lr_trial(data::Loader& loader, const LossOf& loss_of);
+  // What --find-lr asks for: a picture, and no training.
+  void show_lr(data::Loader& loader, const LossOf& loss_of);
+  // UsageError where --strategy dp can't have the loss of its replicas.
+  void require_no_replicas() const;
 
   // A line for people when the program has left its loop over the batches before the end.
   void say_if_left();
@@ -57,7 +72,8 @@ class TrainingJob {
 
   const TrainingOptions& options() const { return options_; }
   DistributedDataParallel& ddp() { return ddp_; }
-  EventFile* events() { return log_.events(); }
+  EventFile* events() { return evaluation_.is_trying_out() ? nullptr : log_.events(); }
+  bool is_trying_out() const { return evaluation_.is_trying_out(); }
   const Position& position() const;
   Update& updates() { return update_; }
   JobState& state() { return job_; }
@@ -68,15 +84,11 @@ class TrainingJob {
   // Whether a limit other than the number of epochs ends the training.
   bool ends_early() const;
   bool is_over() const { return progress_->position().epoch >= options_.epochs || ends_early(); }
-  bool is_out_of_patience() const { return options_.patience > 0 && best_.state().since >= options_.patience; }
   bool step_is_multiple_of(std::int64_t n) const { return n > 0 && progress_->position().step % n == 0; }
 
   void introduce();
   void open_outputs();
   void resume();
-  void check_best();
-  std::vector<Metric> evaluate();
-  bool consider(const std::vector<Metric>& figures);
   void add_to_step_loss(const Array& loss);
   void end_step();
   void log_step();
@@ -91,8 +103,11 @@ class TrainingJob {
   optim::GradScaler scaler_{{.enabled = options_.dtype == DType::f16}};
   Update update_{ddp_, scaler_, options_.device()};
   JobState job_{*group_, ddp_, scaler_};
+  std::optional<ParameterServer> server_;  // --strategy ps
+  std::optional<DataParallel> replicas_;   // --strategy dp
   TrainingLog log_;
-  BestValue best_;
+  Evaluation evaluation_{options_, group_, ddp_, log_};
+  ProfileWindow profile_;
   StopRequest stop_;
   CheckpointFolder folder_{options_, *group_, job_, [this](const std::string& line) { log_.note(line); }};
   std::function<void(std::int64_t)> before_epoch_;
@@ -102,7 +117,6 @@ class TrainingJob {
   // From begin() on.
   std::optional<Progress> progress_;
   data::Loader* loader_ = nullptr;
-  Evaluate evaluate_;
   std::string epoch_generator_;        // default_generator().state() when this epoch began
   std::string resumed_generator_;      // of a checkpoint in the middle of an epoch; empty: none
   bool time_is_up_ = false;            // --max-time is over

@@ -140,6 +140,10 @@ void TrainingLog::log(const std::string& prefix, std::int64_t step, const std::v
       events_->add_scalar(prefix + name, step, *number);
       continue;
     }
+    if (const auto* const table = std::get_if<Table>(&value)) {
+      events_->add_text(prefix + name, step, markdown(*table, kind));
+      continue;
+    }
     const auto& numbers = std::get<std::vector<double>>(value);
     for (std::size_t i = 0; i < numbers.size(); ++i)
       events_->add_scalar(fmt::format("{}{}/{}", prefix, name, i), step, numbers[i]);

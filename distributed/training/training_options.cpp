@@ -6,6 +6,7 @@
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/together.h>
+#include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/training/shared_data.h>
@@ -22,7 +23,6 @@
 #include <iomanip>
 #include <iostream>
 #include <map>
-#include <set>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -148,6 +148,9 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.choice(
       shared, "--compress", {"none", "bf16", "f16", "fp16", "powersgd"},
       [this](const std::string& v) { compress = v == "fp16" ? "f16" : v; }, "gradients on their way (none)");
+  p.choice(
+      shared, "--strategy", {"ddp", "dp", "ps", "ring"}, [this](const std::string& v) { strategy = v; },
+      "who averages gradients: docs/strategies.md (ddp)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
@@ -170,8 +173,31 @@ void TrainingOptions::add_training_options(const std::string& shared) {
            {.min = 1, .max = 1e9});
   p.flag(shared, "--fast-dev-run", fast_dev_run, "one batch of everything, to see that it runs; writes no file");
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
+  p.text(shared, "--find-lr", "FILE.svg", find_lr, "do not train: try learning rates, and draw the loss");
   p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
+  p.option(shared, "--profile-steps", "A:B", "only of these steps, the first is 1 (all)",
+           [this](const std::string& v) { profile_steps = parse_steps("--profile-steps", v); });
 }
+
+namespace {
+
+// UsageError when an option is given that the strategy lacks.
+void check_strategy(const std::string& strategy, const std::map<std::string, std::string>& given, DType dtype) {
+  static const std::map<std::string, std::vector<const char*>> lacks = {
+      {"dp", {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {"ps", {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
+      {"ring", {"--compress"}}};
+  const auto lacking = lacks.find(strategy);
+  if (lacking == lacks.end()) return;
+  for (const char* name : lacking->second)
+    if (given.contains(name))
+      throw UsageError("--strategy " + strategy + " has no " + name + ": leave out one of the two");
+  if (strategy == "ps" && dtype == DType::f16)
+    throw UsageError(
+        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+}
+
+}  // namespace
 
 // Checks options that depend on each other.
 void TrainingOptions::check_together() const {
@@ -185,6 +211,11 @@ void TrainingOptions::check_together() const {
   if (patience > 0 && keep_best.empty()) throw UsageError("--patience: needs --keep-best, which says what is better");
   if (!save.empty() && !is_arrays_file_name(save))
     throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
+  if (!find_lr.empty() && resume)
+    throw UsageError("--find-lr begins with the program's own weights: leave out --resume");
+  if (parser_->given("--profile-steps") && profile.empty())
+    throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
+  check_strategy(strategy, parser_->given(), dtype);
 }
 
 void TrainingOptions::apply_threads(const Environment& environment) {
@@ -253,16 +284,13 @@ Speaker find_speaker() {
 
 namespace {
 
-// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). With
-// several processes, the rank goes before the extension. A program that fails leaves a trace, too.
+// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). A program
+// that fails leaves a trace, too.
 class ProfileOfRun {
  public:
-  ProfileOfRun(std::filesystem::path path, const Environment& environment) {
-    if (path.empty()) return;
-    if (environment.world_size > 1)
-      path.replace_extension(".rank" + std::to_string(environment.rank) + path.extension().string());
+  ProfileOfRun(const std::string& path, int rank) {
     Profile::name_thread("compute");
-    Profile::start(path.string(), environment.rank);
+    if (!path.empty()) Profile::start(path, rank);
   }
   ~ProfileOfRun() {
     try {
@@ -296,7 +324,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
                   << std::endl;
       epochs = std::min<std::int64_t>(epochs, 1);
       resume = false;
-      for (std::string* file : {&checkpoint, &save, &metrics, &log_dir, &profile}) file->clear();
+      for (std::string* file : {&checkpoint, &save, &metrics, &log_dir, &profile, &find_lr}) file->clear();
     }
     const auto environment = environment_for(init_method);
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
@@ -307,7 +335,12 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     set_deterministic(deterministic);
     if (deterministic) set_tf32(false, false);
     choose_device(environment);
-    const ProfileOfRun traced(profile, environment);
+    if (strategy == "dp" && environment.world_size > 1)
+      throw UsageError("--strategy dp: its threads are in one process, and this job has " +
+                       std::to_string(environment.world_size) + ": start one, or take --strategy ddp");
+    // A Trainer starts the trace of some steps.
+    const bool all_steps = profile_steps == StepWindow{};
+    const ProfileOfRun traced(all_steps ? profile_of(environment.rank, environment.world_size) : "", environment.rank);
     manual_seed(seed);
     body();
     Profile::stop();
@@ -349,7 +382,14 @@ BucketSizes TrainingOptions::bucket_sizes() const {
   return {std::min(BucketSizes().first_bytes, cap), cap};
 }
 
+std::string TrainingOptions::profile_of(int rank, int size) const {
+  std::filesystem::path path = profile;
+  if (!profile.empty() && size > 1) path.replace_extension(".rank" + std::to_string(rank) + path.extension().string());
+  return path.string();
+}
+
 CommunicationHook TrainingOptions::communication_hook() const {
+  if (strategy == "ring") return ring_hook();
   if (compress == "bf16") return compress_hook(DType::bf16);
   if (compress == "f16") return compress_hook(DType::f16);
   if (compress == "powersgd") return powersgd_hook({.seed = seed});
@@ -365,94 +405,6 @@ data::LoaderOptions TrainingOptions::loader_options(const ProcessGroup& group) c
           .seed = seed};
 }
 
-namespace {
-
-// Options that say where a training runs and what it leaves, and those of which a Trainer says itself what a change
-// means.
-const std::set<std::string> without_effect = {"--device",
-                                              "--backend",
-                                              "--init-method",
-                                              "--local-rank",
-                                              "--timeout",
-                                              "--interface",
-                                              "--open-store",
-                                              "--threads",
-                                              "--workers",
-                                              "--max-steps",
-                                              "--max-time",
-                                              "--bucket-cap-mb",
-                                              "--checkpoint",
-                                              "--save-every",
-                                              "--save-every-steps",
-                                              "--keep-last",
-                                              "--resume",
-                                              "--save",
-                                              "--metrics",
-                                              "--log-dir",
-                                              "--log-every",
-                                              "--eval-every",
-                                              "--eval-every-steps",
-                                              "--patience",
-                                              "--no-graph",
-                                              "--profile",
-                                              "--quiet",
-                                              "--data",
-                                              "--seed",
-                                              "--batch-size",
-                                              "--accumulate"};
-
-}  // namespace
-
-void TrainingOptions::check_same_on_all_ranks(ProcessGroup& group) const {
-  // Only rank 0 writes files. The others may differ because hosts do.
-  static const std::set<std::string> may_differ = {
-      "--device", "--init-method", "--local-rank", "--interface", "--open-store", "--threads", "--workers",
-      "--data",   "--predict",     "--metrics",    "--log-dir",   "--save",       "--profile", "--quiet"};
-  std::string mine;
-  for (const auto& [name, value] : parser_->given())
-    if (!may_differ.contains(name)) mine += name + ' ' + value + '\n';
-  const auto all = group.all_gather_strings(mine, "options");
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    const auto lines_not_in = [](const std::string& text, const std::string& other) {
-      std::string lines;
-      std::istringstream stream(text);
-      for (std::string line; std::getline(stream, line);)
-        if (('\n' + other).find('\n' + line + '\n') == std::string::npos) lines += (lines.empty() ? "" : ", ") + line;
-      return lines.empty() ? "nothing of that" : lines;
-    };
-    throw UsageError("the ranks were given different options: rank " + std::to_string(rank) + " has " +
-                     lines_not_in(all[rank], all[0]) + "; rank 0 has " + lines_not_in(all[0], all[rank]));
-  }
-}
-
-std::string TrainingOptions::given_text() const {
-  std::string text;
-  for (const auto& [name, value] : parser_->given()) text += name + '=' + value + '\n';
-  return text;
-}
-
-std::vector<std::string> TrainingOptions::changes_since(const std::string& given_text) const {
-  std::map<std::string, std::string> before;
-  std::istringstream lines(given_text);
-  for (std::string line; std::getline(lines, line);)
-    if (const auto end = line.find('='); end != std::string::npos) before[line.substr(0, end)] = line.substr(end + 1);
-  std::vector<std::string> changes;
-  const auto compare = [&](const std::string& name, const std::string* then, const std::string* now) {
-    if (without_effect.contains(name) || (then && now && *then == *now)) return;
-    const auto words = [&](const std::string* value) {
-      return value ? "with " + name + " " + *value : "without " + name;
-    };
-    changes.push_back("the checkpoint was written " + words(then) + ", going on " + words(now));
-  };
-  const auto& given = parser_->given();
-  for (const auto& [name, value] : before) {
-    const auto now = given.find(name);
-    compare(name, &value, now == given.end() ? nullptr : &now->second);
-  }
-  for (const auto& [name, value] : given)
-    if (!before.contains(name)) compare(name, nullptr, &value);
-  return changes;
-}
+const std::map<std::string, std::string>& TrainingOptions::given() const { return parser_->given(); }
 
 }  // namespace tandem::distributed

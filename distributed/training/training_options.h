@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,8 +88,9 @@ class TrainingOptions {
   double bucket_cap_mb = 25;                              // MiB; PyTorch's default
   Unused unused = Unused::error;
   std::string compress = "none";
-  bool sync_bn = false;    // the program calls convert_sync_batch_norm
-  std::string checkpoint;  // a folder; empty: none
+  std::string strategy = "ddp";  // docs/strategies.md
+  bool sync_bn = false;          // the program calls convert_sync_batch_norm
+  std::string checkpoint;        // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
@@ -104,7 +106,9 @@ class TrainingOptions {
   std::int64_t overfit_batches = 0;  // the same batches in each epoch; 0: all
   bool fast_dev_run = false;         // one batch of everything, and no file
   bool graph = true;                 // --no-graph
+  std::string find_lr;               // a file for a picture; empty: the program trains
   std::string profile;  // a file; empty: none. With several ranks, "trace.json" means trace.rankN.json for rank N
+  StepWindow profile_steps;
   bool quiet = false;
 
   // What a sample is called in lines, such as "images" for "120 images/s". The program sets it.
@@ -115,23 +119,20 @@ class TrainingOptions {
   Device device() const { return device_; }
   // The device for a GraphedStep. It is device(), except where nothing should be recorded; then it is the
   // CPU: with --no-graph; with --accumulate, because the steps differ; with f16, because each step reads whether its
-  // gradients overflowed.
-  Device graph_device() const { return graph && accumulate == 1 && dtype != DType::f16 ? device_ : Device{}; }
+  // gradients overflowed; with another --strategy than ddp, because the host waits for its messages.
+  Device graph_device() const {
+    return graph && accumulate == 1 && dtype != DType::f16 && strategy == "ddp" ? device_ : Device{};
+  }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
-  CommunicationHook communication_hook() const;  // --compress; null: none
+  CommunicationHook communication_hook() const;  // --compress, --strategy ring; null: none
   // For the training samples, in random order: this process's part of them in batches of --batch-size.
   data::LoaderOptions loader_options(const ProcessGroup& group) const;
-  // The most batches of an evaluation, for LoaderOptions::max_batches: 1 with --fast-dev-run, else 0, which means all.
-  std::int64_t evaluation_batches() const { return fast_dev_run ? 1 : 0; }
+  // The file of --profile for a rank; see `profile`.
+  std::string profile_of(int rank, int size) const;
 
-  // The options that the user gave, "--lr=0.1" and a line break for each, for a checkpoint.
-  std::string given_text() const;
-  // An Error that names the rank and the option when a rank was given other options than rank 0, but for those that say
-  // where it runs. Collective.
-  void check_same_on_all_ranks(ProcessGroup& group) const;
-  // A line for each option that changes the numbers of a training and is not as in the text of an earlier start.
-  std::vector<std::string> changes_since(const std::string& given_text) const;
+  // The options that the user has given, for given_options.h.
+  const std::map<std::string, std::string>& given() const;
 
  private:
   std::string program_;

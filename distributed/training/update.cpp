@@ -9,6 +9,13 @@
 #include <utility>
 
 namespace tandem::distributed {
+namespace {
+
+// Below this loss scale, f16 training has failed: 30 steps in a row without a finite gradient bring the first scale
+// there. fairseq's --min-loss-scale.
+constexpr double least_scale = 1e-4;
+
+}  // namespace
 
 Update::Update(DistributedDataParallel& ddp, optim::GradScaler& scaler, Device device)
     : ddp_(ddp), scaler_(scaler), device_(device) {}
@@ -46,11 +53,16 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
   if (finds_faults_at_once() && !std::isfinite(loss.value().item()))
     fail(std::isnan(loss.value().item()) ? "the loss is nan" : "the loss is infinite", step);
   {
-    const auto local = ddp_.no_sync(!progress.completes_step());
+    const auto local = ddp_.no_sync(server_ || !progress.completes_step());
     const double weight = progress.weight();
     scaler_.scale(weight == 1 ? loss : weight * loss).backward();
   }
   if (!progress.completes_step()) return;
+  if (server_) server_->step([&] { make_step(step); });
+  else make_step(step);
+}
+
+void Update::make_step(std::int64_t step) {
   if (scaler_.is_enabled()) {
     if (max_norm_ || max_value_) {
       for (const auto& used : optimizers_) scaler_.unscale_(*used.optimizer);
@@ -63,6 +75,23 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
   }
   for (const auto& used : optimizers_) scaler_.step(*used.optimizer);
   scaler_.update();
+  if (scaler_.is_enabled() && scaler_.scale() < least_scale)
+    fail("the loss scale of f16 has fallen to " + std::to_string(scaler_.scale()) +
+             ", and the gradients are not finite yet",
+         step);
+}
+
+std::vector<double> Update::lrs() const {
+  std::vector<double> lrs;
+  for (const auto& used : optimizers_)
+    for (int group = 0; group < used.optimizer->group_count(); ++group) lrs.push_back(used.optimizer->lr(group));
+  return lrs;
+}
+
+void Update::set_lrs(const std::vector<double>& lrs) {
+  auto lr = lrs.begin();
+  for (const auto& used : optimizers_)
+    for (int group = 0; group < used.optimizer->group_count(); ++group) used.optimizer->set_lr(*lr++, group);
 }
 
 Array Update::clip() {
@@ -77,19 +106,19 @@ Array Update::clip() {
 
 void Update::fail(const std::string& what, std::int64_t step) {
   std::string where = "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
-  if (again_ && finds_faults_at_once()) {
+  if (again_ && device_.is_cpu()) {
     where = "computed once more, this rank's batch alone gives finite numbers";
     try {
       const DetectAnomaly detect;
       const auto local = ddp_.no_sync();
       for (const auto& used : optimizers_) used.optimizer->zero_grad();
-      again_().backward();
+      scaler_.scale(again_()).backward();
     } catch (const Error& error) {
       where = error.what();
     }
   }
-  throw Error("step " + std::to_string(step) + ": " + what + ", so the training ends before it changes the weights. " +
-              where);
+  throw NotFinite("step " + std::to_string(step) + ": " + what +
+                  ", so the training ends before it changes the weights. " + where);
 }
 
 }  // namespace tandem::distributed

@@ -134,6 +134,74 @@ TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
   }
 }
 
+TEST_F(MnistDdp, profile_says_where_the_time_of_some_steps_went) {
+  const auto outcome = run_mnist_ddp(
+      2, with_data({"--epochs", "2", "--profile", path("trace.json"), "--profile-steps", "2:3", "--batch-size", "50"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const int rank : {0, 1}) {
+    const auto trace = testing::read_trace(path("trace.rank" + std::to_string(rank) + ".json"));
+    EXPECT_EQ(trace.count("compute", "SGD::step"), 2);
+    std::map<std::string, std::string> notes;  // of a convolution's ranges, and the modules around it
+    for (const auto& range : trace.ranges) {
+      if (range.at("name") != "conv2d backward" && range.at("name") != "linear") continue;
+      for (const auto& [key, value] : range.at("args").items()) notes[key] = value;
+    }
+    EXPECT_EQ(notes["module"], "layer1.0") << "of the last convolution on the way back";
+    EXPECT_EQ(notes["gradient"], "(50, 16, 28, 28)");
+    EXPECT_EQ(notes["inputs"], "(50, 1568), (10, 1568), (10)");
+    EXPECT_EQ(notes["output"], "(50, 10)");
+    for (const char* name : {"forward", "layer1", "layer1.0", "layer2.0", "fc"})
+      EXPECT_EQ(trace.count("compute", name), 2) << name;
+  }
+  const auto begin = outcome.err.find("profile in " + path("trace.rank0.json") + ": 2 steps in ");
+  ASSERT_NE(begin, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("profile in", begin + 1), std::string::npos) << "rank 0 alone";
+  expect_parts(outcome.err, {" % waiting for data, ", " % for other ranks", "operation", "conv2d backward", " %"});
+  const auto end = outcome.err.find("per step (mean of", begin);
+  ASSERT_NE(end, std::string::npos) << outcome.err;
+  const auto lines = std::count(outcome.err.begin() + static_cast<std::ptrdiff_t>(begin),
+                                outcome.err.begin() + static_cast<std::ptrdiff_t>(end), '\n');
+  EXPECT_GE(lines, 6);
+  EXPECT_LE(lines, 12);
+}
+
+TEST_F(MnistDdp, trains_with_every_strategy) {
+  const auto train = [&](int processes, std::vector<std::string> more) {
+    more.insert(more.end(), {"--epochs", "2", "--lr", "0.02", "--save", path("net.safetensors")});
+    const auto outcome = run_mnist_ddp(processes, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (more[1] != "ddp") expect_parts(outcome.err, {"strategy " + more[1]});
+    return std::pair{read_bytes(folder / "net.safetensors"), total_losses(outcome.out)};
+  };
+  const auto two = train(2, {"--strategy", "ddp"});
+  EXPECT_EQ(train(2, {"--strategy", "ring"}), two);
+  EXPECT_EQ(train(2, {"--strategy", "ps"}), two);
+  const auto one = train(1, {"--strategy", "ddp"});
+  EXPECT_EQ(train(1, {"--strategy", "dp", "--threads", "1"}), one);
+  const auto replicas = train(1, {"--strategy", "dp", "--threads", "2"});
+  EXPECT_NE(replicas.first, one.first);  // each batch norm saw its own half
+  EXPECT_NEAR(replicas.second.back() / one.second.back(), 1, 0.1);
+
+  const auto refused = run_mnist_ddp(2, with_data({"--strategy", "dp"}));
+  EXPECT_EQ(refused.code, 2);
+  expect_parts(refused.err, {"--strategy dp: its threads are in one process, and this job has 2"});
+}
+
+TEST_F(MnistDdp, finds_a_learning_rate) {
+  const auto outcome = run_mnist_ddp(2, with_data({"--find-lr", path("lr.svg"), "--momentum", "0.9"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::smatch match;
+  ASSERT_TRUE(std::regex_match(outcome.out, match, std::regex("Suggested learning rate: ([0-9.e-]+)\n")))
+      << outcome.out;
+  EXPECT_GT(std::stod(match[1]), 1e-5);
+  EXPECT_LT(std::stod(match[1]), 1);
+  expect_parts(outcome.err, {"tried ", " learning rates from 1e-07 to ", "drawn in " + path("lr.svg")});
+  EXPECT_TRUE(read_bytes(folder / "lr.svg").starts_with("<svg"));
+  const auto refused = run_mnist_ddp(1, with_data({"--find-lr", path("no/lr.svg")}));
+  EXPECT_EQ(refused.code, 1);
+  expect_parts(refused.err, {"no/lr.svg"});
+}
+
 TEST_F(MnistDdp, stops_at_max_steps) {
   const auto outcome =
       run_mnist_ddp(1, with_data({"--epochs", "9", "--max-steps", "6", "--metrics", path("m"), "--log-every", "1"}));

@@ -25,6 +25,15 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   EXPECT_GE(epoch["miou"].get<double>(), 0);
   EXPECT_LE(epoch["pixel_accuracy"].get<double>(), 1);
   ASSERT_EQ(epoch["class_iou"].size(), 21u);
+  EXPECT_EQ(epoch["classes"]["rows"][15], "person");
+  EXPECT_EQ(epoch["classes"]["columns"]["IoU"], epoch["class_iou"]);
+  EXPECT_EQ(epoch["confusion"]["columns"].size(), 21u);
+  double pixels = 0;
+  for (const auto& column : epoch["confusion"]["columns"])
+    for (const double count : column) pixels += count;
+  const double right = epoch["confusion"]["columns"]["background"][0];
+  EXPECT_GT(right, 0);
+  EXPECT_LE(right, epoch["pixel_accuracy"].get<double>() * pixels + 0.5);
   for (const char* name : {"scene_a", "scene_b", "scene_c"}) {
     const data::MaskFile mask(path("masks") + '/' + name + ".png");
     const data::MaskFile truth(voc_sample + "/VOCdevkit/VOC2012/SegmentationClass/" + name + ".png");
@@ -38,6 +47,15 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_TRUE(testing::read_bytes(folder / "out/scene_a.png") == testing::read_bytes(folder / "masks/scene_a.png"));
   EXPECT_TRUE(std::filesystem::exists(folder / "out/scene_a_overlay.png"));
+}
+
+// Two replicas, each with the losses of both heads of its part of the batch, and dropout of its own.
+TEST_F(VocDdp, trains_replicas_in_one_process) {
+  const auto outcome = train(1, {"--model", "fcn_resnet18", "--batch-size", "2", "--epochs", "1", "--strategy", "dp",
+                                 "--threads", "2", "--metrics", path("metrics")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  testing::expect_parts(outcome.err, {"strategy dp: 2 replicas of the model"});
+  EXPECT_TRUE(std::isfinite(lines("metrics").back()["total_loss"].get<double>()));
 }
 
 TEST_F(VocDdp, processes_share_the_pictures_to_predict) {

@@ -19,7 +19,16 @@ inline std::string torch_python() {
   return found;
 }
 
+// Whether that Python has TensorBoard.
+inline bool has_tensorboard() {
+  const auto check = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorboard') is None)";
+  return !torch_python().empty() && run_process({"/usr/bin/env", torch_python(), "-c", check}).code == 0;
+}
+
 }  // namespace tandem::testing
+
+#define TANDEM_NEEDS_TENSORBOARD() \
+  if (!::tandem::testing::has_tensorboard()) GTEST_SKIP() << "NOT RUN: no Python with TensorBoard here"
 
 #define TANDEM_NEEDS_TORCH()                                                                                  \
   if (::tandem::testing::torch_python().empty())                                                              \

@@ -1,4 +1,5 @@
 // Messages between two ranks, which do not wait in the executor's queue.
+#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 
@@ -29,6 +30,7 @@ class HostExecutor::TransferWork : public Work {
     return error_;
   }
   void wait() override {
+    const ProfileRange range("wait for ranks");
     const std::lock_guard lock(mutex_);
     if (!done_) {
       try {

@@ -84,14 +84,8 @@ TEST(EventFile, says_what_it_cannot_write) {
                {"file/below", "can't create", "for event files"});
 }
 
-bool has_tensorboard() {
-  const auto has = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorboard') is None)";
-  return testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", has}).code == 0;
-}
-
 TEST(EventFile, tensorboard_reads_it) {
-  TANDEM_NEEDS_TORCH();
-  if (!has_tensorboard()) GTEST_SKIP() << "NOT RUN: no Python with TensorBoard here";
+  TANDEM_NEEDS_TENSORBOARD();
   TemporaryFolder folder;
   {
     EventFile file(folder.path());
@@ -117,8 +111,7 @@ assert events.summary_metadata["text"].plugin_data.plugin_name == "text"
 
 // A job that is killed after step 3 goes on from step 2.
 TEST(EventFile, tensorboard_leaves_out_what_a_restart_repeats) {
-  TANDEM_NEEDS_TORCH();
-  if (!has_tensorboard()) GTEST_SKIP() << "NOT RUN: no Python with TensorBoard here";
+  TANDEM_NEEDS_TENSORBOARD();
   TemporaryFolder folder;
   double now = 5;
   const auto clock = [&now] { return now; };

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -49,6 +50,54 @@ TEST(Profile, RangesLieInOneAnother) {
   EXPECT_EQ(inner.at("args").at("bytes"), 4096);
   EXPECT_EQ(inner.at("args").at("name"), "bucket \"0\" \\");
   EXPECT_EQ(inner.at("pid"), 3);
+}
+
+TEST(Profile, SumsUpTheTimeOfEachName) {
+  const TemporaryFolder folder;
+  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  Profile::name_thread("compute");
+  Profile::start((folder / "trace.json").string());
+  for (int i = 0; i < 3; ++i) {
+    const ProfileRange outer("outer");
+    sleep();
+    ProfileRange inner("inner", " backward");
+    inner.show_as("path.of.inner");
+    EXPECT_TRUE(inner.is_recorded());
+    sleep();
+  }
+  Profile::stop();
+  const auto summary = Profile::summary();
+  ASSERT_EQ(summary.rows.size(), 2u);
+  for (const auto& row : summary.rows) {
+    EXPECT_EQ(row.lane, "compute");
+    EXPECT_EQ(row.count, 3);
+    EXPECT_GE(row.self, 0.06);
+    EXPECT_TRUE(row.name == "outer" || row.name == "path.of.inner backward") << row.name;
+    const bool is_outer = row.name == "outer";
+    EXPECT_GE(row.seconds, is_outer ? 0.12 : 0.06);
+    EXPECT_LE(row.self, is_outer ? row.seconds - 0.06 : row.seconds);
+    EXPECT_LE(row.seconds, summary.seconds);
+  }
+  const ProfileRange after("after");
+  EXPECT_FALSE(after.is_recorded());
+}
+
+TEST(Profile, WhatIsDoneInsideOfAWaitIsWaiting) {
+  const TemporaryFolder folder;
+  Profile::start((folder / "trace.json").string());
+  {
+    const ProfileRange wait("wait for ranks");
+    const ProfileRange work("all_reduce");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  Profile::stop();
+  for (const auto& row : Profile::summary().rows) {
+    if (row.name == "all_reduce") {
+      EXPECT_EQ(row.self, 0);
+    } else {
+      EXPECT_GE(row.self, 0.02);
+    }
+  }
 }
 
 TEST(Profile, EachThreadHasALaneAndTheNextOneTakesItOver) {

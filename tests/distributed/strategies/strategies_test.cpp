@@ -9,6 +9,7 @@
 #include <tandem/distributed/system/cores.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/dropout.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
@@ -27,6 +28,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <set>
 
 namespace tandem::distributed {
@@ -103,10 +105,6 @@ constexpr optim::SgdOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-
 constexpr int steps = 8;
 constexpr std::int64_t batch = 24;
 
-std::unique_ptr<optim::Optimizer> make_sgd(std::vector<NamedTensor> parameters) {
-  return std::make_unique<optim::SGD>(std::move(parameters), sgd);
-}
-
 struct Training {
   std::vector<double> losses;     // of the whole batch, step by step
   std::vector<float> parameters;  // at the end, row after row
@@ -156,22 +154,27 @@ Training train_ddp(Group group) {
 Training train_ring(Group group) {
   manual_seed(1 + group->rank());
   auto model = plain_network();
-  RingDataParallel ring(model, group);
+  DistributedDataParallel ring(model, group, {.first_bytes = 64, .bytes = 512});
+  ring.set_communication_hook(ring_hook());
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
-      model, group, [&](const Tensor& x) { return model(x); },
+      model, group, [&](const Tensor& x) { return ring(x); },
       [&] {
-        ring.average_gradients();
         optimizer.step();
+        if (group->size() == 1 || ring.report().steps == 0) return;
+        EXPECT_GT(ring.report().communication, 0);
+        EXPECT_EQ(ring.report().hidden(), 0);  // the backward pass waits for each bucket
       });
 }
 
 Training train_parameter_server(Group group, int servers) {
   manual_seed(1 + group->rank());
   auto model = plain_network();
-  ParameterServer server(model, group, servers, make_sgd);
+  ParameterServer server(model, group, servers);
+  std::optional<optim::SGD> optimizer;
+  if (server.is_server()) optimizer.emplace(server.kept(), sgd);
   return train(
-      model, group, [&](const Tensor& x) { return model(x); }, [&] { server.step(); });
+      model, group, [&](const Tensor& x) { return model(x); }, [&] { server.step([&] { optimizer->step(); }); });
 }
 
 Training train_replicas(int replicas) {
@@ -249,24 +252,17 @@ TEST(Strategies, data_parallel_trains_as_one_process) {
 }
 
 TEST(Strategies, a_parameter_without_gradient_is_named) {
-  const std::string expected = "rank 0: no gradient for sometimes.weight, sometimes.bias.";
-  testing::Branches first, second;
-  first.both = second.both = false;
-  RingDataParallel ring(first, local_group());
-  sum(first(ops::ones({1, 2}))).backward();
-  ParameterServer server(second, local_group(), 1, make_sgd);
-  sum(second(ops::ones({1, 2}))).backward();
+  testing::Branches model;
+  model.both = false;
+  ParameterServer server(model, local_group(), 1);
+  sum(model(ops::ones({1, 2}))).backward();
   try {
-    ring.average_gradients();
-    FAIL() << "the ring did not notice";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
-  }
-  try {
-    server.step();
+    server.step([] {});
     FAIL() << "the parameter server did not notice";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("rank 0: no gradient for sometimes.weight, sometimes.bias."),
+              std::string::npos)
+        << error.what();
   }
 }
 
@@ -292,11 +288,14 @@ TEST(ParameterServer, keeps_each_parameter_on_one_server) {
   std::vector<std::string> kept;
   run_ranks(3, [&](Group group) {
     auto model = plain_network();
-    ParameterServer server(model, group, 2, [&](std::vector<NamedTensor> parameters) {
-      const std::lock_guard lock(mutex);
-      for (const auto& parameter : parameters) kept.push_back(parameter.name);
-      return make_sgd(std::move(parameters));
-    });
+    ParameterServer server(model, group, 2);
+    EXPECT_EQ(server.is_server(), group->rank() < 2);
+    if (!server.is_server()) {
+      EXPECT_THROW(server.kept(), Error);
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    for (const auto& parameter : server.kept()) kept.push_back(parameter.name);
   });
   std::vector<std::string> names;
   for (const auto& [name, tensor] : plain_network().parameters()) names.push_back(name);
@@ -311,10 +310,12 @@ TEST(ParameterServer, leaves_frozen_parameters_alone) {
     auto model = plain_network();
     auto weight = model.parameters()[0].tensor;
     weight.set_requires_grad(false);
-    ParameterServer server(model, group, 2, make_sgd);
+    ParameterServer server(model, group, 2);
+    std::optional<optim::SGD> optimizer;
+    if (server.is_server()) optimizer.emplace(server.kept(), sgd);
     const auto before = weight.value().clone();
     sum(model(Samples(group->rank() * 4, 4).images)).backward();
-    server.step();
+    server.step([&] { optimizer->step(); });
     testing::expect_same(before, weight.value(), "frozen weight");
   });
 }
@@ -322,7 +323,7 @@ TEST(ParameterServer, leaves_frozen_parameters_alone) {
 TEST(ParameterServer, refuses_more_servers_than_ranks) {
   const auto results = run_ranks_catching(2, [](Group group) {
     auto model = plain_network();
-    ParameterServer server(model, group, 3, make_sgd);
+    ParameterServer server(model, group, 3);
   });
   EXPECT_NE(message_of(results[0]).find("3 servers in a group of 2"), std::string::npos) << message_of(results[0]);
 }
@@ -402,6 +403,44 @@ TEST(DataParallel, keeps_the_buffers_of_replica_0) {
   model.eval();
   const Samples samples(0, 6);
   testing::expect_close(model(samples.images).value(), parallel(samples.images).value(), 1e-6, "evaluation");
+}
+
+// The losses of pieces of 3, 3 and 1 samples, weighed: their mean is that of the whole batch.
+TEST(DataParallel, the_mean_of_the_replicas_losses_is_the_loss_of_the_batch) {
+  manual_seed(3);
+  auto model = plain_network();
+  DataParallel parallel(
+      model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 3);
+  const Samples samples(0, 7);
+  const auto loss_of = [](nn::Module& net, const data::Batch& part) {
+    return cross_entropy(net(part.inputs), part.targets);
+  };
+  const data::Batch batch{samples.images, samples.labels};
+  const Tensor expected = loss_of(model, batch);
+  expected.backward();
+  const Array gradient = model.parameters()[0].tensor.grad().clone();
+  model.zero_grad();
+  const Tensor found = parallel.mean_loss(batch, loss_of);
+  found.backward();
+  EXPECT_NEAR(found.item(), expected.item(), 1e-6);
+  testing::expect_close(gradient, model.parameters()[0].tensor.grad(), 1e-5, "gradient of a parameter");
+}
+
+// Dropout in a replica depends on the caller's generator alone, so a job that goes on from a checkpoint has it, too.
+TEST(DataParallel, the_callers_generator_decides_the_replicas_random_numbers) {
+  const auto net = [] { return nn::Sequential{nn::Flatten(), nn::Dropout(0.5)}; };
+  auto model = net();
+  DataParallel parallel(
+      model, [&] { return std::make_unique<nn::Sequential>(net()); }, 2);
+  const NoGrad no_grad;
+  const auto drawn = [&] { return parallel(ops::ones({2, 1000})).value().clone(); };
+  manual_seed(7);
+  const Array first = drawn(), second = drawn();
+  manual_seed(7);
+  testing::expect_same(first, drawn(), "the first draw");
+  testing::expect_same(second, drawn(), "the second draw");
+  EXPECT_NE(first.to_vector<float>(), second.to_vector<float>());
+  EXPECT_NE(first.select(0, 0).to_vector<float>(), first.select(0, 1).to_vector<float>());  // each its own
 }
 
 // Says on which thread, with how many rows and in what state forward ran.

@@ -103,6 +103,36 @@ TEST(Checkpoint, keeps_the_newest_and_touches_nothing_else) {
 
 // A job goes on from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
 // one.
+TEST(Checkpoint, a_link_leads_to_the_best_one) {
+  const TemporaryFolder folder;
+  const auto link = folder / "best.safetensors";
+  for (const std::int64_t step : {10, 20, 30}) save_checkpoint(folder.path(), example(step / 10, step), 9);
+  for (const std::int64_t step : {10, 30, 30, 20}) {
+    EXPECT_EQ(link_best_checkpoint(folder.path(), step), "");
+    EXPECT_EQ(read_checkpoint(link).step, step);
+  }
+  EXPECT_EQ(folder.names().size(), 4u);
+  EXPECT_EQ(link_best_checkpoint(folder.path(), 40), "there is no checkpoint of step 40");
+  EXPECT_EQ(find(folder, no_warnings)->filename(), "checkpoint-0003-00000030.safetensors");
+
+  // A job without a best one leaves the link where it leads somewhere.
+  EXPECT_EQ(link_best_checkpoint(folder.path(), -1), "");
+  EXPECT_TRUE(std::filesystem::exists(link));
+  std::filesystem::remove(folder / "checkpoint-0002-00000020.safetensors");
+  EXPECT_EQ(link_best_checkpoint(folder.path(), -1), "");
+  EXPECT_FALSE(std::filesystem::is_symlink(link));
+
+  write_bytes(link, "mine");
+  EXPECT_NE(link_best_checkpoint(folder.path(), 10).find("best.safetensors is a file of another origin"),
+            std::string::npos);
+  EXPECT_EQ(read_bytes(link), "mine");
+  // Where no link can be made, the reason comes back, and nothing else happens.
+  std::filesystem::remove(link);
+  std::filesystem::create_directories(folder / ".best.safetensors.new" / "in the way");
+  EXPECT_EQ(link_best_checkpoint(folder.path(), 10), "File exists");
+  EXPECT_FALSE(std::filesystem::is_symlink(link));
+}
+
 TEST(Checkpoint, removes_no_whole_one_in_favour_of_a_damaged_one) {
   const TemporaryFolder folder;
   for (const int step : {2, 4}) save_checkpoint(folder.path(), example(0, step), 9);

@@ -5,6 +5,7 @@
 #include <support/process.h>
 #include <support/temporary_folder.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,23 @@ TEST(Metric, IsShownByItsKind) {
   EXPECT_EQ(shown({{"test_accuracy", 0.98, Metric::Kind::fraction}, {"val_loss", 2.3}}),
             "test accuracy 98.00 %, val loss 2.3");
   EXPECT_EQ(shown({{"class_iou", std::vector<double>{1, 2}}, {"pause", 1.5, Metric::Kind::seconds}}), "pause 1.50 s");
+}
+
+TEST(Metric, ATableHasAValueForEachRowAndColumn) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Table table{{"cat", "dog"}, {"IoU", "accuracy"}, {{0.5, nan}, {1, 0.25}}};
+  EXPECT_EQ(markdown(table, Metric::Kind::fraction),
+            "| | IoU | accuracy |\n|---|---:|---:|\n| cat | 50.00 % | 100.00 % |\n| dog | - | 25.00 % |\n");
+  EXPECT_EQ(shown({{"classes", table}, {"loss", 2.0}}), "loss 2");
+  EXPECT_THROW(markdown({{"cat"}, {"IoU"}, {}}, Metric::Kind::number), Error);
+  EXPECT_THROW(markdown({{"cat"}, {"IoU"}, {{1, 2}}}, Metric::Kind::number), Error);
+  const TemporaryFolder folder;
+  MetricsFile file;
+  file.open((folder / "m").string());
+  file.write("evaluation", {}, {{"classes", table}});
+  EXPECT_EQ(read_bytes(folder / "m"),
+            "{\"kind\":\"evaluation\",\"classes\":{\"rows\":[\"cat\",\"dog\"],"
+            "\"columns\":{\"IoU\":[0.5,null],\"accuracy\":[1.0,0.25]}}}\n");
 }
 
 TEST(MetricsFile, CutsBackWhatCameAfterACheckpoint) {

@@ -104,6 +104,58 @@ TEST(Progress, AddsUpWhatSeveralDivisionsHaveDoneOfAnEpoch) {
   EXPECT_TRUE(one.epoch_is_complete());
 }
 
+// 21 samples are left, 7 for each of three ranks: batches of 3 and 4, because a batch norm refuses a batch of 1.
+TEST(Progress, ARestThatIsDealtAnewHasNoBatchOfOneSample) {
+  const Numbers numbers(100);
+  auto loader = numbers.loader(3, {.rank = 2, .world = 3});
+  Progress progress(loader, {.world_size = 3, .batch_size = 3}, 2);
+  progress.go_on({.epoch = 0, .step = 79, .batch = 79, .before = 0}, {.batch_size = 1});
+  EXPECT_EQ(progress.position().before, 79);
+  EXPECT_EQ(progress.batches(), 2);
+  EXPECT_EQ(loader.samples(), 7);
+  std::vector<std::int64_t> sizes;
+  for (auto& batch : loader.epoch(0)) {
+    sizes.push_back(batch.inputs.dim(0));
+    progress.count();
+  }
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(progress.samples_since(0), 21);
+  EXPECT_EQ(progress.samples_since(1), 12);
+  // A job that stops after the first of them goes on with the other.
+  loader.skip(1);
+  std::vector<std::int64_t> after;
+  for (auto& batch : loader.epoch(0)) after.push_back(batch.inputs.dim(0));
+  EXPECT_EQ(after, (std::vector<std::int64_t>{4}));
+  // The next epoch is as its options say: 34 samples, the last one alone.
+  progress.end_epoch();
+  EXPECT_EQ(progress.batches(), 12);
+  EXPECT_EQ(loader.samples(), 34);
+}
+
+TEST(Progress, AStepWeighsABatchThatHasOneMore) {
+  const Numbers numbers(10);
+  auto loader = numbers.loader(2);
+  Progress progress(loader, {.batch_size = 2, .accumulate = 2}, 1);
+  progress.go_on({.epoch = 0, .step = 5, .batch = 5, .before = 0}, {.batch_size = 1});
+  std::vector<double> weights;
+  for (; !progress.epoch_is_complete(); progress.count()) weights.push_back(progress.weight());
+  EXPECT_EQ(weights, (std::vector<double>{0.4, 0.6}));
+}
+
+// One sample for each rank can be no batch with a batch norm, so the epoch is over.
+TEST(Progress, ARestOfOneSampleForEachRankEndsTheEpoch) {
+  const Numbers numbers(100);
+  auto loader = numbers.loader(3, {.rank = 0, .world = 3});
+  Progress progress(loader, {.world_size = 3, .batch_size = 3}, 2);
+  progress.go_on({.epoch = 0, .step = 98, .batch = 98, .before = 0}, {.batch_size = 1});
+  EXPECT_EQ(progress.position().before, 100);
+  EXPECT_TRUE(progress.epoch_is_complete());
+  auto ones = numbers.loader(1, {.rank = 0, .world = 2});
+  Progress of_ones(ones, {.world_size = 2, .batch_size = 1}, 2);
+  of_ones.go_on({.epoch = 0, .step = 98, .batch = 98, .before = 0}, {.batch_size = 1});
+  EXPECT_EQ(of_ones.batches(), 1);  // batches of 1 were asked for
+}
+
 TEST(Progress, SaysWhichSamplerCannotGoOn) {
   const Numbers numbers(10);
   data::RandomSampler sampler(10);

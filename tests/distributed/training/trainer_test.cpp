@@ -1,6 +1,7 @@
 // Trainer: the same numbers as a loop that is written out, with all that it does besides.
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
+#include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
@@ -13,6 +14,7 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <support/fifty_samples.h>
 #include <support/process.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
@@ -27,16 +29,9 @@ namespace {
 
 using testing::expect_parts;
 using testing::expect_same;
+using testing::fifty_samples;
 using testing::Group;
 using testing::run_ranks;
-
-const data::ArrayDataset& samples() {
-  static const data::ArrayDataset all = [] {
-    const testing::Samples some(0, 50);
-    return data::ArrayDataset(some.images, some.labels);
-  }();
-  return all;
-}
 
 // A command line that says nothing, for a group of threads.
 struct Options : TrainingOptions {
@@ -77,7 +72,7 @@ std::string error_of(const std::function<void()>& call) {
 void train_by_hand(nn::Module& model, Group group, const Options& options, double max_norm) {
   DistributedDataParallel ddp(model, group);
   auto optimizer = sgd(model);
-  data::Loader loader(samples(), options.loader_options(*group));
+  data::Loader loader(fifty_samples(), options.loader_options(*group));
   optim::LrScheduler schedule(optimizer, optim::CosineAnnealingLR{.T_max = options.epochs * loader.size()});
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (auto& batch : loader.epoch(epoch)) {
@@ -101,7 +96,7 @@ TEST(Trainer, FitAndTheWrittenLoopGiveTheBitsOfALoopByHand) {
         auto optimizer = sgd(model);
         trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
         trainer.clip_norm(0.5);
-        data::Loader loader(samples(), options.loader_options(*group));
+        data::Loader loader(fifty_samples(), options.loader_options(*group));
         with(trainer, loader);
         EXPECT_EQ(trainer.steps(), options.epochs * loader.size());
         EXPECT_EQ(trainer.epoch(), options.epochs);
@@ -130,7 +125,7 @@ TEST(Trainer, AccumulationIsTheLargeBatch) {
       auto optimizer = sgd(model);
       trainer.use(optimizer);
       // In order, so that both see the same samples in a step.
-      data::Loader loader(samples(), {.batch_size = batch_size});
+      data::Loader loader(fifty_samples(), {.batch_size = batch_size});
       trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
       EXPECT_EQ(trainer.steps(), 2 * 5);
     });
@@ -147,7 +142,7 @@ TEST(Trainer, EachBatchNeedsOneStep) {
     const Options options;
     auto model = network();
     auto optimizer = sgd(model);
-    data::Loader loader(samples(), {.batch_size = 10});
+    data::Loader loader(fifty_samples(), {.batch_size = 10});
     {
       Trainer trainer(options, group, model);
       trainer.use(optimizer);
@@ -183,9 +178,9 @@ TEST(Trainer, EachBatchNeedsOneStep) {
 
 // NaN in the eighth sample's image.
 TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
-  auto images = samples().inputs().clone();
+  auto images = fifty_samples().inputs().clone();
   images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
-  const data::ArrayDataset damaged(images, samples().targets());
+  const data::ArrayDataset damaged(images, fifty_samples().targets());
   const testing::TemporaryFolder folder;
   auto model = network();
   std::vector<NamedArray> before;
@@ -224,7 +219,7 @@ TEST(Trainer, AGradientThatIsNotFiniteEndsAllRanksAlike) {
       auto optimizer = sgd(mine);
       trainer.use(optimizer);
       if (clip > 0) trainer.clip_value(clip);
-      data::Loader loader(samples(), options.loader_options(*group));
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
       std::int64_t batches = 0;
       trainer.fit(loader, [&](const data::Batch& batch) {
         const Tensor loss = loss_of(mine, batch);
@@ -272,7 +267,7 @@ struct Job {
       ++counter.calls;
       rates.push_back(fast.lr());
     });
-    data::Loader loader(samples(), options.loader_options(*group));
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
     trainer.fit(
         loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
         [&] {
@@ -314,13 +309,13 @@ struct Evaluated {
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      data::Loader loader(samples(), {.batch_size = 25});
+      data::Loader loader(fifty_samples(), {.batch_size = 25});
       trainer.fit(
           loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
           [&] {
             EXPECT_FALSE(model.is_training());
             EXPECT_FALSE(grad_enabled());
-            evaluated.push_back(trainer.steps());
+            if (!trainer.is_trying_out()) evaluated.push_back(trainer.steps());
             const double distance = std::abs(static_cast<double>(trainer.steps()) - 6);
             return std::vector<Metric>{{"far", distance, Metric::Kind::number}};
           });
@@ -356,8 +351,11 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   job.options.keep_last = 2;
   job.options.checkpoint = folder.path().string();
   job.train();
-  // The first evaluation finds out whether there is such a figure.
-  EXPECT_EQ(job.evaluated, (std::vector<std::int64_t>{0, 2, 4, 6, 8, 10, 12, 14}));
+  EXPECT_EQ(job.evaluated, (std::vector<std::int64_t>{2, 4, 6, 8, 10, 12, 14}));
+  // The best one has a name that stays.
+  EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0003-00000006.safetensors");
+  EXPECT_EQ(read_checkpoint(folder / "best.safetensors").step, 6);
+  std::filesystem::remove(folder / "best.safetensors");
   auto names = folder.names();
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names,
@@ -398,7 +396,7 @@ TEST(Trainer, AllRanksFollowTheBestOfRankZero) {
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      data::Loader loader(samples(), options.loader_options(*group));
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
       trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
     });
     EXPECT_FALSE(folder.names().empty());
@@ -421,7 +419,7 @@ TEST(Trainer, AnEvaluationLeavesTheRandomNumbersOfTheTraining) {
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      data::Loader loader(samples(), options.loader_options(*group));
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
       trainer.fit(
           loader,
           [&](const data::Batch& batch) {
@@ -447,7 +445,7 @@ TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
     const Options options;
     auto model = network();
     auto optimizer = sgd(model);
-    data::Loader loader(samples(), options.loader_options(*group));
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
     const auto fit = [&](Trainer& trainer, std::vector<Metric> metrics) {
       return error_of([&] {
         trainer.fit(
@@ -477,7 +475,7 @@ TEST(Trainer, WritesNoModelThatIsNotFinite) {
     Trainer trainer(options, group, model);
     optim::SGD optimizer(model.parameters(), {.lr = 1e38, .momentum = 0.9, .weight_decay = 1e3});
     trainer.use(optimizer);
-    data::Loader loader(samples(), options.loader_options(*group));
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
     expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
                  {"nothing is written, because of ", " in the model: ", "not finite"});
   });
@@ -490,7 +488,7 @@ TEST(Trainer, SaysThatALoopWasLeftEarly) {
     options.quiet = false;
     auto model = network();
     auto optimizer = sgd(model);
-    data::Loader loader(samples(), options.loader_options(*group));
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
     ::testing::internal::CaptureStderr();
     {
       Trainer trainer(options, group, model);
@@ -514,6 +512,102 @@ TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
   expect_parts(error_of([&] { job.train(); }), {"expected min:NAME or max:NAME"});
 }
 
+// One batch of each loader, before the first step, with random numbers that are put back.
+TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
+  run_ranks(2, [&](Group group) {
+    Options options;
+    options.epochs = 1;
+    const testing::TemporaryFolder folder;
+    options.log_dir = folder.path().string();
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group)), tests(fifty_samples(), {.batch_size = 10});
+    std::vector<std::pair<bool, int>> calls;  // whether it is the trial, and the batches that it saw
+    const std::string before = default_generator().state();
+    trainer.fit(
+        loader,
+        [&](const data::Batch& batch) {
+          EXPECT_EQ(calls.size(), 1u);
+          return loss_of(model, batch);
+        },
+        [&] {
+          int batches = 0;
+          for (auto& batch : tests) {
+            EXPECT_FALSE(model(batch.inputs).requires_grad());
+            ++batches;
+          }
+          EXPECT_EQ(tests.size(), batches);
+          EXPECT_EQ(trainer.events() == nullptr, trainer.is_trying_out() || group->rank() != 0);
+          if (trainer.is_trying_out()) {
+            EXPECT_NE(default_generator().state(), before);
+          }
+          calls.emplace_back(trainer.is_trying_out(), batches);
+          return std::vector<Metric>{{"batches", static_cast<double>(batches)}};
+        });
+    EXPECT_EQ(calls, (std::vector<std::pair<bool, int>>{{true, 1}, {false, 5}}));
+  });
+  // An error of the evaluation comes before the first step.
+  run_ranks(1, [&](Group group) {
+    const Options options;
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    const auto evaluate = []() -> std::vector<Metric> { throw Error("the masks are missing"); };
+    expect_parts(error_of([&] {
+                   trainer.fit(
+                       loader, [&](const data::Batch& batch) { return loss_of(model, batch); }, evaluate);
+                 }),
+                 {"the masks are missing"});
+    EXPECT_EQ(trainer.steps(), 0);
+  });
+}
+
+struct F16Training {
+  nn::Sequential model = network();
+  std::int64_t steps = 0;
+  // Trains on these images in batches of 10. Returns the Error, or "".
+  std::string train(const Array& images, std::int64_t epochs) {
+    const data::ArrayDataset dataset(images, fifty_samples().targets());
+    std::string error;
+    run_ranks(1, [&](Group group) {
+      Options options;
+      options.dtype = DType::f16;
+      options.epochs = epochs;
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      data::Loader loader(dataset, {.batch_size = 10});
+      error = error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); });
+      steps = trainer.steps();
+    });
+    return error;
+  }
+};
+
+// NaN whatever the loss scale.
+TEST(Trainer, AnF16LossThatStaysNanEndsTheTraining) {
+  F16Training job;
+  auto images = fifty_samples().inputs().clone();
+  images.fill(std::numeric_limits<double>::quiet_NaN());
+  const auto before = job.model.parameters()[0].tensor.value().clone();
+  expect_parts(job.train(images, 100),
+               {"step 30: the loss scale of f16 has fallen to 0.000061", "in 0 (Conv2d)", "in the result of cast"});
+  expect_same(before, job.model.parameters()[0].tensor.value(), "weights");
+}
+
+// A single bad batch is left out, as it was.
+TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
+  F16Training job;
+  auto images = fifty_samples().inputs().clone();
+  images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(job.train(images, 20), "");
+  EXPECT_EQ(job.steps, 100);
+}
+
 TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
   Options options;
   options.overfit_batches = 2;
@@ -523,7 +617,7 @@ TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
     Trainer trainer(options, group, model);
     auto optimizer = sgd(model);
     trainer.use(optimizer);
-    data::Loader loader(samples(), options.loader_options(*group));
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
     std::vector<std::vector<std::int64_t>> seen;
     trainer.fit(loader, [&](const data::Batch& batch) {
       seen.push_back(batch.targets.to_vector<std::int64_t>());

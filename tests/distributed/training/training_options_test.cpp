@@ -226,6 +226,19 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--save-every", "2"}, {"--save-every: needs --checkpoint DIR"}},
       {{"--save-every-steps", "2"}, {"--save-every-steps: needs --checkpoint DIR"}},
       {{"--patience", "2"}, {"--patience: needs --keep-best"}},
+      {{"--strategy", "zero"}, {"--strategy zero: expected ddp, dp, ps or ring"}},
+      {{"--strategy", "dp", "--sync-bn"}, {"--strategy dp has no --sync-bn: leave out one of the two"}},
+      {{"--strategy", "dp", "--unused", "zero"}, {"--strategy dp has no --unused"}},
+      {{"--strategy", "ps", "--bucket-cap-mb", "1"}, {"--strategy ps has no --bucket-cap-mb"}},
+      {{"--strategy", "ps", "--dtype", "f16"}, {"--strategy ps has no --dtype f16"}},
+      {{"--strategy", "ps", "--find-lr", "a.svg"}, {"--strategy ps has no --find-lr"}},
+      {{"--strategy", "ring", "--compress", "bf16"}, {"--strategy ring has no --compress"}},
+      {{"--find-lr", "a.svg", "--checkpoint", "c", "--resume"}, {"--find-lr begins with", "leave out --resume"}},
+      {{"--profile-steps", "2:3"}, {"--profile-steps: needs --profile FILE"}},
+      {{"--profile", "p", "--profile-steps", "3"}, {"--profile-steps 3: expected the first step and the last"}},
+      {{"--profile", "p", "--profile-steps", "0:3"}, {"--profile-steps 0:3"}},
+      {{"--profile", "p", "--profile-steps", "4:3"}, {"--profile-steps 4:3"}},
+      {{"--profile", "p", "--profile-steps", "4:5x"}, {"--profile-steps 4:5x"}},
       {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors or .pth"}},
       {{"--save", ".safetensors"}, {"--save .safetensors: expected a file name"}},
       {{"--checkpoint", ""}, {"--checkpoint"}},
@@ -257,6 +270,18 @@ TEST(TrainingOptions, profile_writes_a_trace_of_what_the_body_did) {
   EXPECT_EQ(result.code, 1);
   EXPECT_FALSE(result.ran);
   expect_parts(result.err, {"trainer:", "no/trace.json", "No such file"});
+}
+
+TEST(TrainingOptions, replicas_are_in_one_process) {
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "2", 1);
+  Program program;
+  const auto result = program.run({"--strategy", "dp", "--init-method", "tcp://localhost:1"});
+  unsetenv("RANK");
+  unsetenv("WORLD_SIZE");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_FALSE(result.ran);
+  expect_parts(result.err, {"--strategy dp: its threads are in one process, and this job has 2"});
 }
 
 TEST(TrainingOptions, an_exception_becomes_a_message_and_exit_code_1) {

@@ -1,0 +1,37 @@
+// LaneTotals: where the time of one lane of a trace went.
+#pragma once
+
+#include <tandem/core/profile/profile.h>
+#include <tandem/core/profile/trace_file.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::detail {
+
+// What a thread does directly inside of a range named "wait for ..." counts as that waiting: a thread that waits for a
+// collective may run it itself. For one thread at a time.
+class LaneTotals {
+ public:
+  // To be called for all ranges of the lane in the order of their ends, as they are recorded.
+  void add(const Event& event);
+  // Appends a row for each name.
+  void add_to(ProfileSummary& summary, const std::string& lane) const;
+
+ private:
+  struct Total {
+    std::int64_t count = 0, all = 0, self = 0;  // the last two in nanoseconds
+  };
+  struct Span {
+    std::int64_t begin, duration, self;
+    Total* total;
+  };
+  std::map<std::pair<std::string, std::string>, Total> totals_;  // by name and suffix
+  // The ranges so far that no other range has around it yet. One that comes later may: an outer range ends last.
+  std::vector<Span> outermost_;
+};
+
+}  // namespace tandem::detail

@@ -1,0 +1,61 @@
+#include <tandem/autograd/autocast.h>
+#include <tandem/core/random/random.h>
+#include <tandem/data/loader.h>
+#include <tandem/distributed/training/evaluation.h>
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tandem::distributed {
+
+Evaluation::Evaluation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
+                       DistributedDataParallel& ddp, TrainingLog& log)
+    : options_(options), group_(std::move(group)), ddp_(ddp), log_(log), best_(options.keep_best) {}
+
+void Evaluation::try_out(const Progress& progress) {
+  is_trying_out_ = true;
+  auto figures = log_.epoch_figures(progress, 0);
+  const auto metrics = run();
+  figures.insert(figures.end(), metrics.begin(), metrics.end());
+  best_.check(figures);
+  is_trying_out_ = false;
+}
+
+// The random numbers of the training go on as if nothing had been evaluated. So the weights do not depend on how often
+// that is done.
+std::vector<Metric> Evaluation::run() {
+  if (!evaluate_) return {};
+  return log_.aside([this] {
+    const Generator before = default_generator();
+    ddp_.eval();
+    const NoGrad no_grad;
+    const Autocast autocast(options_.dtype);
+    std::optional<data::BatchLimit> one;
+    if (is_trying_out_ || options_.fast_dev_run) one.emplace(1);
+    auto metrics = evaluate_();
+    ddp_.train();
+    default_generator() = before;
+    log_.check_names(metrics);
+    return metrics;
+  });
+}
+
+bool Evaluation::consider(const std::vector<Metric>& figures, const Progress& progress) {
+  if (!best_.is_on()) return false;
+  // Times and the total loss are each rank's own figures.
+  const bool is_best_here = best_.consider(figures, progress.position().step);
+  const std::string said =
+      group_->broadcast_string((is_best_here ? "best " : "worse ") + best_.state_text(), 0, "the best evaluation");
+  const bool is_best = said.starts_with("best ");
+  best_.go_on(said.substr(said.find(' ') + 1));
+  if (is_best) log_.note("the best so far: " + best_.text());
+  if (is_out_of_patience())
+    log_.note(fmt::format("{} without a better {}: the training ends; the best was {}",
+                          counted(options_.patience, "evaluation"), best_.wanted(), best_.text()));
+  return is_best;
+}
+
+}  // namespace tandem::distributed

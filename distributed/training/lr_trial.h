@@ -1,0 +1,48 @@
+// The training that the learning-rate finder makes: a few steps that are taken back.
+#pragma once
+
+#include <tandem/data/loader.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/lr_finder.h>
+#include <tandem/distributed/training/progress.h>
+#include <tandem/distributed/training/training_log.h>
+#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/update.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace tandem::distributed {
+
+// What the constructor gets must outlive the object. All ranks make the same steps. For one sweep.
+class LrTrial {
+ public:
+  LrTrial(const TrainingOptions& options, ProcessGroup& group, DistributedDataParallel& ddp, Update& update,
+          JobState& state, data::Loader& loader, std::function<Tensor(const data::Batch&)> loss_of);
+
+  // Afterwards the model, the optimizers, what the program keeps and default_generator() have the bits of before.
+  LrCurve run(const LrSweep& sweep);
+  // A sweep for --find-lr: its picture, and what it suggests as a line for people. Collective.
+  void show(TrainingLog& log);
+
+ private:
+  double step(double lr);  // the mean loss over the ranks before the step; NaN when something was not finite
+  data::Batch& next_batch();
+
+  const TrainingOptions& options_;
+  ProcessGroup& group_;
+  DistributedDataParallel& ddp_;
+  Update& update_;
+  JobState& state_;
+  data::Loader& loader_;
+  const std::function<Tensor(const data::Batch&)> loss_of_;
+  const std::vector<double> lrs_;  // the program's own
+  Progress progress_;
+  std::int64_t epoch_ = 0;
+  std::optional<data::Loader::Iterator> batch_;
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,157 @@
+// --strategy: a Trainer gives the same weights, whoever averages the gradients.
+#include <tandem/core/ops.h>
+#include <tandem/distributed/training/trainer.h>
+#include <tandem/nn/dropout.h>
+#include <tandem/nn/loss.h>
+#include <tandem/optim/sgd.h>
+
+#include <gtest/gtest.h>
+#include <support/arrays.h>
+#include <support/fifty_samples.h>
+#include <support/ranks.h>
+#include <support/small_training.h>
+#include <support/temporary_folder.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::error_of;
+using testing::expect_parts;
+using testing::fifty_samples;
+using testing::Group;
+using testing::run_ranks;
+
+struct Options : TrainingOptions {
+  explicit Options(const std::string& name) : TrainingOptions("strategy_test", "") {
+    strategy = name;
+    quiet = true;
+    epochs = 2;
+    batch_size = 4;
+    threads = 2;  // of dp
+  }
+};
+
+nn::Sequential network() {
+  manual_seed(3);
+  auto plain = testing::plain_network();
+  return nn::Sequential{std::move(plain), nn::Dropout(0)};
+}
+
+Tensor loss_of(nn::Module& model, const data::Batch& batch) {
+  return cross_entropy(model(batch.inputs), batch.targets);
+}
+
+// Trains with that many ranks. Returns rank 0's parameters; all ranks have the same.
+std::vector<float> train(
+    int ranks, const std::string& strategy, const std::function<void(Options&)>& change = [](Options&) {},
+    double dropout = 0) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> of_ranks;
+  run_ranks(
+      ranks,
+      [&](Group group) {
+        Options options(strategy);
+        change(options);
+        const auto make = [&] { return nn::Sequential{testing::plain_network(), nn::Dropout(dropout)}; };
+        manual_seed(3);
+        auto model = make();
+        Trainer trainer(options, group, model, [&] { return std::make_unique<nn::Sequential>(make()); });
+        optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
+        trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
+        trainer.clip_norm(1);
+        data::Loader loader(fifty_samples(), options.loader_options(*group));
+        trainer.fit(loader, loss_of);
+        std::vector<float> mine;
+        for (const auto& parameter : model.parameters())
+          for (const float value : parameter.tensor.value().to_vector<float>()) mine.push_back(value);
+        const std::lock_guard lock(mutex);
+        of_ranks.push_back(mine);
+      },
+      std::chrono::seconds(60), "shm");
+  for (const auto& mine : of_ranks) EXPECT_EQ(mine, of_ranks[0]) << strategy;
+  return of_ranks[0];
+}
+
+void expect_near(const std::vector<float>& expected, const std::vector<float>& found, const std::string& what) {
+  ASSERT_EQ(expected.size(), found.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(expected[i], found[i], 1e-5) << what << ", number " << i;
+}
+
+// Halves of a float are exact, and two numbers have one sum.
+TEST(Strategy, RingAndServerGiveTheBitsOfDdpOnTwoRanks) {
+  const auto ddp = train(2, "ddp");
+  EXPECT_EQ(train(2, "ring"), ddp);
+  EXPECT_EQ(train(2, "ps"), ddp);
+  for (const char* strategy : {"ring", "ps"}) expect_near(train(3, "ddp"), train(3, strategy), strategy);
+}
+
+// With one process all are the same; the batch of two replicas is that of two ranks together.
+TEST(Strategy, ReplicasTrainAsRanksDo) {
+  const auto twice = [](Options& options) { options.batch_size *= 2; };
+  expect_near(train(2, "ddp"), train(1, "dp", twice), "2 replicas and 2 ranks");
+  const auto one = [](Options& options) { options.threads = 1; };
+  const auto alone = train(1, "ddp");
+  EXPECT_EQ(train(1, "dp", one), alone);
+  EXPECT_EQ(train(1, "ring"), alone);
+  EXPECT_EQ(train(1, "ps"), alone);
+}
+
+TEST(Strategy, EachOneAccumulatesAndGoesOnToTheBit) {
+  for (const char* strategy : {"ddp", "ring", "ps", "dp"}) {
+    const int ranks = std::string(strategy) == "dp" ? 1 : 2;
+    const testing::TemporaryFolder folder;
+    const auto accumulates = [](Options& options) { options.accumulate = 2; };
+    const auto undisturbed = train(ranks, strategy, accumulates, 0.3);
+    const auto stopped = [&](std::int64_t max_steps, bool resume) {
+      return [&folder, max_steps, resume](Options& options) {
+        options.accumulate = 2;
+        options.checkpoint = folder.path().string();
+        options.max_steps = max_steps;
+        options.resume = resume;
+      };
+    };
+    train(ranks, strategy, stopped(2, false), 0.3);
+    EXPECT_EQ(train(ranks, strategy, stopped(std::numeric_limits<std::int64_t>::max(), true), 0.3), undisturbed)
+        << strategy;
+  }
+}
+
+TEST(Strategy, ReplicasNeedAProgramThatMakesThem) {
+  run_ranks(1, [](Group group) {
+    const Options options("dp");
+    auto model = network();
+    const auto expected = [](const std::string& error) {
+      expect_parts(error, {"--strategy dp: strategy_test does not say how to make a replica"});
+    };
+    expected(error_of([&] { const Trainer trainer(options, group, model); }));
+    Trainer trainer(options, group, model, [] { return std::make_unique<nn::Sequential>(network()); });
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    expected(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }));
+    expected(error_of([&] { trainer.batches(loader); }));
+  });
+}
+
+// The server alone sees the mean gradient.
+TEST(Strategy, AGradientThatIsNotFiniteIsTheServersError) {
+  const auto results = testing::run_ranks_catching(2, [](Group group) {
+    const Options options("ps");
+    auto model = network();
+    Trainer trainer(options, group, model);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.05});
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    trainer.fit(loader, [&](const data::Batch& batch) {
+      const Tensor loss = loss_of(model, batch);
+      return group->rank() == 1 ? loss + sqrt(loss - loss.detach()) : loss;
+    });
+  });
+  expect_parts(testing::message_of(results[0]), {"step 1: a gradient is not finite"});
+}
+
+}  // namespace
+}  // namespace tandem::distributed
