@@ -1,4 +1,5 @@
 // Greets one person per rank: tandemrun --nproc-per-node 4 hello_world
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/system/version.h>
@@ -17,6 +18,7 @@ int main(int argc, char** argv) try {
     return 1;
   }
   std::cout << "Hello " << names[rank] << "\n";
+  tandem::flush_standard_output();
 } catch (const std::exception& error) {
   std::cerr << "hello_world: " << error.what() << "\n";
   tandem::distributed::report_failure(error);

@@ -1,4 +1,5 @@
 // Starts the processes of a training job on this host, with torchrun's options.
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/launch/launcher.h>
 
@@ -22,11 +23,12 @@ int main(int argc, char** argv) {
     std::cerr << "tandemrun: " << error.what() << "\n";
     return 2;
   }
-  if (command.text) {
-    std::cout << *command.text;
-    return 0;
-  }
   try {
+    if (command.text) {
+      std::cout << *command.text;
+      tandem::flush_standard_output();
+      return 0;
+    }
     return launch(command.options, command.program);
   } catch (const std::exception& error) {
     std::cerr << "tandemrun: " << error.what() << "\n";

@@ -9,6 +9,7 @@
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array/array.h>
 #include <tandem/core/array/graphed_step.h>
+#include <tandem/core/base/standard_output.h>
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/event_file.h>

@@ -160,6 +160,7 @@ int main(int argc, char** argv) try {
   else if (what == "file" && argc == 3) train_on_file(argv[2]);
   else if (argc == 1) train_on_text("sonnets.txt", 150);
   else detail::fail("usage: char_transformer [text FILE | file X.safetensors]");
+  flush_standard_output();
   return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

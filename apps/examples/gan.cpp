@@ -90,6 +90,7 @@ int main(int argc, char** argv) try {
   if (what == "file" && argc == 3) train_on_file(argv[2]);
   else if (argc == 1) train_on_a_circle();
   else detail::fail("usage: gan [file X.safetensors]");
+  flush_standard_output();
   return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

@@ -62,6 +62,7 @@ int main() try {
       std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size()) << ", held out "
                 << 100 * accuracy(model, parts[1]) << " % right\n";
   }
+  flush_standard_output();
   return accuracy(model, parts[1]) > 0.9 ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

@@ -51,6 +51,7 @@ int main() try {
     }
     if (group->rank() == 0) show(epoch, model, tests);
   }
+  flush_standard_output();
 } catch (const std::exception& error) {
   std::cerr << "mnist: " << error.what() << '\n';
   report_failure(error);

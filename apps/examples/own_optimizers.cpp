@@ -48,6 +48,7 @@ int main() try {
   optim::AdamW adamw(others, {.lr = 1e-2});
   const double by_muon = train(second, {&muon, &adamw}, 500);
   std::cout << "Muon and AdamW: loss " << by_muon << '\n';
+  flush_standard_output();
   return by_lion < 1e-3 && by_muon < 1e-3 ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

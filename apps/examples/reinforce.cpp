@@ -81,6 +81,7 @@ int main() try {
     if (update % 10 == 0) std::cout << "update " << update << ": " << mean_length << " steps" << std::endl;
   }
   TANDEM_CHECK(mean_length > 150, "the policy did not learn: the pole falls after ", mean_length, " steps");
+  flush_standard_output();
   return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

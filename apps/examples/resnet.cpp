@@ -120,6 +120,7 @@ int main(int argc, char** argv) try {
   else if (what == "file" && argc == 3) train_on_file(argv[2]);
   else if (argc == 1) train_on_made_up_images();
   else detail::fail("usage: resnet [cifar10 FOLDER | file X.safetensors]");
+  flush_standard_output();
   return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

@@ -96,6 +96,7 @@ int main(int argc, char** argv) try {
   if (what == "file" && argc == 3) train_on_file(argv[2]);
   else if (argc == 1) train_on_made_up_images();
   else detail::fail("usage: unet [file X.safetensors]");
+  flush_standard_output();
   return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';

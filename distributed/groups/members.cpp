@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -16,11 +17,12 @@ std::string key(int rank) { return "member/" + std::to_string(rank); }
 
 std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
-Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout) {
+Members meet(Store& store, int rank, int size, Member mine, Store::Timeout timeout) {
   using Clock = std::chrono::steady_clock;
-  std::ostringstream mine;
-  mine << job_rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n' << cannot_share;
-  store.set(key(rank), mine.str());
+  std::ostringstream text;
+  text << mine.rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n';
+  text << mine.backend << '\n' << mine.cannot_share;
+  store.set(key(rank), text.str());
 
   Members members;
   const auto deadline = Clock::now() + timeout;
@@ -47,6 +49,7 @@ Member member_of(Store& store, int rank) {
   std::getline(text, member.host);
   std::getline(text, member.pid);
   std::getline(text, member.loopback);
+  std::getline(text, member.backend);
   std::getline(text, member.cannot_share);
   return member;
 }
@@ -54,6 +57,25 @@ Member member_of(Store& store, int rank) {
 bool share_a_host(const Members& members) {
   return std::all_of(members.begin(), members.end(),
                      [&](const Member& m) { return m.loopback == members.front().loopback; });
+}
+
+std::string different_backends(const Members& members) {
+  std::vector<std::pair<std::string, std::vector<int>>> ranks;  // by backend, in the order of the lowest rank
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    auto those = std::find_if(ranks.begin(), ranks.end(), [&](const auto& e) { return e.first == members[r].backend; });
+    if (those == ranks.end()) those = ranks.insert(those, {members[r].backend, {}});
+    those->second.push_back(static_cast<int>(r));
+  }
+  if (ranks.size() == 1) return "";
+  std::string text = "the ranks were given different backends: ";
+  constexpr std::size_t most_named = 8;  // of one backend; chosen: keeps the message short
+  for (auto& [backend, those] : ranks) {
+    const auto count = those.size(), more = count - std::min(count, most_named);
+    those.resize(count - more);
+    text += names_of(members, those) + (more > 0 ? " and " + std::to_string(more) + " more" : "") +
+            (count == 1 ? " has " : " have ") + backend + "; ";
+  }
+  return text + "give all ranks the same --backend and --device (auto on a GPU is nccl)";
 }
 
 std::string names_of(const Members& members, const std::vector<int>& ranks) {

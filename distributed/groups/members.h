@@ -10,9 +10,10 @@ namespace tandem::distributed {
 
 struct Member {
   int rank = 0;  // in the whole job
-  std::string host;
-  std::string pid;
-  std::string loopback;        // loopback_identity(): equal for ranks that can share memory
+  std::string host{};
+  std::string pid{};
+  std::string loopback{};      // loopback_identity(): equal for ranks that can share memory
+  std::string backend{};       // what it was told to communicate by, GroupOptions::backend
   std::string cannot_share{};  // why it can't share memory even so, in one line; empty: it can
 
   std::string name() const;  // "rank 1 (host, pid 4711)"
@@ -21,14 +22,17 @@ struct Member {
 using Members = std::vector<Member>;  // by rank in the group
 
 // Tells the store who this rank is, and reads who the others are. Collective. Error naming the first rank that
-// does not come within `timeout`. `job_rank` is this process's rank in the whole job, which differs from
-// `rank` in a group of some of its ranks.
-Members meet(Store& store, int rank, int size, int job_rank, const std::string& cannot_share, Store::Timeout timeout);
+// does not come within `timeout`. `mine` has this process's rank in the whole job, which differs from `rank` in a group
+// of some of its ranks, its backend and why it can't share memory; meet() finds out the rest.
+Members meet(Store& store, int rank, int size, Member mine, Store::Timeout timeout);
 
 // Who rank `rank` of the group is. It must have met already.
 Member member_of(Store& store, int rank);
 
 bool share_a_host(const Members& members);
+
+// Which members have which backend, in a sentence; empty where all have the same.
+std::string different_backends(const Members& members);
 
 // "rank 0 (a, pid 1), rank 2 (b, pid 5)"
 std::string names_of(const Members& members, const std::vector<int>& ranks);

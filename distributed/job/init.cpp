@@ -105,7 +105,7 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   if (!on_gpus) return connect(options.backend);
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
-  return with_nccl(connect("auto"), device, environment.rank, recorder);
+  return with_nccl(connect("nccl"), device, environment.rank, recorder);
 }
 
 }  // namespace tandem::distributed

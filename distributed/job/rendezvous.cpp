@@ -5,6 +5,7 @@
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/system/random_text.h>
+#include <tandem/distributed/system/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -45,6 +46,23 @@ std::string own_token(const Environment& environment) {
   return host_token(environment.run_id + " at port " + std::to_string(environment.master_port));
 }
 
+// Where the ranks meet, for people.
+std::string meeting_place(const Environment& environment) {
+  return environment.store_path.empty() ? endpoint_name(environment.master_addr, environment.master_port)
+                                        : environment.store_path;
+}
+
+std::shared_ptr<TcpStore> join_store(const Environment& environment, const TcpStore::Options& client) try {
+  return std::make_shared<TcpStore>(client);
+} catch (const CannotConnect& error) {
+  const bool is_own = !environment.uses_agent_store;
+  detail::fail(error.what(), ". There ", is_own ? "rank 0" : "the launcher",
+               " serves the store, in which the ranks meet: see whether ",
+               is_own ? "rank 0 has started" : "it still runs",
+               ", whether this is its address (MASTER_ADDR, MASTER_PORT", is_own ? ", --init-method" : "",
+               "), and whether a firewall lets this port through");
+}
+
 // Serves the store at the address where the other ranks look for it. In a job of one host only that address listens,
 // otherwise all addresses of this host do.
 std::shared_ptr<Store> serve_store(const Environment& environment, const TcpStore::Options& client) {
@@ -62,7 +80,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   const TcpStore::Options client{environment.master_addr, environment.master_port, timeout,
                                  is_own ? own_token(environment) : environment.store_token,
                                  is_own || environment.store_proves};
-  if (environment.rank > 0) return std::make_shared<TcpStore>(client);
+  if (environment.rank > 0) return join_store(environment, client);
   if (is_own) return serve_store(environment, client);
   // A program may have set another address for its own processes and kept the launcher's other variables. A launcher's
   // store runs before the launcher starts a process. So if no store answers here, this rank has to serve one. The
@@ -77,7 +95,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
     } catch (const Error&) {  // the address is another host's, or is taken by a store that is only slow
     }
   }
-  auto store = std::make_shared<TcpStore>(client);
+  auto store = join_store(environment, client);
   if (!client.token.empty() && !store->is_proved())
     std::cerr << "note: the launcher's store at " << client.host << ':' << client.port
               << " knows nothing of the token: any process that reaches it may join the job" << std::endl;
@@ -103,7 +121,7 @@ std::string list(const std::vector<int>& ranks) {
 
 // One attempt of a job's ranks to meet. Its keys begin with the run's name:
 //   generations                    the number of attempts so far
-//   guests/RANK                    the guest book: a "WORD:WORLD_SIZE " from each process of that rank, in any attempt
+//   guests                         the guest book: "WORD:RANK:WORLD_SIZE " of each process but rank 0, in any attempt
 //   answer/WORD                    the attempt's number, or "!" and the reason why the process can't take part
 //   attempt/NUMBER/claims/RANK     the number of processes that say that they are this rank
 //   attempt/NUMBER/host/RANK       the loopback identity of the rank's host; set when the rank has come
@@ -113,6 +131,7 @@ class Meeting {
   Meeting(const Environment& environment, std::shared_ptr<Store> store, Store::Timeout timeout)
       : rank_(environment.rank),
         size_(environment.world_size),
+        place_(meeting_place(environment)),
         store_(std::move(store)),
         timeout_(timeout),
         deadline_(steady_clock::now() + timeout) {}
@@ -133,53 +152,57 @@ class Meeting {
  private:
   static std::string claim(int rank) { return "claims/" + std::to_string(rank); }
   static std::string host(int rank) { return "host/" + std::to_string(rank); }
-  static std::string guests(int rank) { return "guests/" + std::to_string(rank); }
 
   std::string ask_for_number() {
     const auto word = random_text(4);
-    store_->append(guests(rank_), word + ":" + std::to_string(size_) + " ");
+    store_->append(guests, word + ":" + std::to_string(rank_) + ":" + std::to_string(size_) + " ");
     std::string number;
     try {
       number = store_->get("answer/" + word);
     } catch (const Error& error) {
-      detail::fail("rank ", rank_, ": rank 0 has not come: ", error.what());
+      detail::fail("rank ", rank_, ": rank 0 has not come to ", place_, ": see whether it was started, with the same ",
+                   advice, " (", error.what(), ")");
     }
     store_->delete_key("answer/" + word);
     TANDEM_CHECK(!number.starts_with("!"), "rank ", rank_, ": ", number.substr(1));
     return number;
   }
 
-  // Rank 0 answers everybody who writes into a guest book, until all ranks have come. It looks again after a pause of 1
-  // to 20 ms (chosen: short for a person, and long for a store that many jobs use).
+  // Rank 0 answers everybody who writes into the guest book, until all ranks have come. It looks again after a pause of
+  // 1 to 20 ms (chosen: short for a person, and long for a store that many jobs use).
   void receive_guests(const std::string& number) {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);
     std::set<std::string> answered;
     for (auto pause = milliseconds(1); !missing.empty(); pause = std::min(pause * 2, milliseconds(20))) {
-      // The books of ranks that have come are read as well, because another process may say that it is the same rank.
-      for (int rank = 1; rank < size_; ++rank) {
-        if (!store_->check({guests(rank)})) continue;
-        std::istringstream book(store_->get(guests(rank)));
-        for (std::string entry; book >> entry;) {
-          if (!answered.insert(entry).second) continue;
-          const auto colon = entry.find(':');
-          const bool agrees = entry.substr(colon + 1) == std::to_string(size_);
-          store_->set("answer/" + entry.substr(0, colon),
-                      agrees ? number
-                             : "!it was told that the job has " + entry.substr(colon + 1) +
-                                   " processes (WORLD_SIZE), and rank 0 that it has " + std::to_string(size_));
-          pause = milliseconds(1);
-        }
+      // Ranks that have come, and ranks that the job does not have, are answered as well: several processes may say
+      // that they are the same rank, or know another size of the job.
+      std::istringstream book(store_->check({guests}) ? store_->get(guests) : "");
+      for (std::string entry; book >> entry;) {
+        if (!answered.insert(entry).second) continue;
+        answer(entry, number);
+        pause = milliseconds(1);
       }
       std::erase_if(missing, [&](int rank) { return attempt_->check({host(rank)}); });
       if (missing.empty()) break;
       check_time(missing);
       std::this_thread::sleep_for(pause);
     }
-    for (int rank = 1; rank < size_; ++rank) store_->delete_key(guests(rank));
+    store_->delete_key(guests);
     std::string hosts;
     for (int rank = 0; rank < size_; ++rank) hosts += attempt_->get(host(rank)) + "\n";
     attempt_->set("hosts", hosts);
+  }
+
+  void answer(const std::string& entry, const std::string& number) {
+    const auto rank = entry.find(':'), size = entry.rfind(':');
+    std::string text = number;
+    if (entry.substr(size + 1) != std::to_string(size_)) {
+      const auto told = " was told that the job has " + entry.substr(size + 1) + " processes (WORLD_SIZE)";
+      refused_ = ". A rank " + entry.substr(rank + 1, size - rank - 1) + " came that" + told;
+      text = "!it" + told + ", and rank 0 that it has " + std::to_string(size_);
+    }
+    store_->set("answer/" + entry.substr(0, rank), text);
   }
 
   std::string wait_for_all() {
@@ -198,16 +221,22 @@ class Meeting {
   void check_time(const std::vector<int>& missing) const {
     TANDEM_CHECK(steady_clock::now() < deadline_, list(missing), " of ", size_, " ",
                  missing.size() == 1 ? "has" : "have", " not come within ",
-                 std::chrono::duration<double>(timeout_).count(),
-                 " s: see whether they were started, with the same run id and address, and reach this host");
+                 std::chrono::duration<double>(timeout_).count(), " s to ", place_, ": see whether ",
+                 missing.size() == 1 ? "it was" : "they were", " started, with the same ", advice, refused_);
   }
+
+  static constexpr const char* guests = "guests";
+  static constexpr const char* advice =
+      "WORLD_SIZE, run id (TORCHELASTIC_RUN_ID) and address (MASTER_ADDR and MASTER_PORT, or --init-method)";
 
   const int rank_;
   const int size_;
+  const std::string place_;
   const std::shared_ptr<Store> store_;
   const Store::Timeout timeout_;
   const steady_clock::time_point deadline_;
   std::shared_ptr<Store> attempt_;
+  std::string refused_;  // the last process that was told another size of the job, as a sentence; empty: none
 };
 
 // Fills in which ranks share this process's host. Local ranks follow the order of ranks. Hosts follow the order of

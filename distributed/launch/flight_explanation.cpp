@@ -1,16 +1,13 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/groups/flight_file.h>
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/launch/flight_explanation.h>
+#include <tandem/distributed/launch/flight_record.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -23,36 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using State = FlightEntry::State;
 
-template <std::size_t n>
-std::string text_of(const char (&field)[n]) {
-  std::string text(field, strnlen(field, n));
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
-  return text;
-}
-
-// What one rank did in one group. Only collectives with a number count.
-struct Track {
-  std::map<std::uint64_t, FlightEntry> entries;  // by sequence
-  std::uint64_t begun = 0;                       // the last sequence that the rank took part in
-  std::uint64_t finished = 0;                    // the last sequence that it finished
-};
-
-// The file of one rank.
-struct Flight {
-  FlightHeader header;
-  std::map<std::string, Track> tracks;  // by the group's name
-  std::int64_t torn = 0;                // entries that somebody was just writing
-
-  int rank() const { return header.rank; }
-  std::string name() const {
-    return fmt::format("rank {} ({}, pid {})", header.rank, text_of(header.host), header.pid);
-  }
-  // Nanoseconds since 1970.
-  std::int64_t utc(std::int64_t steady) const { return header.made_utc + (steady - header.made_steady); }
-};
-
 std::string what(const FlightEntry& entry) {
   Operation operation{static_cast<Operation::Kind>(entry.kind), text_of(entry.name)};
   return operation.what();
@@ -62,50 +29,6 @@ std::string signature(const FlightEntry& entry) {
   const auto ndim = std::min<int>(entry.ndim, Shape::max_ndim);
   return Operation::signature(static_cast<Operation::Kind>(entry.kind), static_cast<ReduceOp>(entry.reduce_op),
                               static_cast<DType>(entry.dtype), Shape(std::span(entry.shape, ndim)), entry.root);
-}
-
-bool is_plausible_time(std::int64_t nanoseconds) { return nanoseconds >= 0 && nanoseconds < std::int64_t{1} << 61; }
-
-bool is_plausible(const FlightEntry& entry) {
-  return is_plausible_time(entry.queued) && is_plausible_time(entry.started) && is_plausible_time(entry.ended) &&
-         entry.kind <= static_cast<int>(Operation::Kind::receive) && entry.dtype <= static_cast<int>(DType::boolean) &&
-         entry.reduce_op <= static_cast<int>(ReduceOp::product) && entry.state <= State::failed &&
-         entry.ndim <= Shape::max_ndim;
-}
-
-// Error: what is wrong with the file.
-Flight read_flight(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  Flight flight;
-  auto& header = flight.header;
-  TANDEM_CHECK(file.read(reinterpret_cast<char*>(&header), sizeof header), "is too short for a flight record");
-  TANDEM_CHECK(std::memcmp(header.magic, FlightHeader::right_magic, sizeof header.magic) == 0, "is no flight record");
-  TANDEM_CHECK(header.version == FlightHeader::right_version, "has version ", header.version,
-               " of the format, this program reads version ", FlightHeader::right_version);
-  TANDEM_CHECK(header.header_bytes == sizeof header && header.entry_bytes == sizeof(FlightEntry) &&
-                   header.capacity > 0 && header.capacity <= 1'000'000 && header.group_count <= header.most_groups &&
-                   header.rank >= 0 && header.rank < header.world_size && header.world_size <= 1'000'000 &&
-                   is_plausible_time(header.made_utc) && is_plausible_time(header.made_steady) &&
-                   is_plausible_time(header.alive),
-               "is damaged: its sizes make no sense");
-  for (std::uint32_t i = 0; i < header.capacity; ++i) {
-    FlightEntry entry;
-    TANDEM_CHECK(file.read(reinterpret_cast<char*>(&entry), sizeof entry), "is cut off after ", i, " of ",
-                 header.capacity, " entries");
-    if (entry.number == 0) {
-      flight.torn += header.count > i;
-      continue;
-    }
-    TANDEM_CHECK((entry.number - 1) % header.capacity == i && entry.group < header.group_count && is_plausible(entry),
-                 "is damaged: entry ", i, " makes no sense");
-    if (entry.sequence == 0) continue;
-    auto& track = flight.tracks[text_of(header.groups[entry.group].name)];
-    track.entries[entry.sequence] = entry;
-    if (entry.state != State::queued && entry.started != 0) track.begun = std::max(track.begun, entry.sequence);
-    if (entry.state == State::done) track.finished = std::max(track.finished, entry.sequence);
-  }
-  for (std::uint32_t g = 0; g < header.group_count; ++g) flight.tracks[text_of(header.groups[g].name)];
-  return flight;
 }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
@@ -146,10 +69,6 @@ std::string clock_text(std::int64_t utc) {
   char text[16];
   std::strftime(text, sizeof text, "%H:%M:%S", &parts);
   return fmt::format("{}.{:03d}", text, utc / 1'000'000 % 1000);
-}
-
-std::string span_text(std::int64_t nanoseconds) {
-  return fmt::format("{:.3f} s", static_cast<double>(nanoseconds) / 1e9);
 }
 
 // "rank 3", "ranks 0-2 and 5"
@@ -413,6 +332,7 @@ std::string explain_flight(const fs::path& given) {
     return true;
   });
   std::sort(flights.begin(), flights.end(), [](const Flight& a, const Flight& b) { return a.rank() < b.rank(); });
+  remarks += align_clocks(flights);
   std::vector<int> missing;
   for (int r = 0; r < world_size; ++r) {
     if (std::none_of(flights.begin(), flights.end(), [&](const Flight& f) { return f.rank() == r; }))

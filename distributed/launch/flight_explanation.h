@@ -11,8 +11,8 @@ namespace tandem::distributed {
 // others wait for), then a line for each rank whose file is missing, damaged, of another attempt or of another version,
 // and a timeline of the last collectives. Error when no file can be read.
 //
-// Files of several hosts are compared by their clocks, which must agree, where times matter. Which rank is behind
-// follows from the numbers of the collectives alone.
+// The times of several hosts are brought together by the collectives that they have ended (flight_record.h), and a line
+// says how well. Which rank is behind follows from the numbers of the collectives alone.
 std::string explain_flight(const std::filesystem::path& folder);
 
 }  // namespace tandem::distributed

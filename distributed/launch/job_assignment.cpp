@@ -228,6 +228,11 @@ const JobAssignment& Coordinator::decide(const std::vector<NodeStatus>& nodes, T
   return assignment_;
 }
 
+const JobAssignment& Coordinator::give_up(const std::string& reason) {
+  if (assignment_.action != Action::done && assignment_.action != Action::failed) fail(reason, 1);
+  return assignment_;
+}
+
 void Coordinator::fail(const std::string& reason, int exit_code) {
   assignment_.action = Action::failed;
   assignment_.reason = reason;

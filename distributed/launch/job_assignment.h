@@ -96,6 +96,8 @@ class Coordinator {
   // Returns the assignment, which is valid until the next call. `nodes`: every node that ever came, in the order of the
   // ids. `now` may not be earlier than that of the call before.
   const JobAssignment& decide(const std::vector<NodeStatus>& nodes, Time now);
+  // The job fails for a reason that no status tells, unless it has ended already.
+  const JobAssignment& give_up(const std::string& reason);
 
  private:
   // While the action is gather: starts a generation once enough nodes wait, or fails the job.

@@ -162,6 +162,10 @@ int Node::run() {
   // The reader of stdout or stderr may be stopped for ever. Chosen: a reader that runs takes the rest within 2 s.
   const auto deadline = steady_clock::now() + std::chrono::seconds(2);
   out_.flush(deadline);
+  if (!out_.failure().empty()) {
+    say("what the ranks printed could not be written to standard output: " + out_.failure());
+    if (code == 0) code = 1;
+  }
   err_.flush(deadline);
   leave();
   return code;

@@ -21,7 +21,7 @@
 namespace tandem::distributed {
 
 // Runs `program` options.processes times, with torchrun's variables set. Returns the exit code for the launcher:
-//   - 0 when all ranks of the job succeeded;
+//   - 0 when all ranks of the job succeeded, and 1 when they did and their output could not be passed on;
 //   - the exit code of the rank that failed first, or 128 + signal if a signal ended that rank;
 //   - 128 + signal when SIGINT, SIGTERM, SIGHUP or SIGQUIT stopped the launcher.
 //

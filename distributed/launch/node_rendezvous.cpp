@@ -200,9 +200,12 @@ void ManyNodes::connect() {
       connect_to(options_.master_addr, options_.master_port,
                  std::min(deadline, steady_clock::now() + std::chrono::seconds(1)));
       is_reachable = true;
-    } catch (const Error& error) {
-      TANDEM_CHECK(steady_clock::now() < deadline, "waited for the node that serves ", name,
-                   " in vain: ", error.what());
+    } catch (const CannotConnect& error) {
+      TANDEM_CHECK(steady_clock::now() < deadline, "waited ",
+                   std::chrono::duration<double>(options_.join_timeout).count(), " s for the node that serves ", name,
+                   " in vain: see whether tandemrun runs there, whether this is its address (--master-addr and "
+                   "--master-port, or --rdzv-endpoint), and whether a firewall lets this port through. The last try: ",
+                   error.what());
     }
   }
   if (is_over()) return;
@@ -242,6 +245,7 @@ bool ManyNodes::decide() {
   if (!coordinator_) coordinator_ = std::make_unique<Coordinator>(options_, now);
   const auto count = static_cast<int>(store_->add("nodes", 0));
   std::vector<NodeStatus> nodes;
+  std::string foreign;
   bool is_alone = true;
   for (int id = 0; id < count; ++id) {
     const auto key = "node/" + std::to_string(id);
@@ -249,12 +253,20 @@ bool ManyNodes::decide() {
     auto text = store_->get(key);
     auto& heard = heard_[id];
     if (heard.text != text) heard = {std::move(text), now};
-    auto status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
+    NodeStatus status;
+    try {
+      status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
+    } catch (const ForeignText& error) {
+      // All nodes shall hear this reason, so this one goes on serving the store until they have left.
+      foreign = error.what();
+      continue;
+    }
     status.silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard.when);
     is_alone = is_alone && (id == id_ || status.state == State::left || status.silence > options_.silence_allowed);
     nodes.push_back(std::move(status));
   }
-  store_->set("assignment", encode(coordinator_->decide(nodes, now)));
+  store_->set("assignment",
+              encode(foreign.empty() ? coordinator_->decide(nodes, now) : coordinator_->give_up(foreign)));
   return is_alone;
 }
 

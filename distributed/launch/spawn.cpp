@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/launch/worker_failure.h>
@@ -94,6 +95,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
     if (::read(start.get(), &meeting, sizeof meeting) == sizeof meeting) {
       set_environment(rank, processes, meeting);
       f(rank);
+      flush_standard_output();
       exit_code = 0;
     }
   } catch (const std::exception& error) {

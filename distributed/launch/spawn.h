@@ -17,9 +17,9 @@ namespace tandem::distributed {
 // returns. The ranks divide the cores among them, unless OMP_NUM_THREADS is set. What f changes in memory stays in its
 // process.
 //
-// When a rank throws or a signal ends it, spawn() ends the other ranks (SIGTERM, and SIGKILL five seconds later) and
-// throws an Error that names the rank that failed first and its message or signal. No process is left behind, not even
-// when the caller is killed.
+// When a rank throws, prints what cannot be written, or a signal ends it, spawn() ends the other ranks (SIGTERM, and
+// SIGKILL five seconds later) and throws an Error that names the rank that failed first and its message or signal. No
+// process is left behind, not even when the caller is killed.
 //
 // A copy of a process has only one thread, and locks that other threads held stay locked. So spawn() throws an Error if
 // the caller has more than one thread. Call it before anything computes, because OpenMP keeps its threads, and before

@@ -22,7 +22,8 @@ void OutputQueue::write_some() {
   if (n > 0) {
     waiting_.erase(0, static_cast<std::size_t>(n));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-    waiting_.clear();  // the reader has closed its end
+    waiting_.clear();
+    if (errno != EPIPE) failure_ = errno_text();
   }
 }
 

@@ -25,10 +25,14 @@ class OutputQueue {
   void write_some();
   // Writes until no text is left or the deadline comes.
   void flush(Deadline deadline);
+  // Why text could not be written, such as "No space left on device"; empty: it could, or its reader has closed its
+  // end.
+  const std::string& failure() const { return failure_; }
 
  private:
   int fd_;
   std::string waiting_;
+  std::string failure_;
 };
 
 // The launcher's end of the pipe for one rank's stdout or stderr. Passes whole lines on. Only one thread may use it.

@@ -1,7 +1,9 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/write_all.h>
+#include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
+#include <tandem/distributed/system/random_text.h>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,8 +12,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <thread>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -20,6 +25,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char deleted_mark = '-';
+constexpr const char* moved_mark = "-tandem/moved";
+constexpr const char* python_key = "refcount/";                     // counts the processes with PyTorch's FileStore
 constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with deleted_mark
 // How much of the log is read at once. It holds a whole record, however large that is.
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;
@@ -33,7 +40,7 @@ std::string file_key(const std::string& key) {
 
 // PyTorch's FileStore keeps two counters of its own, "refcount/" and "cleanup/", beside the users' keys.
 bool is_store_key(std::string_view key) {
-  return key.starts_with(protocol::user_prefix) || key.starts_with(deleted_mark) || key == "refcount/" ||
+  return key.starts_with(protocol::user_prefix) || key.starts_with(deleted_mark) || key == python_key ||
          key == "cleanup/";
 }
 
@@ -41,6 +48,13 @@ void append_text(std::string& record, const std::string& text) {
   const auto size = static_cast<std::uint32_t>(text.size());
   record.append(reinterpret_cast<const char*>(&size), sizeof size);
   record += text;
+}
+
+std::string record_of(const std::string& key, const std::string& value) {
+  std::string record;
+  append_text(record, key);
+  append_text(record, value);
+  return record;
 }
 
 // The pause between two looks at the file. Chosen: 1 ms at first, because most waits are short; at most 20 ms, so that
@@ -156,7 +170,9 @@ bool FileStore::read_piece(std::size_t bytes_left) {
 }
 
 void FileStore::apply(const std::string& key, const std::string& value) {
-  if (key.front() == deleted_mark) {
+  if (key == moved_mark) {
+    (position_ == 0 ? identity_ : moved_to_) = value;
+  } else if (key.front() == deleted_mark) {
     table_.erase(key.substr(1));
   } else {
     table_.set(key, value);
@@ -167,9 +183,7 @@ void FileStore::apply(const std::string& key, const std::string& value) {
 void FileStore::write(const std::string& key, const std::string& value) {
   TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1), "\" has ",
                value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
-  std::string record;
-  append_text(record, key);
-  append_text(record, value);
+  const std::string record = record_of(key, value);
   if (ftruncate(file_.get(), position_) != 0 ||
       write_all(file_.get(), record.data(), record.size(), position_) < record.size()) {
     const int reason = errno;
@@ -180,17 +194,72 @@ void FileStore::write(const std::string& key, const std::string& value) {
   }
   apply(key, value);
   position_ += static_cast<std::int64_t>(record.size());
+  if (position_ >= next_look_) shorten();
+}
+
+// Where this fails, the log goes on growing, and nothing is lost.
+void FileStore::shorten() {
+  next_look_ = 2 * position_;
+  if (table_.contains(python_key)) return;
+  const std::string identity = identity_.empty() ? random_text(4) : identity_;
+  const std::string mark = record_of(moved_mark, identity);
+  std::string log = mark;
+  for (const auto& key : table_.keys()) log += record_of(key, table_.get(key));
+  const auto size = static_cast<std::int64_t>(log.size());
+  if (size > position_ / 2) return;
+  std::filesystem::path temporary;
+  FileDescriptor file(create_temporary(std::filesystem::absolute(options_.path).parent_path(), temporary));
+  if (!file.is_open()) return;
+  // The mark comes before the new name: who reads this log without the mark goes on writing here.
+  const bool is_done = fchmod(file.get(), 0600) == 0 &&
+                       write_all(file.get(), log.data(), log.size(), 0) == log.size() &&
+                       write_all(file_.get(), mark.data(), mark.size(), position_) == mark.size() &&
+                       std::rename(temporary.c_str(), options_.path.c_str()) == 0;
+  if (!is_done) {
+    ::unlink(temporary.c_str());
+    [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
+    return;
+  }
+  file_ = std::move(file);  // which unlocks the old one
+  position_ = size;
+  identity_ = identity;
+  next_look_ = std::max(options_.longest_log, 4 * size);
+}
+
+// Opens the log that took this one's place. False when it is not there any more: the job has removed its file, perhaps
+// another job has made one there, and who is left goes on with this log. Error when that can't be found out; the next
+// call tries again.
+bool FileStore::follow() {
+  const std::string mark = record_of(moved_mark, moved_to_);
+  FileDescriptor file(::open(options_.path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::string begin(mark.size(), '\0');
+  struct stat mine {
+  }, there{};
+  const bool is_known = file.is_open()
+                            ? fstat(file_.get(), &mine) == 0 && fstat(file.get(), &there) == 0 &&
+                                  (!S_ISREG(there.st_mode) || pread(file.get(), begin.data(), begin.size(), 0) >= 0)
+                            : errno == ENOENT || errno == ELOOP;
+  TANDEM_CHECK(is_known, "store: cannot read ", options_.path, ", which was written anew: ", std::strerror(errno));
+  moved_to_.clear();
+  // A process that died before it gave the new log its name has left the mark in this log, and nothing else.
+  if (begin != mark || (mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)) return false;
+  file_ = std::move(file);
+  position_ = 0;
+  table_ = {};
+  return true;
 }
 
 template <class Change>
 auto FileStore::locked(int operation, Deadline deadline, Change&& change) {
   const std::lock_guard guard(mutex_);
-  lock(operation, deadline);
   struct Unlock {
-    int file;
-    ~Unlock() { flock(file, LOCK_UN); }
-  } unlock{file_.get()};
-  read_on();
+    const FileDescriptor& file;
+    ~Unlock() { flock(file.get(), LOCK_UN); }
+  } unlock{file_};
+  do {
+    lock(operation, deadline);
+    read_on();
+  } while (!moved_to_.empty() && follow());
   return change();
 }
 

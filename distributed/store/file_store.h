@@ -17,14 +17,20 @@ namespace tandem::distributed {
 // The file is a log of what was set and deleted. Its layout is that of PyTorch's FileStore, so that Python processes
 // may join: the key as a u32 length and the bytes, then the value likewise; a deleted key has a "-" in front. A process
 // changes the file only under flock(2). If a process dies while it writes, the next writer cuts its unfinished record
-// off. A wait reads the file again after a pause of at most 20 ms. Keys of an earlier job stay until somebody removes
-// the file; connect_store therefore puts a prefix before every key that no earlier job has used.
+// off. A log that has grown long is written anew, in another file that takes its name: then its first record is a mark
+// (a key that is deleted and never was there) with a random text, and the old file ends with the same mark, so that
+// processes which have it open look for the new one. A wait reads the file again after a pause of at most 20 ms. Keys
+// of an earlier job stay until somebody removes the file; connect_store therefore puts a prefix before every key that
+// no earlier job has used.
 class FileStore final : public Store {
  public:
   struct Options {
     std::string path;  // the file is made if it does not exist; its folder must exist
     Timeout timeout = default_timeout;
     bool removes_file = false;  // when this store is destroyed; processes that have the file open may go on
+    // From this size on, a log of which most is out of date is written anew, unless Python processes have joined: they
+    // would not find it. Chosen: read in a blink, and seldom reached.
+    std::int64_t longest_log = 16 << 20;  // bytes
   };
 
   // Makes the file accessible to this user alone (mode 0600). Error when the file cannot be opened or holds something
@@ -46,11 +52,14 @@ class FileStore final : public Store {
  private:
   void open();
   void lock(int operation, Deadline deadline) const;
-  // All four need mutex_ (but in the constructor) and a lock of the file; write() needs the exclusive lock.
+  // All of these need mutex_ (but in the constructor) and a lock of the file; write() and shorten() need the exclusive
+  // lock.
   void read_on();
   bool read_piece(std::size_t bytes_left);
   void apply(const std::string& key, const std::string& value);
   void write(const std::string& key, const std::string& value);
+  void shorten();
+  bool follow();
   // Locks mutex_ and the file (`operation` as in flock), reads the file to its end and returns change(). Error if the
   // file is not locked by the deadline.
   template <class Change>
@@ -62,6 +71,9 @@ class FileStore final : public Store {
   FileDescriptor file_;
   std::int64_t position_ = 0;  // table_ holds the file's records up to this offset
   StoreTable table_;           // with keys as they are in the file: with "/" in front
+  std::string identity_;       // the text of the mark that the log begins with; empty: it was not written anew
+  std::string moved_to_;       // the identity of the log that took this one's place; empty: none did
+  std::int64_t next_look_ = options_.longest_log;  // at this size write() looks whether the log can be shortened
 };
 
 }  // namespace tandem::distributed

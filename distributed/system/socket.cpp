@@ -47,6 +47,17 @@ FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
   return socket;
 }
 
+// What it means for a user that a try to connect failed with this errno.
+const char* meaning_of(int failure) {
+  switch (failure) {
+    case ECONNREFUSED: return ": that host answers, but nothing listens at that port";
+    case ETIMEDOUT: return ": nothing answers there, as when the address is wrong or a firewall keeps this host out";
+    case EHOSTUNREACH:
+    case ENETUNREACH: return ": no way leads from this host to that address";
+    default: return "";
+  }
+}
+
 // Returns a connected socket. On failure the socket is closed and `reason` is set.
 FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::string& reason) {
   auto socket = open_socket(address.ai_family);
@@ -78,7 +89,7 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
     failure = ECONNREFUSED;
   }
   if (failure) {
-    reason = std::strerror(failure);
+    reason = std::string(std::strerror(failure)) + meaning_of(failure);
     socket.close();
     return socket;
   }
@@ -181,8 +192,8 @@ FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) 
     }
     const auto now = steady_clock::now();
     if (now >= deadline) {
-      const auto waited = fmt::format("{:.1f} s", std::chrono::duration<double>(now - start).count());
-      detail::fail("cannot connect to ", endpoint_name(host, port), ": ", reason, " (tried for ", waited, ")");
+      throw CannotConnect(fmt::format("cannot connect to {} (tried for {:.1f} s): {}", endpoint_name(host, port),
+                                      std::chrono::duration<double>(now - start).count(), reason));
     }
     const auto drawn = pause / 2 + milliseconds(random() % (pause.count() / 2 + 1));
     std::this_thread::sleep_until(std::min(deadline, now + drawn));

@@ -2,6 +2,8 @@
 // 127.0.0.1, without asking the resolver (RFC 6761).
 #pragma once
 
+#include <tandem/core/base/check.h>
+
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -40,8 +42,14 @@ FileDescriptor listen_on(const std::string& host, int port);
 int local_port(const FileDescriptor& socket);
 std::string local_address(const FileDescriptor& socket);  // in digits
 
+// Nobody answered at an address in time.
+struct CannotConnect : Error {
+  using Error::Error;
+};
+
 // Connects to a listener. While nobody answers, the function tries again, with pauses that grow from 10 ms to 1 s. At
-// the deadline it throws an Error that names the endpoint and the reason.
+// the deadline it throws CannotConnect, which names the endpoint, how long this was tried, why the last try failed and
+// what that means. Who knows what should listen there adds what to look at.
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline);
 
 // The milliseconds until the deadline, as poll(2) takes them: rounded up, never negative.

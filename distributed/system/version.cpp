@@ -1,3 +1,4 @@
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/system/version.h>
 
 #include <fmt/format.h>
@@ -60,10 +61,12 @@ std::optional<int> answer_options(int argc, char** argv, const std::string& prog
                                   int most_arguments) {
   if (argc > 1 && std::string_view(argv[1]) == "--help") {
     std::cout << usage << "\n";
+    flush_standard_output();
     return 0;
   }
   if (argc > 1 && std::string_view(argv[1]) == "--version") {
     std::cout << version_text(program);
+    flush_standard_output();
     return 0;
   }
   if (argc <= 1 + most_arguments) return std::nullopt;

@@ -12,7 +12,8 @@ namespace tandem::distributed {
 std::string version_text(const std::string& program);
 
 // For programs without options of their own. Prints `usage` for --help and version_text for --version, and an error
-// that names the first argument beyond `most_arguments`. Returns the exit code; none if the program is to go on.
+// that names the first argument beyond `most_arguments`. Returns the exit code; none if the program is to go on. Error
+// when the text cannot be written.
 std::optional<int> answer_options(int argc, char** argv, const std::string& program, const std::string& usage,
                                   int most_arguments = 0);
 

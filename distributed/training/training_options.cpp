@@ -1,3 +1,4 @@
+#include <tandem/core/base/standard_output.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/io/arrays_file.h>
@@ -315,6 +316,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     add_shared_options();
     if (const std::string text = parser_->parse(argc, argv); !text.empty()) {
       if (is_rank_0) std::cout << text;
+      flush_standard_output();
       return 0;
     }
     if (shared_ == Shared::all) check_together();
@@ -344,8 +346,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     manual_seed(seed);
     body();
     Profile::stop();
-    std::cout.flush();
-    TANDEM_CHECK(std::cout, "could not write to standard output: is the disk full?");
+    flush_standard_output();
     return 0;
   } catch (const StoppedBySignal& stop) {
     return stop.signal == SIGUSR1 ? 0 : 128 + stop.signal;

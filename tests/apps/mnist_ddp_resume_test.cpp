@@ -245,6 +245,10 @@ TEST_F(MnistDdp, ranks_with_different_options_are_an_error) {
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     expect_parts(outcome.err, {"the ranks were given different options: " + has});
   }
+  const auto outcome = run("--backend gloo");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_LT(outcome.seconds, 60) << "--timeout is 300";
+  expect_parts(outcome.err, {"the ranks were given different backends: rank 0 (", " has auto; rank 1 (", " has gloo"});
   const auto fine = run("--workers 1 --metrics " + path("m"));
   EXPECT_EQ(fine.code, 0) << fine.err;
 }

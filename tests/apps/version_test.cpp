@@ -45,6 +45,32 @@ TEST(Help, NamesUnknownArguments) {
   expect_parts(job.err, {"multi_init: 5: unknown argument"});
 }
 
+// /dev/full takes nothing. What was asked for is lost, so the program has failed.
+TEST(StandardOutput, ThatTakesNothingIsAnError) {
+  const testing::TemporaryFolder folder;
+  for (const std::string command :
+       {"mnist_ddp --help", "mnist_ddp --version", "voc_ddp --help", "voc_ddp predict --help", "line_fit --help",
+        "tandemrun --help", "tandemrun --version", "hello_world", "hello_world --help", "hello_world --version",
+        "multi_init --help", "multi_init --version", "multi_init 2", "line_fit --epochs 1",
+        "tandemrun --nproc-per-node 2 sh -c 'test $RANK = 0 || echo hello'", "examples/custom_operation"}) {
+    SCOPED_TRACE(command);
+    const auto outcome =
+        run_process({"sh", "-c", "cd " + folder.path().string() + "; " + programs + command + " > /dev/full"},
+                    {{"OMP_NUM_THREADS", "1"}});
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    expect_parts(outcome.err, {"could not", "to standard output"});
+  }
+}
+
+// Nobody reads any more, which is no failure of the launcher's.
+TEST(StandardOutput, ThatIsClosedEarlyEndsNoJob) {
+  const auto outcome =
+      run_process({"bash", "-c",
+                   programs + "tandemrun --nproc-per-node 2 sh -c "
+                              "'test $RANK = 0 || yes | head -n 100000' | head -n 1; exit ${PIPESTATUS[0]}"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST(Version, OfAJobIsSaidOnce) {
   const auto outcome =
       run_process({programs + "tandemrun", "--nproc-per-node", "2", programs + "mnist_ddp", "--version"});

@@ -200,9 +200,16 @@ def make_statuses():
                         ("late", {"timestamp": 2**63 - 1}), ("later", {"timestamp": 1e300})]:
         extra = {"message": "it broke", "extraInfo": {"py_callstack": "", **times}}
         write("statuses", f"report_{name}", json.dumps({"message": extra}).encode())
+
+
+def make_lock():
     owner = {"host": "there", "pid": 7, "started": 1700000000, "launcher": 6, "run_id": "run", "restarts": 1}
-    write("statuses", "lock", json.dumps(owner).encode())
-    write("statuses", "lock_of_no_time", json.dumps(dict(owner, started=-2**63, pid=1e300)).encode())
+    write("lock", "owner", json.dumps(owner).encode())
+    write("lock", "later_start", json.dumps(dict(owner, restarts=5)).encode())
+    write("lock", "no_time", json.dumps(dict(owner, started=-2**63, pid=1e300)).encode())
+    write("lock", "terminal", json.dumps(dict(owner, host="\x1b[2J")).encode())
+    write("lock", "cut", json.dumps(owner).encode()[:40])
+    write("lock", "empty", b"")
 
 
 def make_store_client():
@@ -286,5 +293,5 @@ def make_flight():
 if __name__ == "__main__":
     shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [make_idx, make_safetensors, make_pth, make_image, make_mask, make_archive, make_file_store,
-                 make_checkpoint, make_flight, make_statuses, make_store_client, make_nodelist, make_store]:
+                 make_checkpoint, make_flight, make_statuses, make_lock, make_store_client, make_nodelist, make_store]:
         make()

@@ -1,7 +1,6 @@
-// The JSON that launchers leave in the store (statuses and the assignment), the error files of ranks and the lock file
-// of checkpoints. The input is taken for each of them.
+// The JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The input is
+// taken for each of them.
 #include <tandem/distributed/launch/job_assignment.h>
-#include <tandem/distributed/training/checkpoint_lock.h>
 
 #include "fuzz.h"
 
@@ -70,11 +69,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     use({*failure, other}, {1});
     status.failures = {*failure};
     decode_status(encode(status));
-  }
-  if (const auto owner = LockOwner::parse(text)) {
-    owner->name();
-    LockOwner::this_process().restarts_run_of(*owner);
-    LockOwner::parse(owner->text());
   }
   return 0;
 }

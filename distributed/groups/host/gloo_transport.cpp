@@ -106,7 +106,10 @@ class GlooTransport : public HostTransport {
       const std::string reason = error.what();
       const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
       detail::fail(members[rank_].name(), " at ", address, " could not connect to all other ranks: ", reason,
-                   is_out_of_files ? ": raise the limit (ulimit -n)" : "");
+                   is_out_of_files
+                       ? ": raise the limit (ulimit -n)"
+                       : ". See whether the hosts reach each other at such addresses (--interface chooses "
+                         "the network), and whether a firewall lets all ports through: Gloo takes free ones");
     }
   }
 

@@ -13,9 +13,13 @@ class HostGroup : public ProcessGroup {
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
     store_->set_when_gone(left_key(options.rank));
-    const bool may_share = options.backend == "auto" || options.backend == "shm";
-    auto members = meet(*store_, options.rank, options.size, job_rank,
-                        may_share ? shared_memory_problem(options.size) : "", options.timeout);
+    const bool may_share = chooses_ || options.backend == "shm";
+    auto members = meet(*store_, options.rank, options.size,
+                        {.rank = job_rank,
+                         .backend = options.backend,
+                         .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
+                        options.timeout);
+    if (const auto problem = different_backends(members); !problem.empty()) give_up(problem);
     auto transport = connect(members);
     executor_ = std::make_shared<HostExecutor>(store_, std::move(members), options, std::move(transport));
     name_ = executor_->transport().name();
@@ -66,11 +70,11 @@ class HostGroup : public ProcessGroup {
  private:
   std::unique_ptr<HostTransport> connect(const Members& members) {
     if (options_.backend == "mpi") return mpi_transport(*store_, members, options_);
-    bool shares = options_.backend == "shm" || (options_.backend == "auto" && share_a_host(members));
+    bool shares = options_.backend == "shm" || (chooses_ && share_a_host(members));
     for (const auto& member : members) {
       if (!shares || member.cannot_share.empty()) continue;
       const auto problem = member.name() + ": " + member.cannot_share;
-      if (options_.backend != "auto") give_up(problem);
+      if (!chooses_) give_up(problem);
       shares = false;
       no_sharing_ = true;
       if (rank() == 0) std::cerr << "note: the ranks communicate over TCP: " << problem << std::endl;
@@ -92,6 +96,7 @@ class HostGroup : public ProcessGroup {
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
+  const bool chooses_ = options_.backend == "auto" || options_.backend == "nccl";  // its transport
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
   bool no_sharing_ = false;  // of memory, though all are on one host
@@ -105,8 +110,8 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > std::chrono::milliseconds::zero(), "a process group needs a timeout above 0");
   const auto& backend = options.backend;
-  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi", "backend '", backend,
-               "' is none of auto, gloo, shm and mpi");
+  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi" || backend == "nccl",
+               "backend '", backend, "' is none of auto, gloo, shm, mpi and nccl");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
 

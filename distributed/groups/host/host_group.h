@@ -23,7 +23,8 @@ struct GroupOptions {
   std::string interface {};
   // "gloo": TCP. "shm": memory that the ranks share; Error unless all ranks are on one host. "auto": shm where all
   // ranks are on one host and each has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
-  // --mpi=...), where the build has MPI.
+  // --mpi=...), where the build has MPI. "nccl": as "auto", for a group of which nccl_group() makes one for GPUs. Error
+  // on all ranks, which names them, where theirs differ.
   std::string backend = "auto";
   // Records the operations of the group and of its subgroups; null: nobody does.
   std::shared_ptr<FlightRecorder> recorder{};

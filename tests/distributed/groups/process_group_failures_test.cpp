@@ -1,5 +1,6 @@
 // Process groups whose ranks go away, come late or ask for different things.
 #include <tandem/core/ops.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <gtest/gtest.h>
@@ -266,6 +267,45 @@ TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
     for (auto& rank : ranks) rank.join();
     for (const auto& text : said) EXPECT_EQ(text.find("rank 2 ("), 0u) << backend << ": " << text;
   }
+}
+
+TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
+  for (const auto& backends : {std::vector<std::string>{"shm", "gloo", "shm"}, {"auto", "nccl", "auto"}}) {
+    TcpStoreServer server({});
+    std::string said[3];
+    std::vector<std::thread> ranks;
+    const auto start = std::chrono::steady_clock::now();
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        try {
+          host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+                     {.rank = rank, .size = 3, .timeout = seconds(60), .backend = backends[rank]});
+        } catch (const Error& error) {
+          said[rank] = error.what();
+        }
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
+    for (const auto& text : said)
+      testing::expect_parts(text, {"the ranks were given different backends: ", "rank 1 (", " has " + backends[1],
+                                   "rank 0 (", "rank 2 (", " have " + backends[0], "--backend and --device"});
+  }
+}
+
+TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {
+  TcpStoreServer server({});
+  const TcpStore::Options options{.port = server.port()};
+  std::thread rank_1([&] {
+    TcpStore store(options);
+    meet(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
+  });
+  testing::expect_parts(testing::error_of([&] {
+                          host_group(std::make_shared<TcpStore>(options),
+                                     {.rank = 0, .size = 2, .timeout = milliseconds(500), .backend = "gloo"});
+                        }),
+                        {"rank 0 (", "at 127.0.0.1 could not connect to all other ranks", "--interface", "firewall"});
+  rank_1.join();
 }
 
 TEST(HostGroup, says_which_rank_never_joined) {

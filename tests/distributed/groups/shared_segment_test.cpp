@@ -133,7 +133,7 @@ std::string error_beside(const std::function<void(HostileHeader&)>& change) {
     });
   });
   TcpStore store(options);
-  const auto members = meet(store, 1, 2, 1, "", seconds(20));
+  const auto members = meet(store, 1, 2, {.rank = 1, .backend = "shm"}, seconds(20));
   const SharedSegment own(segment_bytes);
   auto links = exchange_descriptors(store, 1, members, own.file(), steady_clock::now() + seconds(20));
   const SharedSegment theirs(std::move(links[0].file), sizeof(HostileControl), "rank 0");

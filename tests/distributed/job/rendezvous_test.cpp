@@ -200,6 +200,41 @@ TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
   EXPECT_LT(steady_clock::now() - start, 5s);
 }
 
+// A rank that the job does not have is told so, too, and rank 0 says whom it turned away.
+TEST(ConnectStore, ARankBeyondTheJobsSizeIsAnErrorAtOnce) {
+  const int port = free_port();
+  steady_clock::duration taken{};
+  std::vector<Environment> ranks = {environment_at(port, 0, 2), environment_at(port, 2, 3)};
+  std::vector<std::string> errors(2);
+  const auto start = steady_clock::now();
+  std::thread rank_2([&] {
+    errors[1] = testing::error_of([&] { connect_store(ranks[1], 60s); });
+    taken = steady_clock::now() - start;
+  });
+  errors[0] = testing::error_of([&] { connect_store(ranks[0], 3s); });
+  rank_2.join();
+  expect_parts(errors[1], {"3 processes (WORLD_SIZE), and rank 0 that it has 2"});
+  EXPECT_LT(taken, 30s);
+  expect_parts(errors[0], {"rank 1 of 2 has not come within 3 s to 127.0.0.1:" + std::to_string(port), "WORLD_SIZE",
+                           "A rank 2 came that was told that the job has 3 processes"});
+}
+
+TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
+  auto rank = environment_at(free_port(), 1, 2);
+  expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
+               {"cannot connect to 127.0.0.1:" + std::to_string(rank.master_port), "tried for 0.",
+                "Connection refused: that host answers, but nothing listens", "rank 0 serves the store",
+                "whether rank 0 has started", "MASTER_ADDR, MASTER_PORT, --init-method", "firewall"});
+  rank.uses_agent_store = true;
+  expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
+               {"cannot connect", "the launcher serves the store", "whether it still runs", "firewall"});
+  TcpStoreServer server({});
+  rank.master_port = server.port();
+  expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
+               {"rank 1: rank 0 has not come to 127.0.0.1:" + std::to_string(server.port()), "WORLD_SIZE",
+                "TORCHELASTIC_RUN_ID", "--init-method"});
+}
+
 // A program that started processes of its own, at an address of its own, and left them its launcher's variables.
 TEST(ConnectStore, ALaunchersStoreIsAtItsOwnAddressOnly) {
   const int port = free_port();
@@ -234,7 +269,7 @@ TEST(ConnectStore, AFileThatACrashedJobLeftIsNoHindrance) {
   {
     FileStore crashed({path, 1s});
     crashed.set("tandem/run/generations", "1");
-    crashed.set("tandem/run/guests/1", "0123:2 ");
+    crashed.set("tandem/run/guests", "0123:1:2 ");
     crashed.set("tandem/run/attempt/1/claims/0", "1");
     crashed.set("tandem/run/attempt/1/claims/1", "1");
     crashed.set("tandem/run/attempt/1/host/1", "host");

@@ -43,6 +43,15 @@ class FlightExplanation : public ::testing::Test {
     file.seekp(place);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
+  // As if the rank's host were another one, whose clock is `ahead` of this host's.
+  void move_to_host(int rank, const std::string& host, std::chrono::nanoseconds ahead) {
+    std::ifstream file(folder_ / ("rank-" + std::to_string(rank)), std::ios::binary);
+    FlightHeader header;
+    ASSERT_TRUE(file.read(reinterpret_cast<char*>(&header), sizeof header));
+    const auto made = header.made_utc + ahead.count();
+    damage(rank, offsetof(FlightHeader, made_utc), std::string(reinterpret_cast<const char*>(&made), sizeof made));
+    damage(rank, offsetof(FlightHeader, host), host + '\0');
+  }
   void expect(const std::vector<std::string>& parts) { expect(explain_flight(folder_.path()), parts); }
   void expect(const std::string& text, const std::vector<std::string>& parts) {
     std::size_t place = 0;
@@ -114,6 +123,29 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(2, 4, 5);
   damage(2, static_cast<std::streamoff>(sizeof(FlightHeader) + 4 * sizeof(FlightEntry)), std::string(8, '\0'));
   expect({"rank 2 ended while it wrote 1 of its entries"});
+}
+
+TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {
+  for (int r = 0; r < 3; ++r) record(r, 4, 0);
+  EXPECT_EQ(explain_flight(folder_.path()).find("clock"), std::string::npos);
+  move_to_host(1, "far", milliseconds(-3));
+  expect({"nobody waits", "the clocks of the hosts agree to within 0.053 s\n"});
+  move_to_host(1, "far", milliseconds(5003));
+  move_to_host(2, "late", std::chrono::hours(-2));
+  const auto text = explain_flight(folder_.path());
+  expect(text, {"nobody waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
+                "(to within 0.050 s)", "the clock of host late is 7200.000 s behind that of host "});
+  // Everything took place within a second.
+  expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", 0.4", " s in all"});
+}
+
+TEST_F(FlightExplanation, says_that_clocks_are_compared_as_they_are) {
+  record(0, 4, 0);
+  record(1, 0, 0);
+  record(2, 0, 1);
+  move_to_host(1, "far", milliseconds(0));
+  move_to_host(2, "late", milliseconds(0));
+  expect({"the clocks of far, late and ", " are compared as they are"});
 }
 
 TEST_F(FlightExplanation, finds_the_newest_records_below_a_folder) {

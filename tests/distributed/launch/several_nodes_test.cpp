@@ -128,6 +128,14 @@ TEST_F(SeveralNodes, ANodeWithoutTheServingOneEnds) {
   expect_parts(second->err(), {"lost the node that serves 127.0.0.1:" + port_});
 }
 
+TEST_F(SeveralNodes, WithoutTheServingOneSaysWhatToLookAt) {
+  const auto node = start_static(1, "true", {"--rdzv-conf", "join_timeout=1"});
+  EXPECT_EQ(node->finish(20s), 1);
+  expect_parts(node->err(),
+               {"waited 1 s for the node that serves 127.0.0.1:" + port_ + " in vain", "whether tandemrun runs there",
+                "--master-addr and --master-port, or --rdzv-endpoint", "firewall", "Connection refused"});
+}
+
 TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
   const auto script = "echo x > " + path("up$RANK") + "; exec sleep 60";
   const std::vector<std::string> options{"--rdzv-id", "run", "--open-store"};
@@ -139,10 +147,11 @@ TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
       prefix_store("tandemrun/run", std::make_shared<TcpStore>(TcpStore::Options{"127.0.0.1", std::stoi(port_)}));
   // A third node, because each of the two overwrites its own status again and again.
   store->set("node/" + std::to_string(store->add("nodes", 1) - 1), "7 nonsense");
-  EXPECT_EQ(first->finish(10s), 1);
-  expect_parts(first->err(), {"the store holds a node's status that is none of this version's"});
-  EXPECT_EQ(first->err().find("lost the node"), std::string::npos) << first->err();
-  EXPECT_EQ(second->finish(10s), 1);
+  for (const auto& node : {first.get(), second.get()}) {
+    EXPECT_EQ(node->finish(10s), 1);
+    expect_parts(node->err(), {"the store holds a node's status that is none of this version's"});
+    EXPECT_EQ(node->err().find("lost the node"), std::string::npos) << node->err();
+  }
 }
 
 TEST_F(SeveralNodes, TheOthersGoOnWithoutALostNode) {

@@ -31,6 +31,8 @@ using namespace std::string_literals;
 class FileStoreTest : public ::testing::Test {
  protected:
   FileStore::Options options(Store::Timeout timeout = 10s) const { return {path_, timeout}; }
+  // Of a store that writes its log anew from 1,000 bytes on.
+  FileStore::Options short_options() const { return {.path = path_, .timeout = 10s, .longest_log = 1000}; }
 
   const testing::TemporaryFolder folder_;
   const std::string path_ = (folder_ / "store").string();
@@ -115,6 +117,92 @@ TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
     EXPECT_EQ(reader.get("third"), "3");
     EXPECT_FALSE(FileStore(options()).check({"second"}));
   }
+}
+
+// As in a job whose ranks wait for each other for days, and say twice a second what they do.
+TEST_F(FileStoreTest, ALogDoesNotGrowWithoutEnd) {
+  FileStore writer(short_options()), reader(options());
+  writer.set("kept", "from the beginning");
+  writer.set("deleted", "");
+  writer.delete_key("deleted");
+  for (int i = 0; i < 1000; ++i) writer.set("progress", std::to_string(i));
+  EXPECT_LT(std::filesystem::file_size(path_), 4000u);
+  EXPECT_EQ(reader.get("progress"), "999");
+  // Who has followed finds each further log, and others find what it writes.
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 300; ++i) writer.add("count", 1);
+    EXPECT_EQ(reader.add("count", 1), 301 * (round + 1));
+    EXPECT_EQ(writer.get("count"), reader.get("count"));
+  }
+  FileStore late(options());
+  for (FileStore* store : {&writer, &reader, &late}) {
+    EXPECT_EQ(store->get("kept"), "from the beginning");
+    EXPECT_FALSE(store->check({"deleted"}));
+    EXPECT_EQ(store->get("count"), "903");
+  }
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0600));
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    files.push_back(entry.path().filename());
+  EXPECT_EQ(files, std::vector<std::string>{"store"});
+}
+
+TEST_F(FileStoreTest, ManyWritersLoseNothingWhileTheLogIsWrittenAnew) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      FileStore store(short_options());
+      for (int j = 0; j < 200; ++j) {
+        store.add("sum", 1);
+        store.append("of " + std::to_string(i), "x");
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  FileStore store(options());
+  EXPECT_EQ(store.get("sum"), "1600");
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(store.get("of " + std::to_string(i)), std::string(200, 'x'));
+}
+
+// The file of another job, which has its name now, is not the log that took this one's place.
+TEST_F(FileStoreTest, WhoIsLeftOfAJobDoesNotFollowIntoAnother) {
+  FileStore left(options());
+  {
+    auto removing = short_options();
+    removing.removes_file = true;
+    FileStore writer(removing);
+    for (int i = 0; i < 200; ++i) writer.set("key", "of the first job");
+  }
+  FileStore other(short_options());
+  for (int i = 0; i < 200; ++i) other.set("key", "of the second job");
+  left.set("key", "of who is left");
+  EXPECT_EQ(left.get("key"), "of who is left");
+  EXPECT_EQ(other.get("key"), "of the second job");
+}
+
+// A process that died between the mark at the end of the old log and the new log's name.
+TEST_F(FileStoreTest, AMarkWithoutANewLogIsNoHindrance) {
+  FileStore store(short_options());
+  for (int i = 0; i < 200; ++i) store.set("key", std::to_string(i));
+  const auto log = read_bytes(path_);
+  ASSERT_TRUE(log.starts_with("\x0d\0\0\0-tandem/moved"s)) << log.substr(0, 20);
+  std::ofstream(path_, std::ios::binary | std::ios::app) << log.substr(0, log.find("\x04\0\0\0/key"s));
+  FileStore reader(options());
+  EXPECT_EQ(reader.get("key"), store.get("key"));
+  reader.set("other", "1");
+  EXPECT_EQ(store.get("other"), "1");
+}
+
+// PyTorch's store counts the processes that have the file open.
+TEST_F(FileStoreTest, WithPythonProcessesTheLogStaysAsItIs) {
+  write_bytes(path_,
+              "\x09\0\0\0refcount/\x01\0\0\0"
+              "1"s);
+  std::filesystem::permissions(path_, std::filesystem::perms(0600));
+  FileStore store(short_options());
+  for (int i = 0; i < 200; ++i) store.set("key", std::to_string(i));
+  EXPECT_GT(std::filesystem::file_size(path_), 2000u);
+  EXPECT_TRUE(read_bytes(path_).starts_with("\x09\0\0\0refcount/"s));
 }
 
 TEST_F(FileStoreTest, ReadsALogOfSeveralPieces) {

@@ -5,11 +5,13 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace tandem::distributed {
 namespace {
@@ -31,6 +33,39 @@ TEST(Socket, OtherNamesAreNotLocalhost) {
   // A label may have 63 characters: the resolver refuses this one without asking anybody.
   EXPECT_THROW(listen_on(std::string(60, 'x') + "localhost", 0), Error);
   EXPECT_THROW(listen_on("localhost." + std::string(64, 'x'), 0), Error);
+}
+
+TEST(Socket, SaysWhyNobodyAnswers) {
+  using std::chrono::steady_clock;
+  using namespace std::chrono_literals;
+  const auto error_at = [](const std::string& host, int port) -> std::string {
+    try {
+      connect_to(host, port, steady_clock::now() + 300ms);
+      return "";
+    } catch (const CannotConnect& error) {
+      return error.what();
+    }
+  };
+  auto listener = listen_on("127.0.0.1", 0);
+  const int port = local_port(listener);
+  // Of a queue without room, the system drops who comes.
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<FileDescriptor> waiting;
+  std::string said;
+  for (int i = 0; i < 10 && said.empty(); ++i) {
+    try {
+      waiting.push_back(connect_to("127.0.0.1", port, steady_clock::now() + 300ms));
+    } catch (const CannotConnect& error) {
+      said = error.what();
+    }
+  }
+  const auto name = "cannot connect to 127.0.0.1:" + std::to_string(port) + " (tried for 0.";
+  EXPECT_NE(said.find(name), std::string::npos) << said;
+  EXPECT_NE(said.find("Connection timed out: nothing answers there"), std::string::npos) << said;
+  waiting.clear();
+  listener.close();
+  EXPECT_NE(error_at("127.0.0.1", port).find("Connection refused: that host answers, but nothing listens at that port"),
+            std::string::npos);
 }
 
 // The resolver needs two seconds.
