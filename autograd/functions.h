@@ -13,6 +13,7 @@
 #include <tandem/autograd/functions/loss.h>
 #include <tandem/autograd/functions/norm.h>
 #include <tandem/autograd/functions/pooling.h>
+#include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/resize.h>
 #include <tandem/autograd/functions/shape.h>
