@@ -19,4 +19,5 @@
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/functions/sort.h>
 #include <tandem/autograd/functions/views.h>
+#include <tandem/autograd/like.h>
 #include <tandem/autograd/random_draws.h>
