@@ -13,9 +13,11 @@
 #include <tandem/autograd/functions/loss.h>
 #include <tandem/autograd/functions/norm.h>
 #include <tandem/autograd/functions/pooling.h>
+#include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/resize.h>
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/functions/sort.h>
 #include <tandem/autograd/functions/views.h>
+#include <tandem/autograd/like.h>
 #include <tandem/autograd/random_draws.h>

@@ -50,9 +50,15 @@ class Container : public Module {
 //   for (int i = 0; i < depth; ++i) blocks.push_back(Block(width));
 //   for (nn::Module& block : blocks) x = block(x);
 //
+// nn::ModuleList{Block(8), Block(16)} makes one of modules; with braces C++ constructs them from left to right.
 // at<Block>(i) is the module at i as a Block, with the members and functions of Block.
 class ModuleList : public Container {
  public:
+  ModuleList() = default;
+  template <std::derived_from<Module>... M>
+  explicit ModuleList(M... modules) {
+    (push_back(std::move(modules)), ...);
+  }
   template <std::derived_from<Module> M>
   M& push_back(M module) {
     return push_back(std::make_shared<M>(std::move(module)));

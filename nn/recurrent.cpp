@@ -1,23 +1,22 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
-#include <tandem/core/ops/create.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/recurrent.h>
 
-#include <algorithm>
 #include <cmath>
 #include <sstream>
 
 namespace tandem::nn {
 
-RecurrentLayer::RecurrentLayer(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
-                               const RecurrentOptions& options)
-    : input_size_(input_size), hidden_size_(hidden_size), options_(options) {
+RecurrentLayer::RecurrentLayer(const char* name, const RecurrentCell& kind, std::int64_t input_size,
+                               std::int64_t hidden_size, const RecurrentOptions& options)
+    : kind_(kind), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   TANDEM_CHECK(input_size > 0 && hidden_size > 0, name, ": sizes must be positive, got ", input_size, " and ",
                hidden_size);
   TANDEM_CHECK(options.num_layers > 0, name, ": num_layers must be positive, got ", options.num_layers);
   TANDEM_CHECK(options.dropout >= 0 && options.dropout <= 1, name, ": dropout must be from 0 to 1, got ",
                options.dropout);
+  const std::int64_t gates = gates_of(kind);
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   for (std::int64_t layer = 0; layer < options.num_layers; ++layer) {
     const std::int64_t in = layer == 0 ? input_size : (options.bidirectional ? 2 : 1) * hidden_size;
@@ -71,49 +70,54 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
   TANDEM_CHECK(length > 0, class_name(), ": the sequence has no steps: input is ", input.shape());
   const Tensor& weight = cells[0].weight_hh;
   const auto states = [&](const char* name, const Tensor& given) {
-    if (!given.defined()) return unbind(Tensor(ops::zeros({count, batch, hidden_size_}, weight.dtype(), x.device())));
+    if (!given.defined()) return std::vector<Tensor>(cells.size());
     const Shape wanted = is_single ? Shape{count, hidden_size_} : Shape{count, batch, hidden_size_};
     TANDEM_CHECK(given.shape() == wanted, class_name(), ": the initial ", name, " must be ", wanted, " for input ",
                  input.shape(), ", got ", given.shape());
     check_dtypes((class_name() + "'s initial " + name).c_str(), given, weight);
     return unbind(is_single ? unsqueeze(given, 1) : given);
   };
-  TANDEM_CHECK(!has_c() || initial.h.defined() == initial.c.defined(), class_name(),
+  const bool has_c = states_of(kind_) == 2;
+  TANDEM_CHECK(!has_c || initial.h.defined() == initial.c.defined(), class_name(),
                ": the initial state needs both h and c, got only ", initial.h.defined() ? "h" : "c");
   std::vector<Tensor> h = states("h", initial.h), c(cells.size());
-  if (has_c()) c = states("c", initial.c);
+  if (has_c) c = states("c", initial.c);
 
   const std::size_t directions = options_.bidirectional ? 2 : 1;
   for (std::size_t first = 0; first < cells.size(); first += directions) {
     if (first > 0) x = dropout(x, options_.dropout, is_training());
     std::vector<Tensor> outputs;
     for (std::size_t i = first; i < first + directions; ++i) {
-      const bool is_reverse = i > first;
+      const Cell& cell = cells[i];
+      // Gates that only add what comes from x and from h see the sum of both biases.
+      const bool adds_biases = options_.bias && adds_gates(kind_);
+      const Tensor bias = adds_biases ? cell.bias_ih + cell.bias_hh : cell.bias_hh;
       // One product serves the inputs of all steps.
-      std::vector<Tensor> steps = unbind(linear(x, cells[i].weight_ih, cells[i].bias_ih));
-      if (is_reverse) std::reverse(steps.begin(), steps.end());
-      State state{h[i], c[i]};
-      for (Tensor& at : steps) {
-        state = step(cells[i], at, state);
-        at = state.h;
-      }
-      if (is_reverse) std::reverse(steps.begin(), steps.end());
-      outputs.push_back(stack(steps));
-      h[i] = state.h;
-      c[i] = state.c;
+      const Tensor from_x = linear(x, cell.weight_ih, adds_biases ? Tensor() : cell.bias_ih);
+      const Recurrence read =
+          recurrence(kind_, from_x, cell.weight_hh, bias, {.h_0 = h[i], .c_0 = c[i], .reverse = i > first});
+      outputs.push_back(read.output);
+      h[i] = read.h_n;
+      c[i] = read.c_n;
     }
     x = directions == 1 ? outputs[0] : cat(outputs, -1);
   }
 
   const auto joined = [&](const std::vector<Tensor>& parts) { return is_single ? cat(parts) : stack(parts); };
-  return {is_single     ? squeeze(x, 1)
-          : batch_first ? transpose(x, 0, 1)
-                        : x,
-          {joined(h), has_c() ? joined(c) : Tensor()}};
+  return {is_single ? squeeze(x, 1) : batch_first ? transpose(x, 0, 1) : x, {joined(h), has_c ? joined(c) : Tensor()}};
 }
 
+namespace {
+
+RecurrentCell cell_of(RNNOptions::Nonlinearity nonlinearity) {
+  if (nonlinearity == RNNOptions::relu) return cells::Relu{};
+  return cells::Tanh{};
+}
+
+}  // namespace
+
 RNN::RNN(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options)
-    : RecurrentLayer("RNN", 1, input_size, hidden_size,
+    : RecurrentLayer("RNN", cell_of(options.nonlinearity), input_size, hidden_size,
                      {options.num_layers, options.bias, options.batch_first, options.dropout, options.bidirectional}),
       nonlinearity_(options.nonlinearity) {}
 
@@ -128,38 +132,20 @@ std::string RNN::describe() const {
   return text;
 }
 
-RecurrentLayer::State RNN::step(const Cell& cell, const Tensor& from_x, const State& before) const {
-  const Tensor sum = from_x + linear(before.h, cell.weight_hh, cell.bias_hh);
-  return {nonlinearity_ == RNNOptions::relu ? relu(sum) : tanh(sum), {}};
-}
-
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : RecurrentLayer("LSTM", 4, input_size, hidden_size, options) {}
+    : RecurrentLayer("LSTM", cells::Lstm{}, input_size, hidden_size, options) {}
 
 LSTM::Result LSTM::operator()(const Tensor& x, const State& initial) {
   const auto [output, state] = call(x, initial);
   return {output, state};
 }
 
-RecurrentLayer::State LSTM::step(const Cell& cell, const Tensor& from_x, const State& before) const {
-  const auto gates = chunk(from_x + linear(before.h, cell.weight_hh, cell.bias_hh), 4, -1);
-  const Tensor c = sigmoid(gates[1]) * before.c + sigmoid(gates[0]) * tanh(gates[2]);
-  return {sigmoid(gates[3]) * tanh(c), c};
-}
-
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : RecurrentLayer("GRU", 3, input_size, hidden_size, options) {}
+    : RecurrentLayer("GRU", cells::Gru{}, input_size, hidden_size, options) {}
 
 GRU::Result GRU::operator()(const Tensor& x, const Tensor& h_0) {
   const auto [output, state] = call(x, {h_0, {}});
   return {output, state.h};
-}
-
-RecurrentLayer::State GRU::step(const Cell& cell, const Tensor& from_x, const State& before) const {
-  const auto of_x = chunk(from_x, 3, -1), of_h = chunk(linear(before.h, cell.weight_hh, cell.bias_hh), 3, -1);
-  const Tensor reset = sigmoid(of_x[0] + of_h[0]), update = sigmoid(of_x[1] + of_h[1]);
-  const Tensor candidate = tanh(of_x[2] + reset * of_h[2]);
-  return {candidate + update * (before.h - candidate), {}};
 }
 
 }  // namespace tandem::nn

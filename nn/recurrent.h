@@ -13,6 +13,7 @@
 // passes its output on.
 #pragma once
 
+#include <tandem/core/formulas/recurrent.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {
@@ -47,17 +48,15 @@ class RecurrentLayer : public Module {
 
  protected:
   // `name` is that of the class, for errors.
-  RecurrentLayer(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
+  RecurrentLayer(const char* name, const RecurrentCell& kind, std::int64_t input_size, std::int64_t hidden_size,
                  const RecurrentOptions& options);
   // What operator() of each class does. Gives the output and the state after the last step.
   std::pair<Tensor, State> call(const Tensor& x, const State& initial);
 
  private:
-  // The state of `cell` after a step, from the state before the step and x weight_ih^T + bias_ih.
-  virtual State step(const Cell& cell, const Tensor& from_x, const State& before) const = 0;
-  virtual bool has_c() const { return false; }
   std::pair<Tensor, State> run(const Tensor& input, const State& initial);
 
+  RecurrentCell kind_;
   std::int64_t input_size_, hidden_size_;
   RecurrentOptions options_;
 };
@@ -82,8 +81,6 @@ class RNN : public RecurrentLayer {
   std::string describe() const override;
 
  private:
-  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
-
   RNNOptions::Nonlinearity nonlinearity_;
 };
 
@@ -97,10 +94,6 @@ class LSTM : public RecurrentLayer {
     State state;
   };
   Result operator()(const Tensor& x, const State& initial = {});
-
- private:
-  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
-  bool has_c() const override { return true; }
 };
 
 // Gated recurrent units (Cho et al., arXiv:1406.1078). The gates are r, z and n: h' = n' + sigmoid(z) (h - n'), where
@@ -112,9 +105,6 @@ class GRU : public RecurrentLayer {
     Tensor output, h_n;
   };
   Result operator()(const Tensor& x, const Tensor& h_0 = {});
-
- private:
-  State step(const Cell& cell, const Tensor& from_x, const State& before) const override;
 };
 
 }  // namespace tandem::nn

@@ -140,9 +140,10 @@ void Optimizer::set_lr(double lr) {
   for (int group = 0; group < group_count(); ++group) set_lr(lr, group);
 }
 
-void check_option(const char* optimizer, const char* name, double value) {
+void check_option(const char* optimizer, const char* name, double value, double most) {
   TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be a number of at least 0, got ",
                value);
+  TANDEM_CHECK(value <= most, optimizer, ": ", name, " must be at most ", most, ", got ", value);
 }
 
 void check_fraction(const char* optimizer, const char* name, double value) {

@@ -9,6 +9,7 @@
 #include <tandem/core/array/named_array.h>
 
 #include <array>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -195,8 +196,9 @@ class OptimizerOf : public Optimizer {
   std::vector<Options> options_;
 };
 
-// Checks of options. Error unless the value is a number of at least 0; for check_fraction() also below 1.
-void check_option(const char* optimizer, const char* name, double value);
+// Checks of options. Error unless the value is a number from 0 to `most`; for check_fraction() from 0 to below 1.
+void check_option(const char* optimizer, const char* name, double value,
+                  double most = std::numeric_limits<double>::infinity());
 void check_fraction(const char* optimizer, const char* name, double value);
 
 }  // namespace tandem::optim

@@ -5,9 +5,9 @@ namespace tandem::optim {
 void RMSpropOptions::check(const char* optimizer) const {
   check_option(optimizer, "lr", lr);
   check_option(optimizer, "eps", eps);
-  check_option(optimizer, "momentum", momentum);
+  check_option(optimizer, "momentum", momentum, 1);
   check_option(optimizer, "weight_decay", weight_decay);
-  check_option(optimizer, "alpha", alpha);
+  check_option(optimizer, "alpha", alpha, 1);  // above 1 the mean of squares becomes negative
 }
 
 UpdateRule RMSprop::rule(int group) const {

@@ -4,6 +4,9 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace tandem {
 
 using namespace autograd;
@@ -92,6 +95,20 @@ Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& input, co
   return pair_loss(name, loss, x, wanted, scale);
 }
 
+// Error where an input of binary_cross_entropy is no probability. Such an input makes its loss NaN, and so the inputs
+// are looked at only then. A GPU's losses are not waited for: there the result stays NaN.
+void check_probabilities(const char* name, const Tensor& input, const Array& loss) {
+  if (!loss.device().is_cpu() || loss.numel() == 0) return;
+  if (!std::isnan((loss.numel() == 1 ? loss : ops::reduce(Reduction::sum, loss)).item())) return;
+  const std::vector<double> values = input.value().to_vector<double>();
+  const auto is_none = [](double v) { return v < 0 || v > 1; };
+  const auto first = std::find_if(values.begin(), values.end(), is_none);
+  TANDEM_CHECK(first == values.end(), name, ": the input must be probabilities, from 0 to 1, and ",
+               std::count_if(values.begin(), values.end(), is_none), " of its ", values.size(),
+               " numbers are not: the first is ", *first,
+               ". sigmoid() makes probabilities; binary_cross_entropy_with_logits takes any numbers");
+}
+
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t dim) { return softmax("softmax", x, dim, false); }
@@ -147,9 +164,11 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bin
   const char* name = "binary_cross_entropy";
   check_same_shape(name, input, target);
   TANDEM_CHECK(!options.pos_weight.defined(), name, ": pos_weight is for logits");
-  if (!options.weight.defined()) return pair_loss(name, losses::Binary{}, input, target, options.reduction);
-  const Tensor each = pair_loss(name, losses::Binary{}, input, target, LossReduction::none);
-  return reduced(mul(each, Tensor(options.weight.to(each.dtype()))), options.reduction);
+  const bool has_weight = options.weight.defined();
+  const Tensor loss =
+      pair_loss(name, losses::Binary{}, input, target, has_weight ? LossReduction::none : options.reduction);
+  check_probabilities(name, input, loss.value());
+  return has_weight ? reduced(mul(loss, Tensor(options.weight.to(loss.dtype()))), options.reduction) : loss;
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {

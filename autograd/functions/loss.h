@@ -50,7 +50,8 @@ struct BinaryCrossEntropyOptions {
 // target holds probabilities, in the shape of logits. The loss is exact also for large logits.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
-// The loss of probabilities. It is NaN for an input outside of [0, 1]. Logarithms below -100 count as -100.
+// The loss of probabilities. Logarithms below -100 count as -100. An input outside of [0, 1] is an Error on the CPU; on
+// a GPU the loss is then NaN.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
 
 struct KLDivOptions {

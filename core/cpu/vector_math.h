@@ -1,5 +1,6 @@
-// exp and log of several lanes at a time, and what is done with rows of them. For float the results are within 2 units
-// in the last place. Other types go through the standard library, number by number.
+// exp, log and tanh of several lanes at a time, and what is done with rows of them: the arithmetic M of
+// core/formulas/lane_math.h for vectors. For float the results are within 2 units in the last place. Other types go
+// through the standard library, number by number.
 //
 // The polynomials, and the reduction of arguments to their range, are those of S. Moshier, "Methods and Programs for
 // Mathematical Functions", 1989.
@@ -84,6 +85,20 @@ struct LaneMath {
       const V sum = 1.0f + x;
       const V corrected = log(sum) * (x / (sum - 1.0f));
       return sum == 1.0f ? x : corrected;
+    }
+  }
+
+  static V tanh(V x) {
+    if constexpr (L == 1) return std::tanh(x);
+    else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::tanh(v); });
+    else {
+      const V size = x < 0.0f ? -x : x, square = x * x;
+      V p = square * -5.70498872745e-3f + 2.06390887954e-2f;
+      p = p * square - 5.37397155531e-2f;
+      p = p * square + 1.33314422036e-1f;
+      p = p * square - 3.33332819422e-1f;
+      const V near = x + x * square * p, far = 1.0f - 2.0f / (exp(x + x) + 1.0f);
+      return size < 0.625f ? near : far;
     }
   }
 

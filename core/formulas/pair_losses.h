@@ -1,36 +1,22 @@
 // The losses that compare a prediction with its target, number by number: one struct for each, with value and
 // derivatives side by side, compiled for every device.
 //
-// The template parameter M provides the arithmetic. M::C is the type of a number. M::V is M::C or, on the CPU, a vector
-// of several numbers, for which comparisons give masks and `mask ? a : b` chooses lane by lane. Both choices are
-// therefore computed before one is chosen.
+// The template parameter M provides the arithmetic (core/formulas/lane_math.h).
 #pragma once
 
-#include <tandem/core/base/half.h>
+#include <tandem/core/formulas/lane_math.h>
 
-#include <cmath>
 #include <variant>
 
 namespace tandem {
 
 enum class LossReduction { mean, sum, none };
 
-// The arithmetic M of one number at a time.
-template <class Number>
-struct ScalarMath {
-  using C = Number;
-  using V = Number;
-  static TANDEM_HOST_DEVICE V exp(V x) { return std::exp(x); }
-  static TANDEM_HOST_DEVICE V log(V x) { return std::log(x); }
-  static TANDEM_HOST_DEVICE V log1p(V x) { return std::log1p(x); }
-};
-
 namespace losses {
 
-template <class M, class V = typename M::V>
-TANDEM_HOST_DEVICE V magnitude(V x) {
-  return x < 0 ? -x : x;
-}
+using lanes::magnitude;
+using lanes::sigmoid;
+
 // The sign of x: 1 or -1, 0 for 0, and NaN for NaN.
 template <class M, class V = typename M::V>
 TANDEM_HOST_DEVICE V sign(V x) {
@@ -105,12 +91,6 @@ TANDEM_HOST_DEVICE V softplus_of_negative(V x) {
   const V negative = x < 0 ? x : V{};
   return M::log1p(M::exp(-magnitude<M>(x))) - negative;
 }
-template <class M, class V = typename M::V>
-TANDEM_HOST_DEVICE V sigmoid(V x) {
-  const V one = V{} + typename M::C(1), small = M::exp(-magnitude<M>(x));
-  return (x < 0 ? small : one) / (one + small);
-}
-
 // Binary cross-entropy between sigmoid(x) and the target.
 struct BinaryWithLogits {
   template <class M, class V = typename M::V>

@@ -3,6 +3,8 @@
 #include <tandem/distributed/ddp/reducer.h>
 
 #include <algorithm>
+#include <iostream>
+#include <utility>
 
 namespace tandem::distributed {
 
@@ -197,6 +199,7 @@ void Reducer::start_full_buckets() {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
       if (!bucket.work) clock_.blocked(number);
     } else {
+      if (!rebuilt_ && started_ == 1 && !join_) first_gradients_ = bucket.content.buffer.clone();
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
   }
@@ -250,7 +253,23 @@ void Reducer::finish_pass() {
     Tensor tensor = parameters_[parameter].tensor;
     tensor.set_grad(gradient);
   }
-  if (!rebuilt_) rebuild_buckets();
+  if (!rebuilt_) {
+    warn_if_same();
+    rebuild_buckets();
+  }
+}
+
+// Ranks with samples of their own have other gradients than the mean. Where they are the mean, but for rounding, every
+// rank was given the same samples, and more ranks bring nothing.
+void Reducer::warn_if_same() {
+  const Array mine = std::exchange(first_gradients_, {});
+  if (!mine.defined() || group_->size() == 1 || group_->rank() != 0) return;
+  const auto largest = [](const Array& x) { return ops::reduce({reductions::MaxMagnitude{}}, x).item(); };
+  const Array mean = buckets_[0].content.buffer;
+  const double size = largest(mine), difference = largest(ops::zip(functors::Sub{}, mine, mean));
+  if (size > 0 && difference <= 1e-6 * size)
+    std::cerr << "warning: all " << group_->size() << " ranks have the same gradients in the first step, so each of "
+              << "them takes the same samples. Let the Loader have .shard = shard_of(*group)" << std::endl;
 }
 
 void Reducer::wait_for_buckets() {

@@ -21,6 +21,21 @@ vector<bool> bools_of(const Array& array) {
   return bools;
 }
 
+TEST(Like, TakesTensors) {
+  const Tensor x = Tensor(array_of({1, 2, 3}), true) * 2;
+  const vector<float> all_two{2, 2, 2};
+  EXPECT_EQ(values_of(zeros_like(x)), (vector<float>{0, 0, 0}));
+  EXPECT_EQ(values_of(ones_like(x)), (vector<float>{1, 1, 1}));
+  EXPECT_EQ(values_of(full_like(x, 2)), all_two);
+  EXPECT_EQ(values_of(full_like(x.value(), 2)), all_two);
+  EXPECT_EQ(zeros_like(x, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(empty_like(x, DType::i64).dtype(), DType::i64);
+  EXPECT_EQ(empty_like(x).shape(), x.shape());
+  Generator first(1), second(1);
+  EXPECT_EQ(values_of(randn_like(x, {}, first)), values_of(ops::randn({3}, DType::f32, {}, second)));
+  EXPECT_EQ(values_of(rand_like(x, {}, first)), values_of(ops::rand({3}, DType::f32, {}, second)));
+}
+
 TEST(Operators, Comparisons) {
   const Tensor x(array_of({1, 2, 3})), y(array_of({3, 2, 1}));
   EXPECT_EQ((x < y).dtype(), DType::boolean);

@@ -158,6 +158,18 @@ TEST(Recurrent, ReadsOnFromAState) {
   }
 }
 
+TEST(Recurrent, ComputesTheSameWithoutGradients) {
+  const Tensor x(ops::randn({6, 3, input_size}));
+  for (const auto& kind : kinds) {
+    const auto layer = make(kind, {.num_layers = 2, .bidirectional = true});
+    const auto [output, last] = call(*layer, x);
+    const NoGrad no_grad;
+    const auto [again, end] = call(*layer, x);
+    expect_same(output.value(), again.value(), kind);
+    expect_same(last.h.value(), end.h.value(), kind);
+  }
+}
+
 TEST(Recurrent, DropsBetweenLayersInTrainingOnly) {
   const Tensor x(ops::randn({5, 3, input_size}));
   for (const auto& kind : kinds) {

@@ -153,6 +153,11 @@ TEST(Containers, ModuleList) {
   EXPECT_ERROR(net.blocks.at<nn::ReLU>(1), "'1' is a Linear(in=4, out=4)");
   EXPECT_EQ(net(Tensor(counting({2, 4}))).shape(), (Shape{2, 4}));
   EXPECT_TRUE(nn::ModuleList().empty());
+
+  nn::ModuleList moved = nn::ModuleList{nn::Linear(4, 2), nn::ReLU()};
+  EXPECT_EQ(names_of(moved.state_dict()), (Names{"0.weight", "0.bias"}));
+  EXPECT_EQ(moved.at<nn::Linear>(0).weight.shape(), (Shape{2, 4}));
+  EXPECT_EQ(moved[1].describe(), "ReLU");
 }
 
 TEST(Containers, ModuleDict) {

@@ -35,6 +35,22 @@ TEST(LossErrors, NameTheOperationAndTheShapes) {
   EXPECT_ERROR(softmax(logits, 2), "2");
 }
 
+TEST(LossErrors, BinaryCrossEntropyTakesProbabilities) {
+  const Tensor target(ops::ones({2, 2}));
+  const auto input = [](const std::vector<float>& values) { return Tensor(Array::from(values, {2, 2})); };
+  for (const auto reduction : {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
+    EXPECT_ERROR(binary_cross_entropy(input({0.5f, -0.25f, 1.5f, 0}), target, {.reduction = reduction}),
+                 "binary_cross_entropy", "probabilities", "2 of its 4", "-0.25", "sigmoid", "with_logits");
+    EXPECT_ERROR(binary_cross_entropy(input({0.5f, 0.5f, 0.5f, 1.001f}), ops::zeros({2, 2}),
+                                      {.weight = ops::ones({2}), .reduction = reduction}),
+                 "1 of its 4", "1.001");
+    EXPECT_NO_THROW(binary_cross_entropy(input({0, 1, 0, 1}), target, {.reduction = reduction}));
+    // A NaN is no mistake of this function's caller: it came from somewhere else.
+    const Tensor loss = binary_cross_entropy(input({0.5f, NAN, 0.5f, 1}), target, {.reduction = reduction});
+    EXPECT_TRUE(std::isnan(sum(loss).item()));
+  }
+}
+
 TEST(LossErrors, AMeanOverNothingIsNaN) {
   const Tensor logits(counting({2, 3}), true);
   const Tensor loss = cross_entropy(logits, classes({-100, -100}));

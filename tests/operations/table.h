@@ -71,6 +71,7 @@ std::vector<Row> index_rows();
 std::vector<Row> linear_rows();
 std::vector<Row> loss_rows();
 std::vector<Row> norm_rows();
+std::vector<Row> recurrent_rows();
 std::vector<Row> reduce_rows();
 std::vector<Row> shape_rows();
 std::vector<Row> sort_rows();

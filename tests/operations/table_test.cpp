@@ -28,8 +28,9 @@ constexpr Family families[] = {{"attention", attention_rows}, {"distance", dista
                                {"dropout", dropout_rows},     {"elementwise", elementwise_rows},
                                {"index", index_rows},         {"linear", linear_rows},
                                {"loss", loss_rows},           {"norm", norm_rows},
-                               {"reduce", reduce_rows},       {"shape", shape_rows},
-                               {"sort", sort_rows},           {"spatial", spatial_rows}};
+                               {"recurrent", recurrent_rows}, {"reduce", reduce_rows},
+                               {"shape", shape_rows},         {"sort", sort_rows},
+                               {"spatial", spatial_rows}};
 
 const Golden& golden_of(const std::string& family) {
   static std::map<std::string, Golden> loaded;

@@ -201,7 +201,9 @@ TEST(Optimizers, NonsenseIsRefused) {
   EXPECT_ERROR(AdamW({{"a", a}}, {.eps = -1}), "AdamW", "eps");
   EXPECT_ERROR(AdamW({{"a", a}, {"again", a}}, {}), "AdamW", "again", "twice");
   EXPECT_ERROR(RMSprop({{"a", a}}, {.alpha = -1}), "RMSprop", "alpha");
+  EXPECT_ERROR(RMSprop({{"a", a}}, {.alpha = 1.5}), "RMSprop", "alpha", "at most 1", "1.5");
   EXPECT_ERROR(RMSprop({{"a", a}}, {.momentum = -1}), "momentum");
+  EXPECT_ERROR(RMSprop({{"a", a}}, {.momentum = 9}), "momentum", "at most 1", "9");
   EXPECT_ERROR(Adagrad({{"a", a}}, {.initial_accumulator_value = -1}), "Adagrad", "initial_accumulator_value");
   EXPECT_ERROR(Adagrad(std::vector<optim::AdagradGroup>{{{}, {}}}), "without parameters");
   Adam adam({{"a", a}}, {});

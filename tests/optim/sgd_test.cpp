@@ -226,6 +226,9 @@ TEST(Sgd, NonsenseIsRefused) {
   EXPECT_ERROR(SGD({{"a", a}}, {.lr = -1}), "lr", "-1");
   EXPECT_ERROR(SGD({{"a", a}}, {.lr = std::nan("")}), "lr", "nan");
   EXPECT_ERROR(SGD({{"a", a}}, {.momentum = -0.1}), "momentum", "-0.1");
+  EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 9}), "SGD", "momentum", "at most 1", "9");
+  EXPECT_NO_THROW(SGD({{"a", a}}, {.momentum = 1}));
+  EXPECT_ERROR(SGD({{"a", a}}, {.dampening = NAN}), "dampening", "nan");
   EXPECT_ERROR(SGD({{"a", a}}, {.weight_decay = INFINITY}), "weight_decay", "inf");
   EXPECT_ERROR(SGD({{"a", a}}, {.nesterov = true}), "nesterov");
   EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "nesterov", "dampening");

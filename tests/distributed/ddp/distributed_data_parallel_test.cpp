@@ -99,6 +99,33 @@ TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
   EXPECT_EQ(together[0], together[1]);
 }
 
+// What rank 0 says while three ranks make two steps, each with the samples from first(rank) on.
+template <class First>
+std::string said_of_steps(First first) {
+  ::testing::internal::CaptureStderr();
+  run_ranks(3, [&](Group group) {
+    manual_seed(1);
+    auto model = plain_network();
+    DistributedDataParallel ddp(model, group);
+    for (int step = 0; step < 2; ++step) {
+      const Samples samples(first(group->rank()), 4);
+      nn::CrossEntropyLoss()(ddp(samples.images), samples.labels).backward();
+    }
+  });
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(DistributedDataParallel, says_that_all_ranks_take_the_same_samples) {
+  const std::string said = said_of_steps([](int) { return 7; });
+  const auto at = said.find("all 3 ranks have the same gradients");
+  EXPECT_NE(at, std::string::npos) << said;
+  EXPECT_NE(said.find("shard_of(*group)"), std::string::npos) << said;
+  EXPECT_EQ(said.find("all 3 ranks", at + 1), std::string::npos) << "said twice: " << said;
+
+  EXPECT_EQ(said_of_steps([](int rank) { return 7 + 4 * rank; }), "");
+  EXPECT_EQ(said_of_steps([](int rank) { return rank == 2 ? 11 : 7; }), "") << "two of three have the same samples";
+}
+
 TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_together) {
   manual_seed(1);
   auto single = plain_network();
