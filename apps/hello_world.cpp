@@ -19,6 +19,6 @@ int main(int argc, char** argv) try {
   std::cout << "Hello " << names[rank] << "\n";
 } catch (const std::exception& error) {
   std::cerr << "hello_world: " << error.what() << "\n";
-  tandem::distributed::report_failure(error);
+  tandem::distributed::report_failure(error, true);
   return 1;
 }

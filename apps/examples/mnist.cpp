@@ -53,6 +53,6 @@ int main() try {
   }
 } catch (const std::exception& error) {
   std::cerr << "mnist: " << error.what() << '\n';
-  report_failure(error);
+  report_failure(error, true);
   return 1;
 }
