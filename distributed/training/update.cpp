@@ -32,6 +32,13 @@ void Update::begin(const Progress& progress, std::int64_t epochs) {
   follow_schedules(progress);
 }
 
+std::vector<double> Update::rates() const {
+  std::vector<double> rates;
+  for (const auto& used : optimizers_)
+    for (int group = 0; group < used.optimizer->group_count(); ++group) rates.push_back(used.optimizer->lr(group));
+  return rates;
+}
+
 void Update::follow_schedules(const Progress& progress) {
   for (const auto& used : optimizers_)
     if (used.schedule)

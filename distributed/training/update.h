@@ -36,6 +36,8 @@ class Update {
   // Sets the learning rates of the next step.
   void follow_schedules(const Progress& progress);
   double lr() const { return optimizers_[0].optimizer->lr(); }
+  // The learning rates of all parameter groups of all optimizers.
+  std::vector<double> rates() const;
 
   // For an Error that names the operation: computes the loss of the batch that runs once more.
   void set_again(std::function<Tensor()> again) { again_ = std::move(again); }
