@@ -1,5 +1,6 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/system/signal_name.h>
+#include <tandem/distributed/system/signal_stack.h>
 #include <tandem/distributed/system/terminal.h>
 #include <tandem/distributed/training/stop_request.h>
 
@@ -67,9 +68,7 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   if (!options.takes_signals) return;
   received = 0;
   sem_init(&has_received, 0, 0);
-  struct sigaction action {};
-  action.sa_handler = take;
-  action.sa_flags = SA_RESTART;
+  const auto action = on_signal_stack(take);
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
