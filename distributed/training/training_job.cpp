@@ -190,7 +190,7 @@ void TrainingJob::introduce() {
                         loader_->batch_size(), counted(progress_->steps_per_epoch(), "step")));
   log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}, lr {:g}", ddp_.model().class_name(),
                         parameters_of(ddp_.model()), loader_->dataset_size(), options_.samples_name,
-                        loader_->batch_size() * options_.accumulate * group_->size(),
+                        std::min(loader_->batch_size() * options_.accumulate * group_->size(), loader_->dataset_size()),
                         fmt::join(update_.rates(), " and ")));
 }
 
