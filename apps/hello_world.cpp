@@ -21,6 +21,6 @@ int main(int argc, char** argv) try {
   tandem::flush_standard_output();
 } catch (const std::exception& error) {
   std::cerr << "hello_world: " << error.what() << "\n";
-  tandem::distributed::report_failure(error);
+  tandem::distributed::report_failure(error, true);
   return 1;
 }

@@ -25,10 +25,11 @@ void check_folder(const fs::path& folder) {
 }
 
 fs::path find_file(const fs::path& folder, const std::string& name) {
-  for (const auto& candidate : {folder / name, folder / (name + ".gz"), folder / "MNIST" / "raw" / name,
-                                folder / "MNIST" / "raw" / (name + ".gz")}) {
-    std::error_code error;
-    if (fs::exists(candidate, error)) return candidate;
+  for (const char* below : {"", "raw", "MNIST/raw"}) {
+    for (const auto& candidate : {folder / below / name, folder / below / (name + ".gz")}) {
+      std::error_code error;
+      if (fs::exists(candidate, error)) return candidate;
+    }
   }
   detail::fail("MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
                ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");

@@ -54,6 +54,6 @@ int main() try {
   flush_standard_output();
 } catch (const std::exception& error) {
   std::cerr << "mnist: " << error.what() << '\n';
-  report_failure(error);
+  report_failure(error, true);
   return 1;
 }

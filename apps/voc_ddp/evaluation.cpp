@@ -1,29 +1,33 @@
 #include <apps/voc_ddp/evaluation.h>
 
 #include <tandem/core/io/arrays_file.h>
+#include <tandem/data/images/image_file.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
+#include <tandem/data/segmentation/voc.h>
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/pretrained.h>
 #include <tandem/distributed/training/training_options.h>
 
 namespace voc {
 
-Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype) {
+Array logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype) {
   const NoGrad no_grad;
   const Autocast autocast(dtype);
-  return model(Tensor(picture.unsqueeze(0).to(device)));
-}
-
-Array classes_of(const Tensor& logits) { return argmax(logits, 1).select(0, 0).to(Device{}); }
-
-Array classes_of(const Tensor& logits, const data::ImageFile& file) {
-  const NoGrad no_grad;
-  return classes_of(
-      interpolate(logits, {.size = Extent(file.height(), file.width()), .mode = Interpolation::bilinear}));
+  return model(Tensor(picture.unsqueeze(0).to(device))).value();
 }
 
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes) {
   data::write_png(folder / (name + ".png"), classes, data::voc_colours());
+}
+
+Array shown(const Array& picture, const Array& classes) {
+  return data::with_legend(data::outlined(data::overlay(picture, classes), classes), classes,
+                           data::VocSegmentation::class_names());
+}
+
+Array compared(const data::SegmentationPair& pair, const Array& classes) {
+  const Array picture = data::ImageFile(pair.image).read();
+  return data::side_by_side({picture, shown(picture, data::MaskFile(pair.mask).read()), shown(picture, classes)});
 }
 
 std::vector<NamedArray> load_tensors(const std::string& file) {

@@ -1,7 +1,7 @@
 // How voc_ddp uses a model: it predicts pictures, and measures how good the predictions are.
 #pragma once
 
-#include <tandem/data/images/image_file.h>
+#include <tandem/data/segmentation/segmentation.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
@@ -12,13 +12,14 @@ namespace voc {
 using namespace tandem;
 
 // The logits (1, classes, H, W) of one prepared picture (3, H, W). The model must be in evaluation mode.
-Tensor logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype);
-// The class of each pixel, as (H, W) i64 on the CPU. With `file`, it is resized to the size of that file's picture.
-Array classes_of(const Tensor& logits);
-Array classes_of(const Tensor& logits, const data::ImageFile& file);
+Array logits_of(nn::models::SegmentationModel& model, const Array& picture, Device device, DType dtype);
 
 // Writes the file NAME.png with the classes (H, W), in the palette of VOC's own masks.
 void write_prediction(const std::filesystem::path& folder, const std::string& name, const Array& classes);
+// The picture (3, H, W) u8 with the classes (H, W) in colour over it, and their names below it.
+Array shown(const Array& picture, const Array& classes);
+// A picture of a data set, then the picture with its mask, then with the classes (H, W), beside each other.
+Array compared(const data::SegmentationPair& pair, const Array& classes);
 
 // The tensors in a file of weights. Error when the file is one of voc_ddp's checkpoints, in which the tensors have
 // other names.

@@ -6,8 +6,8 @@
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/data/segmentation/segmentation_classes.h>
 #include <tandem/data/segmentation/segmentation_metrics.h>
-#include <tandem/data/segmentation/segmentation_picture.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
 #include <tandem/data/segmentation/voc.h>
 #include <tandem/distributed/training/pretrained.h>
@@ -33,7 +33,7 @@ struct Settings {
   std::optional<double> dropout;
   std::int64_t crop = 480, base = 520;
   std::optional<double> min_scale, max_scale;
-  bool augment = true, shuffle = true, skip_bad = false;
+  bool augment = true, shuffle = true, skip_bad = false, full_size = false, compare = false;
 };
 
 void add_options(TrainingOptions& options, Settings& s) {
@@ -58,7 +58,9 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
   options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
   options.add("--no-shuffle", s.shuffle, "the same order in every epoch");
+  options.add("--full-size", s.full_size, "evaluate on the masks as they are, not resized to --base");
   options.add("--predict", s.predict, "folder for predictions of the evaluation's pictures");
+  options.add("--compare", s.compare, "also write picture, truth and prediction beside each other there");
   options.add("--skip-bad", s.skip_bad, "leave damaged samples out, and say which");
 }
 
@@ -117,7 +119,9 @@ Tensor loss_of(nn::Module& model, const data::Batch& batch) {
 std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, ProcessGroup& group,
                              const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
                              std::string& learned) {
-  Pictures pictures(files, data::SegmentationTransform::evaluation(s.base), s);
+  auto transform = data::SegmentationTransform::evaluation(s.base);
+  transform.keeps_masks = s.full_size;
+  Pictures pictures(files, transform, s);
   data::ExactSampler sampler(pictures.size(), group.rank(), group.size());
   data::Loader loader(pictures, sampler, {.batch_size = 1, .workers = static_cast<int>(options.workers)});
   const auto indices = sampler.indices();
@@ -125,19 +129,25 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
   run_together(group, [&] {
     std::size_t i = 0;
     for (auto& [image, mask] : loader) {
-      const Array picture = image.select(0, 0);
+      const Array picture = image.select(0, 0), truth = mask.select(0, 0);
       const auto logits = voc::logits_of(model, picture, options.device(), options.dtype);
-      const Array found = voc::classes_of(logits);
-      matrix.add(found, mask.select(0, 0));
+      matrix.add(data::classes_at(logits, truth.dim(0), truth.dim(1)), truth);
       const auto& pair = files.pair(indices[i]);
-      if (!s.predict.empty())
-        voc::write_prediction(s.predict, pair.name, voc::classes_of(logits, data::ImageFile(pair.image)));
-      if (trainer.events() && i < shown_pictures) {
-        const Array overlay = data::overlay(data::denormalized(picture), found);
-        trainer.events()->add_image("predictions/" + pair.name, trainer.steps(), data::encode_png(overlay),
-                                    static_cast<int>(overlay.dim(2)), static_cast<int>(overlay.dim(1)));
+      const bool is_logged = trainer.events() && i < shown_pictures;
+      if (!s.predict.empty() || is_logged) {
+        const data::ImageFile file(pair.image);
+        const Array classes = data::classes_at(logits, file.height(), file.width());
+        if (!s.predict.empty()) voc::write_prediction(s.predict, pair.name, classes);
+        if (s.compare)
+          data::write_png(std::filesystem::path(s.predict) / (pair.name + "_compare.png"),
+                          voc::compared(pair, classes));
+        if (is_logged) {
+          const Array shown = voc::compared(pair, classes);
+          trainer.events()->add_image("predictions/" + pair.name, trainer.steps(), data::encode_png(shown),
+                                      static_cast<int>(shown.dim(2)), static_cast<int>(shown.dim(1)));
+        }
       }
-      ++i;
+      trainer.progress("evaluation", static_cast<std::int64_t>(++i), loader.size());
     }
   });
   group.all_reduce(matrix.counts(), ReduceOp::sum, "confusion matrix")->wait();
@@ -152,16 +162,15 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
           {"confusion", Table{names, names, matrix.columns()}}};
 }
 
-// UsageError when --data names the VOCdevkit folder instead of its parent. Without this check, a download would begin.
+// UsageError for a folder into which nothing should be downloaded.
 void check_data(const Settings& s) {
-  std::error_code error;
-  const std::filesystem::path root = s.data;
-  const auto has = [&](const std::string& name) { return std::filesystem::exists(root / name, error); };
-  if (!has("")) throw UsageError("--data " + s.data + ": there is no such folder: make it, or correct the path");
-  if (has("JPEGImages") || has("ImageSets"))
-    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in, which is two above this one");
-  if (has("VOC" + s.year.substr(0, 4)) && !has("VOCdevkit") && !has("TrainVal"))
-    throw UsageError("--data " + s.data + ": name the folder that VOCdevkit is in");
+  if (std::error_code error; !std::filesystem::exists(s.data, error))
+    throw UsageError("--data " + s.data + ": there is no such folder: make it, or correct the path");
+  try {
+    data::check_voc_root(s.data, s.year);
+  } catch (const Error& error) {
+    throw UsageError(std::string("--data: ") + error.what());
+  }
 }
 
 data::SegmentationTransform training_transform(const Settings& s) {
@@ -196,6 +205,7 @@ void train(TrainingOptions& options, const Settings& s) {
   const auto transform = training_transform(s);
   check_data(s);
   if (!s.predict.empty()) voc::check_output("--predict", s.predict);
+  if (s.compare && s.predict.empty()) throw UsageError("--compare: needs --predict DIR, the folder for the pictures");
   auto model = make_model(s);
   const auto group = init(options.init_options());
   const auto report = [&](const std::string& line) {
@@ -242,6 +252,9 @@ void train(TrainingOptions& options, const Settings& s) {
   optim::SGD optimizer(parameter_groups(model, s));
   trainer.use(optimizer, [](std::int64_t steps) { return optim::PolynomialLR{.total_iters = steps, .power = 0.9}; });
   trainer.before_epoch([&](std::int64_t epoch) { pictures.set_epoch(epoch); });
+  trainer.note(s.model + ", VOC " + s.year + " in " + s.data + ": " + std::to_string(files.size()) + " pictures of '" +
+               s.image_set + "' to train on, " + std::to_string(val_files.size()) + " of '" + s.val_set +
+               "' to evaluate on");
   for (const auto& notice : notices) trainer.note("note: " + notice);
   for (const auto& [set, data] : {std::pair(s.image_set, &files), {s.val_set, &val_files}})
     for (const auto& [name, reason] : data->skipped())

@@ -1,11 +1,15 @@
 #include <apps/voc_ddp/predict.h>
 
 #include <tandem/core/io/file_system.h>
+#include <tandem/data/segmentation/segmentation_classes.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
 #include <tandem/distributed/training/pretrained.h>
 
+#include <algorithm>
+#include <functional>
 #include <iostream>
+#include <new>
 #include <set>
 
 #include <apps/voc_ddp/evaluation.h>
@@ -20,7 +24,8 @@ namespace {
 struct Settings {
   std::vector<std::string> images;
   std::string weights, output = ".";
-  std::int64_t base = 520;
+  // The long side as in MMSegmentation's recipes for PASCAL VOC. It matters for pictures four times as wide as high.
+  std::int64_t base = 520, max_size = 2048;
 };
 
 fs::path mask_of(const std::string& image, const Settings& s) {
@@ -80,7 +85,35 @@ nn::models::SegmentationModel make_model(std::vector<NamedArray> weights) {
   return model;
 }
 
-void predict(const TrainingOptions& options, const Settings& s) {
+// Predicts a picture, as the camera was held, and writes the two files.
+void predict(nn::models::SegmentationModel& model, const std::string& image, const TrainingOptions& options,
+             const Settings& s) {
+  const data::ImageFile file(image, data::Orientation::upright);
+  const auto transform = data::SegmentationTransform::evaluation(s.base, s.max_size);
+  const Array classes = data::classes_at(
+      logits_of(model, data::PreparedSegmentation::prepare(file, transform), options.device(), options.dtype),
+      file.height(), file.width());
+  const Array picture = shown(file.read(), classes);
+  write_prediction(s.output, fs::path(image).stem().string(), classes);
+  data::write_png(overlay_of(image, s), picture);
+}
+
+// Calls f(). Returns why it failed, with the name of the picture; empty: it did not. One picture that can't be read, or
+// that needs more memory than there is, must not end the work on the others.
+std::string failure_of(const std::string& image, const std::function<void()>& f) {
+  std::string text;
+  try {
+    f();
+    return "";
+  } catch (const std::bad_alloc&) {
+    text = "there is not enough memory for it";
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  return text.find(image) == std::string::npos ? image + ": " + text : text;
+}
+
+void predict_all(const TrainingOptions& options, const Settings& s) {
   check(s);
   const auto group = init(options.init_options());
   const std::string weights = find_weights(*group, s.weights, [&](const std::string& line) {
@@ -91,31 +124,27 @@ void predict(const TrainingOptions& options, const Settings& s) {
     return load_from("--weights", weights, make_model);
   });
   model.to(options.device());
-  const auto transform = data::SegmentationTransform::evaluation(s.base);
-  // A rank that ended early would end the others, too. run_together lets each rank finish its pictures first.
-  run_together(*group, [&] {
-    std::size_t left_out = 0;
-    for (auto i = static_cast<std::size_t>(group->rank()); i < s.images.size();
-         i += static_cast<std::size_t>(group->size())) {
-      Array classes, shown;
-      try {
-        const data::ImageFile file(s.images[i]);
-        const Array picture = file.read();
-        const Array prepared = data::PreparedSegmentation::prepare(file, transform);
-        classes = classes_of(logits_of(model, prepared, options.device(), options.dtype), file);
-        shown = data::overlay(picture, classes);
-      } catch (const std::exception& error) {
-        const std::string text = error.what();
-        const bool names_it = text.find(s.images[i]) != std::string::npos;
-        std::cerr << options.program() << ": " << (names_it ? "" : s.images[i] + ": ") << text << std::endl;
-        ++left_out;
-        continue;
-      }
-      write_prediction(s.output, fs::path(s.images[i]).stem().string(), classes);
-      data::write_png(overlay_of(s.images[i], s), shown);
-      if (!options.quiet) std::cout << mask_of(s.images[i], s).string() << std::endl;
+  // In turns, so that rank 0 can say in the order of the arguments what became of each picture.
+  std::size_t left_out = 0;
+  const auto size = static_cast<std::size_t>(group->size()), rank = static_cast<std::size_t>(group->rank());
+  for (std::size_t first = 0; first < s.images.size(); first += size) {
+    std::string failure;
+    const std::size_t mine = first + rank;
+    run_together(*group, [&] {
+      if (mine < s.images.size())
+        failure = failure_of(s.images[mine], [&] { predict(model, s.images[mine], options, s); });
+    });
+    const auto failures = group->all_gather_strings(failure, "what became of the pictures");
+    for (std::size_t i = first; i < std::min(first + size, s.images.size()); ++i) {
+      const std::string& what = failures[i - first];
+      left_out += !what.empty();
+      if (rank != 0) continue;
+      if (!what.empty()) std::cerr << options.program() << ": " << what << std::endl;
+      else if (!options.quiet) std::cout << mask_of(s.images[i], s).string() << std::endl;
     }
-    TANDEM_CHECK(left_out == 0, left_out, left_out == 1 ? " picture has" : " pictures have",
+  }
+  run_together(*group, [&] {
+    TANDEM_CHECK(left_out == 0 || rank != 0, left_out, left_out == 1 ? " picture has" : " pictures have",
                  " no prediction; the others are done");
   });
 }
@@ -129,12 +158,14 @@ int predict_main(int argc, const char* const* argv) {
                           "pictures. One that can't be read is named and left out; the exit code is then 1.",
                           TrainingOptions::Shared::processes);
   Settings settings;
-  options.add_arguments("IMAGE", settings.images, "pictures, JPEG or PNG");
+  options.add_arguments("IMAGE", settings.images, "pictures: JPEG, PNG, BMP or PNM");
   options.add("--weights", settings.weights,
               "of the model, which they tell: a file (.safetensors or .pth), a URL or a name");
   options.add("--output", settings.output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
   options.add("--base", settings.base, "short side that pictures are resized to", {.min = 1, .max = 1 << 14});
-  return options.run(argc, argv, [&] { predict(options, settings); });
+  options.add("--max-size", settings.max_size, "largest long side, for which the short one may become smaller",
+              {.min = 1, .max = 1 << 16});
+  return options.run(argc, argv, [&] { predict_all(options, settings); });
 }
 
 }  // namespace voc

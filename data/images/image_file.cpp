@@ -2,6 +2,7 @@
 
 #include <tandem/core/io/input_file.h>
 #include <tandem/data/images/image_jpeg.h>
+#include <tandem/data/images/image_orientation.h>
 #include <tandem/data/images/jpeg_check.h>
 
 #include <algorithm>
@@ -62,6 +63,22 @@ Array read_by_stb(const std::string& bytes, const std::string& name) {
   return Array::from(values, {height, width, 3}).permute({2, 0, 1});
 }
 
+// Why stb_image does not read the header. It says "unknown" of formats that this library does not know, too.
+std::string reason_of_stb(const std::string& bytes) {
+  const std::string reason = stbi_failure_reason();
+  if (reason.find("not of any known type") == std::string::npos) return reason;
+  using namespace std::string_view_literals;
+  const std::string_view start = std::string_view(bytes).substr(0, 16);
+  const std::string_view kind = start.starts_with("RIFF") && start.substr(8).starts_with("WEBP") ? "WebP"
+                                : start.starts_with("II*\0"sv) || start.starts_with("MM\0*"sv)   ? "TIFF"
+                                : start.starts_with("GIF8")                                      ? "GIF"
+                                : start.substr(std::min<std::size_t>(4, start.size())).starts_with("ftyp")
+                                    ? "HEIC, AVIF or a film"
+                                    : "";
+  return (kind.empty() ? "it is not of any known type" : "it is " + std::string(kind)) +
+         "; JPEG, PNG, BMP and PNM are read";
+}
+
 }  // namespace
 
 std::string read_whole_file(const std::filesystem::path& path, const std::string& kind) {
@@ -71,12 +88,13 @@ std::string read_whole_file(const std::filesystem::path& path, const std::string
   return file.read(file.size(), 0);
 }
 
-ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
+ImageFile::ImageFile(std::filesystem::path path, Orientation orientation)
+    : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
   TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
                " cannot be decoded: a Huffman table of more than 256 codes");
-  can_scale_ = has_libjpeg() && is_jpeg(bytes_);
-  if (can_scale_) {
+  is_for_libjpeg_ = has_libjpeg() && is_jpeg(bytes_);
+  if (is_for_libjpeg_) {
     const JpegSize size = jpeg_size(bytes_, path_.string());
     height_ = size.height;
     width_ = size.width;
@@ -84,7 +102,7 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
     int width = 0, height = 0, channels = 0;
     TANDEM_CHECK(
         stbi_info_from_memory(stb_bytes(bytes_), static_cast<int>(bytes_.size()), &width, &height, &channels) == 1,
-        "the image ", path_.string(), " cannot be decoded: ", stbi_failure_reason());
+        "the image ", path_.string(), " cannot be decoded: ", reason_of_stb(bytes_));
     height_ = height;
     width_ = width;
   }
@@ -96,22 +114,31 @@ ImageFile::ImageFile(std::filesystem::path path) : path_(std::move(path)), bytes
   const std::int64_t allowed = std::min(most_scans, most_scanned_pixels / (height_ * width_));
   TANDEM_CHECK(scans <= allowed, "the image ", path_.string(), " cannot be decoded: it has ", scans, " scans of ",
                width_, " x ", height_, " pixels, at most ", allowed, " are decoded: it is made to harm");
+  if (orientation == Orientation::upright) orientation_ = exif_orientation(bytes_);
+  if (swaps_sides(orientation_)) std::swap(height_, width_);
 }
 
 Array ImageFile::read() const { return read({0, 0, height_, width_}); }
 
 Array ImageFile::read(const ImageWindow& window) const {
-  if (can_scale_) return read_scaled(window, 8);
   TANDEM_CHECK(window.top >= 0 && window.left >= 0 && window.height > 0 && window.width > 0 &&
                    window.top + window.height <= height_ && window.left + window.width <= width_,
                "the image ", path_.string(), " of ", width_, " x ", height_, " pixels has no window of ", window.width,
                " x ", window.height, " at ", window.left, ", ", window.top);
+  if (orientation_ == 1) return read_stored(window);
+  const bool swaps = swaps_sides(orientation_);
+  return upright(read_stored(stored_window(window, orientation_, swaps ? width_ : height_, swaps ? height_ : width_)),
+                 orientation_);
+}
+
+Array ImageFile::read_stored(const ImageWindow& window) const {
+  if (is_for_libjpeg_) return read_jpeg(bytes_, path_.string(), window, 8);
   return read_by_stb(bytes_, path_.string()).narrow(1, window.top, window.height).narrow(2, window.left, window.width);
 }
 
 Array ImageFile::read_scaled(const ImageWindow& window, int eighths) const {
-  TANDEM_CHECK(can_scale_, "the image ", path_.string(), " can't be decoded at another size: it is no JPEG",
-               has_libjpeg() ? "" : ", or this build has no libjpeg-turbo");
+  TANDEM_CHECK(can_scale(), "the image ", path_.string(), " can't be decoded at another size: it is no JPEG",
+               has_libjpeg() ? ", or has to be turned" : ", or this build has no libjpeg-turbo");
   return read_jpeg(bytes_, path_.string(), window, eighths);
 }
 

@@ -173,13 +173,18 @@ std::string encode_png(const Array& picture) {
 
 std::string encode_png(const Array& indices, std::span<const Colour> palette) {
   check_indices(indices, palette.size());
-  std::vector<std::uint8_t> values;
-  for (const std::int64_t index : indices.to_vector<std::int64_t>()) {
+  const Array source = indices.contiguous();
+  const bool is_small = source.dtype() == DType::u8;
+  const Array bytes = is_small ? source : Array::empty(source.shape(), DType::u8);
+  auto* const values = bytes.data<std::uint8_t>();
+  const auto* const large = is_small ? nullptr : source.data<std::int64_t>();
+  for (std::int64_t i = 0; i < source.numel(); ++i) {
+    const std::int64_t index = is_small ? values[i] : large[i];
     TANDEM_CHECK(index >= 0 && index < static_cast<std::int64_t>(palette.size()), "encode_png: the mask holds ", index,
                  ", which has no colour in a palette of ", palette.size());
-    values.push_back(static_cast<std::uint8_t>(index));
+    if (!is_small) values[i] = static_cast<std::uint8_t>(index);
   }
-  return encode(values.data(), indices.dim(0), indices.dim(1), palette);
+  return encode(values, indices.dim(0), indices.dim(1), palette);
 }
 
 void write_png(const std::filesystem::path& path, const Array& picture) { write_file(path, encode_png(picture)); }

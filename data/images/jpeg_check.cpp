@@ -1,6 +1,6 @@
 #include <tandem/data/images/jpeg_check.h>
+#include <tandem/data/images/jpeg_markers.h>
 
-#include <algorithm>
 #include <cstddef>
 
 namespace tandem::data {
@@ -8,17 +8,13 @@ namespace {
 
 constexpr int define_tables = 0xc4, start_of_scan = 0xda;
 
-int byte(std::string_view bytes, std::size_t at) {
-  return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
-}
-
 // Whether the tables of a segment are sound. `at` is the position of the segment's length, right behind the marker.
 bool are_sound(std::string_view bytes, std::size_t at) {
-  int left = byte(bytes, at) * 256 + byte(bytes, at + 1) - 2;
+  int left = byte_at(bytes, at) * 256 + byte_at(bytes, at + 1) - 2;
   at += 2;
   while (left > 0) {
     int codes = 0;
-    for (std::size_t i = 1; i <= 16; ++i) codes += byte(bytes, at + i);
+    for (std::size_t i = 1; i <= 16; ++i) codes += byte_at(bytes, at + i);
     if (codes > 256) return false;
     left -= 17 + codes;
     at += 17 + static_cast<std::size_t>(codes);
@@ -26,28 +22,11 @@ bool are_sound(std::string_view bytes, std::size_t at) {
   return true;
 }
 
-// Calls visit(marker, position behind it) for each marker.
-template <class Visit>
-void for_each_marker(std::string_view jpeg, Visit&& visit) {
-  std::size_t at = 0;
-  bool in_scans = false;
-  while ((at = jpeg.find('\xff', at)) != std::string_view::npos) {
-    while (at < jpeg.size() && jpeg[at] == '\xff') ++at;
-    const int marker = byte(jpeg, at++);
-    visit(marker, at);
-    in_scans |= marker == start_of_scan;
-    // Before the first scan, the contents of a segment are skipped: what looks like a marker there, such as in a
-    // thumbnail, is none. After it a decoder may look for markers anywhere.
-    const bool has_length = marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
-    if (has_length && !in_scans) at += static_cast<std::size_t>(std::max(2, byte(jpeg, at) * 256 + byte(jpeg, at + 1)));
-  }
-}
-
 }  // namespace
 
 bool has_sound_huffman_tables(std::string_view jpeg) {
   bool are_all_sound = true;
-  for_each_marker(jpeg, [&](int marker, std::size_t behind) {
+  for_each_marker(jpeg, [&](int marker, std::size_t behind, bool) {
     if (marker == define_tables) are_all_sound &= are_sound(jpeg, behind);
   });
   return are_all_sound;
@@ -55,7 +34,7 @@ bool has_sound_huffman_tables(std::string_view jpeg) {
 
 std::int64_t count_scans(std::string_view jpeg) {
   std::int64_t scans = 0;
-  for_each_marker(jpeg, [&](int marker, std::size_t) { scans += marker == start_of_scan; });
+  for_each_marker(jpeg, [&](int marker, std::size_t, bool) { scans += marker == start_of_scan; });
   return scans;
 }
 

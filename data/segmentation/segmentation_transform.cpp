@@ -55,9 +55,10 @@ SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64
           .scaled_decode = true};
 }
 
-SegmentationTransform SegmentationTransform::evaluation(std::int64_t base) {
-  TANDEM_CHECK(base >= 1, "pictures can't be resized to ", base, " pixels");
-  return {.min_short = base, .max_short = base};
+SegmentationTransform SegmentationTransform::evaluation(std::int64_t base, std::int64_t max_long) {
+  TANDEM_CHECK(base >= 1 && max_long >= 0, "pictures can't be resized to a short side of ", base,
+               " pixels and a long one of at most ", max_long);
+  return {.min_short = base, .max_short = base, .max_long = max_long};
 }
 
 SegmentationTransform SegmentationTransform::middle(std::int64_t crop) {
@@ -67,8 +68,12 @@ SegmentationTransform SegmentationTransform::middle(std::int64_t crop) {
 
 SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64_t width,
                                                  SampleRandom& random_numbers) const {
-  const std::int64_t shorter = random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
-  const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
+  std::int64_t shorter = random ? min_short + random_numbers.below(max_short - min_short + 1) : min_short;
+  std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
+  if (max_long > 0 && longer > max_long) {
+    shorter = std::max<std::int64_t>(1, max_long * shorter / longer);
+    longer = max_long;
+  }
   // The largest resized picture, in pixels: 3 GB in f32.
   constexpr std::int64_t most = std::int64_t{1} << 28;
   TANDEM_CHECK(longer <= most / shorter, "a picture of ", width, " x ", height,
@@ -95,6 +100,8 @@ PreparedSegmentation::PreparedSegmentation(const SegmentationFiles& files, const
   TANDEM_CHECK(transform.min_short >= 1 && transform.max_short >= transform.min_short && transform.crop >= 0,
                "pictures can't be resized to ", transform.min_short, " to ", transform.max_short,
                " pixels with a crop of ", transform.crop);
+  TANDEM_CHECK(!transform.keeps_masks || (transform.crop == 0 && !transform.random),
+               "masks can't be kept as they are where pictures are cropped or flipped");
   fill(table_, transform);
 }
 
@@ -175,11 +182,12 @@ SegmentationGeometry PreparedSegmentation::draw(const SegmentationTransform& tra
 
 Sample PreparedSegmentation::make(const SegmentationPair& pair, const ImageFile& image,
                                   const SegmentationGeometry& geometry) const {
-  const ImageWindow& window = geometry.window;
-  const Array pixels = Array::empty({window.height, window.width, 3});
-  const Array labels = Array::empty({window.height, window.width}, DType::i64);
+  SegmentationGeometry of_mask = geometry;
+  if (transform_.keeps_masks) of_mask = {image.height(), image.width(), false, {0, 0, image.height(), image.width()}};
+  const Array pixels = Array::empty({geometry.window.height, geometry.window.width, 3});
+  const Array labels = Array::empty({of_mask.window.height, of_mask.window.width}, DType::i64);
   write_image(image, geometry, table_, transform_.scaled_decode, pixels.data<float>());
-  write_mask(pair, geometry, image.height(), image.width(), labels.data<std::int64_t>());
+  write_mask(pair, of_mask, image.height(), image.width(), labels.data<std::int64_t>());
   return {pixels.permute({2, 0, 1}), labels};
 }
 

@@ -23,11 +23,16 @@ struct SegmentationGeometry {
 struct SegmentationTransform {
   std::int64_t min_short, max_short;  // the short side after resizing: drawn from [min_short, max_short]
   std::int64_t crop = 0;              // the side of the square that is cut out; 0: no crop
+  // The largest long side after resizing, as torchvision's max_size: where it would be exceeded, both sides become
+  // smaller than they were to be. 0: no limit.
+  std::int64_t max_long = 0;
   // True: half of the pictures are flipped, and the crop is anywhere. False: no flips, and the crop is in the middle.
   bool random = false;
   // Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size when it is reduced at least so much. This is faster.
   // Pixels then differ from those of torchvision, in photographs by one to three grey levels on average.
   bool scaled_decode = false;
+  // Whether masks stay as they are in their files, for figures of all pixels. Not with a crop or random numbers.
+  bool keeps_masks = false;
   std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};  // ImageNet's
 
   // For training. The short side is drawn from min_scale to max_scale times `base`, both rounded down. The flip and the
@@ -36,7 +41,7 @@ struct SegmentationTransform {
   static SegmentationTransform train(std::int64_t base, std::int64_t crop, double min_scale = default_min_scale,
                                      double max_scale = default_max_scale);
   // For evaluation: whole pictures with a short side of `base`. Their sizes differ, so each is a batch of its own.
-  static SegmentationTransform evaluation(std::int64_t base);
+  static SegmentationTransform evaluation(std::int64_t base, std::int64_t max_long = 0);
   // For pictures of one size without random numbers: a short side of `crop`, and a crop of the middle.
   static SegmentationTransform middle(std::int64_t crop);
 

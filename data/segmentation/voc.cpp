@@ -135,8 +135,29 @@ const std::vector<std::string>& VocSegmentation::class_names() {
   return names;
 }
 
+void check_voc_root(const fs::path& root, const std::string& year) {
+  const fs::path base = release_of(year, "").base, year_folder = base.filename();
+  if (is_there(root / base)) return;
+  std::error_code error;
+  const fs::path whole = (fs::weakly_canonical(fs::absolute(root), error) / "").parent_path();
+  for (fs::path path = whole; path.has_relative_path(); path = path.parent_path()) {
+    const bool is_year = is_there(path / "JPEGImages") || is_there(path / "ImageSets");
+    const bool is_devkit = path.filename() == "VOCdevkit" || (path == whole && is_there(path / year_folder));
+    if (!is_year && !is_devkit) continue;
+    const fs::path devkit = is_year ? path.parent_path() : path;
+    TANDEM_CHECK(devkit.filename() == "VOCdevkit", "PASCAL VOC ", year, ": ", root.string(),
+                 " holds the data set in another layout: expected it in ", base.string(),
+                 " below the folder that is given; move or link it there");
+    fs::path right = devkit.parent_path();
+    if (right.filename() == "TrainVal") right = right.parent_path();
+    detail::fail("PASCAL VOC ", year, ": ", root.string(), " is in the data set: give the folder that ",
+                 base.begin()->string(), " is in, ", right.string());
+  }
+}
+
 void download_voc(const fs::path& root, const std::string& year, const std::string& image_set,
                   const VocSource& source) {
+  check_voc_root(root, year);
   const Release& release = release_of(year, image_set);
   const std::string set = set_of(release, image_set);
   const fs::path folder = root / release.base;

@@ -36,10 +36,14 @@ struct VocSource {
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
+// Error when `root` is VOCdevkit or a folder in it, by name or by what it holds: the Error names the folder to give.
+void check_voc_root(const std::filesystem::path& root, const std::string& year = "2012");
+
 // Makes sure that `root` holds every picture and mask of the list. If not, downloads the official archive of the year
 // (2012: 2 GB) into `root` and unpacks it. A download that an earlier call began is resumed. The archive stays there. A
 // folder of the year without its archive is left as it is; VocSegmentation then says what it lacks. Of several
-// processes on one host, one calls this function first. DownloadError when the archive can't be had.
+// processes on one host, one calls this function first. Error as of check_voc_root(), so that a folder that is one too
+// deep begins no download; DownloadError when the archive can't be had.
 void download_voc(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", const VocSource& source = {});
 

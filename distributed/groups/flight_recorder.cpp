@@ -2,6 +2,7 @@
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/signal_stack.h>
 #include <tandem/distributed/system/temporary_folder.h>
 
 #include <fcntl.h>
@@ -106,8 +107,7 @@ void copy_on_signal(const std::filesystem::path& path, const void* memory, std::
   has_latest = true;
   struct sigaction action {};
   if (sigaction(SIGUSR2, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
-  action.sa_handler = copy_latest;
-  action.sa_flags = SA_RESTART;
+  action = on_signal_stack(copy_latest);
   sigaction(SIGUSR2, &action, nullptr);
 }
 

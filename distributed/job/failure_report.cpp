@@ -11,8 +11,8 @@
 
 namespace tandem::distributed {
 
-void report_failure(const std::string& message, std::chrono::system_clock::time_point when, bool is_of_peer) noexcept
-    try {
+void report_failure(const std::string& message, std::chrono::system_clock::time_point when, bool is_of_peer,
+                    bool is_printed) noexcept try {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
   const auto now = when.time_since_epoch();
@@ -24,6 +24,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
          {{"py_callstack", message},  // what torchrun shows
           {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
           {"is_of_peer", is_of_peer ? "1" : "0"},
+          {"is_printed", is_printed ? "1" : "0"},
           {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
   // The report is written to a temporary file and then renamed, because the launcher may read it at any moment.
   const auto temporary = std::string(path) + "." + std::to_string(getpid());
@@ -34,12 +35,12 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
 } catch (...) {
 }
 
-void report_failure(const std::exception& error) noexcept {
+void report_failure(const std::exception& error, bool is_printed) noexcept {
   auto when = std::chrono::system_clock::now();
   if (const auto* earlier = dynamic_cast<const EarlierFailure*>(&error)) when = earlier->when;
   const bool is_of_peer = dynamic_cast<const PeerError*>(&error) != nullptr;
   if (is_of_peer) when += std::chrono::seconds(1);
-  report_failure(error.what(), when, is_of_peer);
+  report_failure(error.what(), when, is_of_peer, is_printed);
 }
 
 }  // namespace tandem::distributed

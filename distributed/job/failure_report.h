@@ -11,14 +11,15 @@ namespace tandem::distributed {
 // the file TORCHELASTIC_ERROR_FILE. The launcher names the earliest failure of a job as the cause
 // (distributed/launch/worker_failure.h). Does nothing without such a launcher. Never throws, because a second error
 // would hide the first.
-// `is_of_peer`: the message is about another rank.
+// `is_of_peer`: the message is about another rank. `is_printed`: it is on this process's stderr, too, so that the
+// launcher need not repeat it.
 void report_failure(const std::string& message,
                     std::chrono::system_clock::time_point when = std::chrono::system_clock::now(),
-                    bool is_of_peer = false) noexcept;
+                    bool is_of_peer = false, bool is_printed = false) noexcept;
 
 // The same for an exception that ends the program. Other ranks may notice that a rank leaves before that rank has told
 // the launcher why. So a PeerError, which says that another rank failed, is dated one second later (chosen: longer than
 // the report takes).
-void report_failure(const std::exception& error) noexcept;
+void report_failure(const std::exception& error, bool is_printed = false) noexcept;
 
 }  // namespace tandem::distributed

@@ -90,7 +90,9 @@ void check_init_method(const std::string& method) {
   }
 }
 
-std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
+namespace {
+
+std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
   const bool on_gpus = options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
   if (on_gpus) require_nccl();
@@ -106,6 +108,14 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
   return with_nccl(connect("nccl"), device, environment.rank, recorder);
+}
+
+}  // namespace
+
+std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
+  auto group = meet(options);
+  if (options.when_met) options.when_met(*group);
+  return group;
 }
 
 }  // namespace tandem::distributed

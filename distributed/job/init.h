@@ -6,6 +6,7 @@
 #include <tandem/distributed/job/failure_report.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,8 @@ struct InitOptions {
   bool open_store = false;
   // Where this rank computes. With backend "nccl" and the CPU here, gpu_of() chooses the GPU.
   Device device{};
+  // Called on every rank once all have met, before init() returns. Empty: nothing is called.
+  std::function<void(ProcessGroup&)> when_met{};
 };
 
 // Connects the ranks of this job and returns their group. Collective. A process that no launcher started gets a group

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace tandem::distributed {
 namespace {
@@ -96,6 +97,8 @@ class Node {
 
   std::optional<JobAssignment> end_;  // the assignment that ended the job
   int stopped_by_ = 0;                // the signal that made this launcher stop; 0: none
+  steady_clock::time_point stopped_at_;
+  std::set<pid_t> shown_;  // the ranks of this node whose error is on this console
   bool has_warned_ = false;
   int explained_ = 0;  // the latest generation whose restart explain_restart has explained
 };
@@ -135,6 +138,7 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
+    ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // nobody has asked for this number
   }
   return ours;
 }
@@ -242,6 +246,8 @@ void Node::finish_group() {
   status_.state = State::ended;
   if (group_) {
     status_.failures = group_->failures();
+    for (const auto& failure : status_.failures)
+      if (failure.is_shown) shown_.insert(failure.pid);
     status_.ended_well = group_->ended_well();
     // Ranks that succeeded, or were stopped because another node's rank failed, are no failure of this node.
     status_.has_failed = group_->has_failed();
@@ -295,10 +301,13 @@ void Node::poll_once() {
 
 void Node::act_on(int signal) {
   if (stopped_by_) {
-    if (group_ && !group_->has_killed()) group_->kill_running();  // the user asks for the second time
+    // The same request may come twice: to this process, and to all of a terminal or a batch job. timeout(1) sends both.
+    const bool is_second = steady_clock::now() - stopped_at_ >= std::chrono::seconds(1);
+    if (is_second && group_ && !group_->has_killed()) group_->kill_running();
     return;
   }
   stopped_by_ = signal;
+  stopped_at_ = steady_clock::now();
   if (group_) group_->stop(signal);
 }
 
@@ -321,7 +330,10 @@ void Node::copy_flight() {
 }
 
 void Node::explain_failures(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early) {
-  if (!failures.empty()) err_.add(explain(failures, ended_early, seconds()));
+  // Those of other nodes come through the store, and this node's come back through it.
+  auto marked = failures;
+  for (auto& failure : marked) failure.is_shown = failure.host == status_.host && shown_.contains(failure.pid);
+  if (!marked.empty()) err_.add(explain(marked, ended_early, seconds()));
   const auto flight = logs_.keep_flight();
   if (!flight.empty()) say("what the ranks did last: tandemrun --explain " + flight.string());
 }

@@ -42,6 +42,7 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
     return value.is_number() ? value.get<std::int64_t>() : 0;
   };
   failure.saw_another = number("is_of_peer") != 0;
+  failure.is_printed = number("is_printed") != 0;
   constexpr auto last_second = std::chrono::floor<std::chrono::seconds>(system_clock::duration::max()).count();
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
@@ -140,15 +141,20 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   text.precision(1);
   text << "tandemrun: rank " << first.rank
        << (first.saw_another ? " was the first to give up on another rank: " : " failed first: ") << describe_end(first)
-       << " (host " << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)\n";
+       << " (host " << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)";
+  // Of several ranks with one message, one prints it.
+  const auto is_shown = [&](const WorkerFailure& failure) {
+    return std::ranges::any_of(failures, [&](const auto& f) { return f.is_shown && f.message == failure.message; });
+  };
+  text << (is_shown(first) ? "; its error is above\n" : "\n");
   const auto indented = [&text](const std::string& block) {
     std::istringstream lines(block);
     for (std::string line; std::getline(lines, line);) text << "    " << line << "\n";
   };
-  if (!first.message.empty()) {
+  if (!first.message.empty() && !is_shown(first)) {
     text << "  it reported:\n";
     indented(first.message);
-  } else if (!first.last_lines.empty()) {
+  } else if (first.message.empty() && !first.last_lines.empty()) {
     text << "  the last lines of its stderr:\n";
     for (const auto& line : first.last_lines) indented(line);
   }
@@ -171,8 +177,9 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
       is_told[j] = true;
     }
     text << "  then " << names_of(ranks) << ": " << describe_end(failures[i]);
-    if (!first.message.empty() && is_like(first, failures[i])) text << ": the same";
-    else if (!failures[i].message.empty()) text << ": " << first_line(failures[i].message);
+    // "rank 0 failed: ..." is what the others say.
+    if (!first.message.empty() && failures[i].message.find(first.message) != std::string::npos) text << ": the same";
+    else if (!failures[i].message.empty() && !is_shown(failures[i])) text << ": " << first_line(failures[i].message);
     text << "\n";
   }
   return text.str();

@@ -29,6 +29,8 @@ struct WorkerFailure {
   pid_t pid = 0;
   WorkerEnd end;
   std::string message;       // what the rank wrote into its error file; may be empty
+  bool is_printed = false;   // the rank says that it has printed the message itself
+  bool is_shown = false;     // and this launcher's console has it
   bool saw_another = false;  // the message is about another rank: that one is stuck or gone
   // When the rank failed: as its error file says, or else end.seen.
   std::chrono::system_clock::time_point time;
@@ -63,8 +65,8 @@ class MemoryWatch {
 void sort_by_cause(std::vector<WorkerFailure>& failures);
 
 // Returns the text for stderr that names the rank which failed first, and then the others. `ended_early`: the ranks
-// that ended with exit code 0 while others still worked. `seconds`: how long the job ran. REQUIRES: `failures` is
-// sorted by sort_by_cause and not empty.
+// that ended with exit code 0 while others still worked. `seconds`: how long the job ran. What is shown already is not
+// repeated. REQUIRES: `failures` is sorted by sort_by_cause and not empty.
 std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early, double seconds);
 
 }  // namespace tandem::distributed

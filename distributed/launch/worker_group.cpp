@@ -101,6 +101,13 @@ void WorkerGroup::end_all() {
   }
 }
 
+// Whether what this rank prints there appears on this launcher's console.
+bool WorkerGroup::shows(int local_rank, int fd) const {
+  const int bit = fd == STDOUT_FILENO ? 1 : 2;
+  const bool is_chosen = !options_.shown_local_ranks || options_.shown_local_ranks->contains(local_rank);
+  return is_chosen && ((options_.tee.of(local_rank) & bit) || !(options_.redirects.of(local_rank) & bit));
+}
+
 // Decides where the worker's stdout or stderr goes. Opens the end that the worker gets, and our reading end if there
 // is one.
 WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs) {
@@ -112,7 +119,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
     (fd == STDOUT_FILENO ? worker.stdout_log : worker.stderr_log) = log_path;
     return nullptr;
   }
-  const bool is_shown = !options_.shown_local_ranks || options_.shown_local_ranks->count(worker.local_rank);
+  const bool is_shown = shows(worker.local_rank, fd);
   // Rank 0 inherits the launcher's terminal or file. It does not inherit a pipe: when the reader of the pipe leaves,
   // SIGPIPE would end rank 0.
   if (worker.rank == 0 && is_shown && !tees && !is_pipe(fd)) return nullptr;
@@ -255,6 +262,7 @@ std::vector<WorkerFailure> WorkerGroup::failures() {
     auto failure = find_failure(worker.rank, worker.pid, worker.end, worker.error_file);
     if (!failure) continue;
     failure->hint = worker.hint;
+    failure->is_shown = failure->is_printed && shows(worker.local_rank, STDERR_FILENO);
     if (worker.error_stream) {
       const auto& lines = worker.error_stream->last_lines();
       failure->last_lines.assign(lines.begin(), lines.end());

@@ -83,6 +83,7 @@ class WorkerGroup {
   Worker start(const std::vector<std::string>& program, const std::string& path, const Share& share,
                const LogFolder& logs, int local_rank);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
+  bool shows(int local_rank, int fd) const;
   void end_all();
   // Sends `signal` to the Unix process groups of all ranks, or of those that still run.
   void send(int signal, bool only_running);

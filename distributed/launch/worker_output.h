@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
+#include <tandem/distributed/system/terminal.h>
 
 #include <cstddef>
 #include <deque>
@@ -13,10 +14,11 @@ namespace tandem::distributed {
 // never blocks the launcher. Only one thread may use a queue.
 class OutputQueue {
  public:
-  explicit OutputQueue(int fd) : fd_(fd) {}
+  explicit OutputQueue(int fd) : fd_(fd), start_(start_of_line(fd)) {}
 
   int fd() const { return fd_; }
-  void add(const std::string& text) { waiting_ += text; }
+  // `text`: whole lines. On a terminal, they take the place of the progress line of rank 0, and of a "^C" behind it.
+  void add(const std::string& text) { waiting_ += start_ + text; }
   bool has_waiting() const { return !waiting_.empty(); }
   // A full queue still takes text, but the launcher reads no more output of ranks for it. Chosen: 1 MiB is more than
   // ranks print in one go (a traceback, a table), and little memory.
@@ -31,6 +33,7 @@ class OutputQueue {
 
  private:
   int fd_;
+  std::string start_;
   std::string waiting_;
   std::string failure_;
 };

@@ -1,11 +1,15 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/system/control_group.h>
 #include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/network_interface.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 namespace tandem::distributed {
@@ -16,6 +20,21 @@ int available_cores() {
   const auto limit = ControlGroups::of_this_process().cpu_limit();
   if (limit) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
   return std::max(1, cores);
+}
+
+std::string core_identity() {
+  cpu_set_t allowed;
+  std::string text = machine_identity() + " ";
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &allowed) ? std::to_string(i) + "," : "";
+  if (!ControlGroups::of_this_process().cpu_limit()) return text;
+  // In containers all paths may be equal.
+  char space[64] = "";
+  [[maybe_unused]] const auto length = readlink("/proc/self/ns/cgroup", space, sizeof space - 1);
+  std::ifstream groups("/proc/self/cgroup");
+  text += std::string(" ") + space;
+  for (std::string line; std::getline(groups, line);) text += " " + line;
+  return text;
 }
 
 cpu_set_t core_share(int local_rank, int processes) {

@@ -26,6 +26,19 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+// The names among `known` that begin with `name`, as "--a, --b": what argparse of Python would have taken for them.
+// Empty when there are none, or more than a person wants to read.
+std::string longer(const std::string& name, const std::vector<std::string>& known) {
+  constexpr int most = 4;  // chosen
+  std::string names;
+  int count = 0;
+  for (const auto& candidate : known) {
+    if (name.size() < 4 || !candidate.starts_with(name)) continue;
+    names += (count++ == 0 ? "" : ", ") + candidate;
+  }
+  return count > most ? "" : names;
+}
+
 // The name among `known` that is most like `name`; empty when none is. Chosen: two letters may differ.
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
   std::string best;
@@ -44,7 +57,9 @@ std::string unknown_option(const CLI::App& app) {
   std::vector<std::string> known;
   for (const auto* option : app.get_options())
     for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-  const std::string meant = nearest(given.substr(0, given.find('=')), known);
+  const std::string name = given.substr(0, given.find('='));
+  std::string meant = nearest(name, known);
+  if (meant.empty()) meant = longer(name, known);
   return given + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") + "--help lists all options";
 }
 

@@ -1,3 +1,4 @@
+#include <tandem/distributed/system/terminal.h>
 #include <tandem/distributed/training/console.h>
 
 #include <sys/ioctl.h>
@@ -34,7 +35,7 @@ void Console::line(const std::string& text) {
 void Console::note(const std::string& text) {
   if (!speaks_) return;
   clear_progress();
-  std::cerr << text << std::endl;
+  std::cerr << start_of_line(STDERR_FILENO) << text << std::endl;  // also where the terminal shows "^C" alone
 }
 
 bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }

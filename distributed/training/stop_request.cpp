@@ -1,5 +1,7 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/system/signal_name.h>
+#include <tandem/distributed/system/signal_stack.h>
+#include <tandem/distributed/system/terminal.h>
 #include <tandem/distributed/training/stop_request.h>
 
 #include <fmt/format.h>
@@ -66,9 +68,7 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   if (!options.takes_signals) return;
   received = 0;
   sem_init(&has_received, 0, 0);
-  struct sigaction action {};
-  action.sa_handler = take;
-  action.sa_flags = SA_RESTART;
+  const auto action = on_signal_stack(take);
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
@@ -137,7 +137,8 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
     }
     const std::lock_guard lock(mutex_);
     const auto running = std::max<Seconds>(longest_step_, Clock::now() - last_step_);
-    std::cerr << fmt::format(
+    std::cerr << start_of_line(STDERR_FILENO)
+              << fmt::format(
                      "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and "
                      "a step takes {:.0f} s: --grace {:.0f} would have sufficed",
                      grace.count(), signal_name(received),

@@ -131,6 +131,9 @@ std::int64_t Trainer::steps() const { return running_->job.position().step; }
 bool Trainer::is_trying_out() const { return running_->job.is_trying_out(); }
 DistributedDataParallel& Trainer::ddp() { return running_->job.ddp(); }
 void Trainer::note(const std::string& line) { running_->job.note(line); }
+void Trainer::progress(const std::string& what, std::int64_t done, std::int64_t all) {
+  running_->job.progress(what, done, all);
+}
 EventFile* Trainer::events() { return running_->job.events(); }
 
 }  // namespace tandem::distributed

@@ -128,6 +128,9 @@ class Trainer {
   DistributedDataParallel& ddp();
   // Prints a line for people, on stderr. Lines from before the training begins come after its first line.
   void note(const std::string& line);
+  // On a terminal, a few times a second: how far a long work of the program's own is, such as an evaluation. Rank 0
+  // speaks; the call need not be collective.
+  void progress(const std::string& what, std::int64_t done, std::int64_t all);
   // The event file of --log-dir, on rank 0 from the beginning of the training; null without --log-dir and on other
   // ranks. Its x axis is the step. The Trainer writes "train/...", "epoch/..." and "evaluation/..."; the program may
   // add its own.

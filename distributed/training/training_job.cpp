@@ -9,7 +9,10 @@
 #include <tandem/distributed/training/training_job.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <utility>
@@ -228,14 +231,18 @@ void TrainingJob::note(const std::string& line) {
 }
 
 void TrainingJob::introduce() {
+  const auto threads = group_->all_gather_strings(std::to_string(omp_get_max_threads()), "threads");
+  const bool are_equal = std::ranges::count(threads, threads[0]) == std::ssize(threads);
+  const std::string threads_text =
+      are_equal ? counted(omp_get_max_threads(), "thread") : fmt::format("{} threads", fmt::join(threads, ", "));
   log_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options_.program(),
                         counted(group_->size(), "process", "es"), group_->backend(), shown(options_.device()),
-                        name_of(options_.dtype), counted(options_.threads, "thread"),
-                        counted(options_.workers, "loader worker"), loader_->batch_size(),
-                        counted(progress_->steps_per_epoch(), "step")));
-  log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}", ddp_.model().class_name(),
+                        name_of(options_.dtype), threads_text, counted(options_.workers, "loader worker"),
+                        loader_->batch_size(), counted(progress_->steps_per_epoch(), "step")));
+  log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}, lr {:g}", ddp_.model().class_name(),
                         parameters_of(ddp_.model()), loader_->dataset_size(), options_.samples_name,
-                        loader_->batch_size() * options_.accumulate * group_->size()));
+                        std::min(loader_->batch_size() * options_.accumulate * group_->size(), loader_->dataset_size()),
+                        fmt::join(update_.lrs(), " and ")));
   if (options_.strategy != "ddp")
     log_.note("strategy " + options_.strategy +
               (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +

@@ -69,6 +69,7 @@ class TrainingJob {
   void set_again(std::function<Tensor()> again);
   // A line for people. Lines from before begin() come after its first line.
   void note(const std::string& line);
+  void progress(const std::string& what, std::int64_t done, std::int64_t all) { log_.progress(what, done, all); }
 
   const TrainingOptions& options() const { return options_; }
   DistributedDataParallel& ddp() { return ddp_; }

@@ -69,11 +69,15 @@ void TrainingLog::progress(const Progress& progress, double loss) {
   const std::int64_t steps_at_most = std::max<std::int64_t>(0, options_.max_steps - at.step);
   const double all = std::min(static_cast<double>(left) + static_cast<double>(steps_later * accumulate),
                               static_cast<double>(steps_at_most) * static_cast<double>(accumulate));
-  smooth_loss_ = at.batch - epoch_begin_ == 1 ? loss : 0.9 * smooth_loss_ + 0.1 * loss;
+  smooth_loss_ = 0.9 * smooth_loss_.value_or(loss) + 0.1 * loss;
   console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left, {} in all", at.epoch + 1,
-                                options_.epochs, at.batch, progress.batches(), smooth_loss_,
+                                options_.epochs, at.batch, progress.batches(), *smooth_loss_,
                                 rate_text(epoch_rate(progress), options_.samples_name),
                                 time_text(of_a_batch * static_cast<double>(left)), time_text(of_a_batch * all)));
+}
+
+void TrainingLog::progress(const std::string& what, std::int64_t done, std::int64_t all) {
+  if (console_.wants_progress()) console_.progress(fmt::format("{}  {}/{}", what, done, all));
 }
 
 void TrainingLog::step(const Progress& progress, double loss, double lr) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class TrainingLog {
   // On a terminal a line of progress is due a few times a second. `loss`: of the last batch.
   bool wants_progress() const { return console_.wants_progress(); }
   void progress(const Progress& progress, double loss);
+  void progress(const std::string& what, std::int64_t done, std::int64_t all);
   // A step line. `loss`: the mean of all ranks.
   void step(const Progress& progress, double loss, double lr);
   // The lines of an epoch that is over, or that a limit has ended. `total_loss`: of all ranks.
@@ -83,12 +85,12 @@ class TrainingLog {
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;
 
-  std::int64_t epoch_begin_ = 0;   // the batch with which this process began the epoch
-  Clock::time_point epoch_start_;  // the time of epoch_begin_
-  double epoch_seconds_ = 0;       // the time from epoch_start_ to the last batch
-  double smooth_loss_ = 0;         // of the progress lines
-  std::int64_t line_begin_ = 0;    // the first batch after the last step line
-  Clock::time_point line_start_;   // the time of line_begin_
+  std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
+  Clock::time_point epoch_start_;      // the time of epoch_begin_
+  double epoch_seconds_ = 0;           // the time from epoch_start_ to the last batch
+  std::optional<double> smooth_loss_;  // of the progress lines so far
+  std::int64_t line_begin_ = 0;        // the first batch after the last step line
+  Clock::time_point line_start_;       // the time of line_begin_
 };
 
 // "1 step", "2 steps", "3 processes".

@@ -5,6 +5,7 @@
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
+#include <tandem/distributed/job/core_division.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
@@ -220,13 +221,22 @@ void TrainingOptions::check_together() const {
 }
 
 void TrainingOptions::apply_threads(const Environment& environment) {
-  const char* from_environment = std::getenv("OMP_NUM_THREADS");
-  if (threads == 0 && from_environment && *from_environment) threads = omp_get_max_threads();
+  const auto text_of = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return std::string(text ? text : "");
+  };
+  const std::string from_environment = text_of("OMP_NUM_THREADS");
+  // tandemrun divides the cores of its host by its own ranks, which may not be all of them there.
+  const bool is_users = !from_environment.empty() && from_environment != text_of("TANDEM_DEFAULT_THREADS");
+  are_threads_given_ = threads > 0 || is_users;
+  if (threads == 0 && is_users) threads = omp_get_max_threads();
   if (threads == 0) threads = std::max(1, available_cores() / environment.local_world_size);
   omp_set_num_threads(static_cast<int>(threads));
-  if (threads > available_cores() && environment.rank == 0 && !quiet)
-    std::cerr << program_ << ": warning: " << threads << " threads on " << available_cores()
-              << " cores wait for each other most of the time" << std::endl;
+}
+
+void TrainingOptions::divide_threads(ProcessGroup& group) const {
+  const std::string warning = divide_cores(group, are_threads_given_);
+  if (!warning.empty() && !quiet) std::cerr << program_ << ": warning: " << warning << std::endl;
 }
 
 namespace {
@@ -352,30 +362,36 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     return stop.signal == SIGUSR1 ? 0 : 128 + stop.signal;
   } catch (const UsageError& error) {
     // The processes of a host were given the same arguments, so one of them prints the error.
-    if (is_rank_0 || is_first_of_host)
-      std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
-    report_failure(error);
+    const bool speaks = is_rank_0 || is_first_of_host;
+    if (speaks) std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
+    report_failure(error, speaks);
     return 2;
   } catch (const PeerError& error) {
     // Under a launcher one message is enough: that of the rank that failed.
     const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
     if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
-    report_failure(error);
+    report_failure(error, !other_speaks);
     return 1;
   } catch (const std::exception& error) {
     std::cerr << speaker << error.what() << std::endl;
-    report_failure(error);
+    report_failure(error, true);
     return 1;
   } catch (...) {
     std::cerr << speaker << unknown_exception << std::endl;
-    report_failure(unknown_exception);
+    report_failure(Error(unknown_exception), true);
     return 1;
   }
 }
 
 InitOptions TrainingOptions::init_options() const {
   const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(timeout * 1000)));
-  return {backend, init_method, wait, interface, open_store, device()};
+  return {backend,
+          init_method,
+          wait,
+          interface,
+          open_store,
+          device(),
+          [this](ProcessGroup& group) { divide_threads(group); }};
 }
 
 BucketSizes TrainingOptions::bucket_sizes() const {

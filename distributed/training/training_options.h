@@ -78,7 +78,9 @@ class TrainingOptions {
   std::uint64_t seed = 0;
   bool deterministic = false;
   DType dtype = DType::f32;  // for Autocast
-  std::int64_t threads = 0;  // of OpenMP, in this process; 0: run() chooses the number and puts it here
+  // Of OpenMP, in this process. 0: run() chooses the number and puts it here; init() with init_options() divides the
+  // cores anew when it has found out which ranks share them.
+  std::int64_t threads = 0;
   std::int64_t workers = 0;
   std::int64_t epochs = 1;  // of the whole job, with those before it was resumed; 0: evaluate only
   std::int64_t batch_size = 1;
@@ -139,12 +141,14 @@ class TrainingOptions {
   Shared shared_;
   std::unique_ptr<OptionParser> parser_;
   Device device_;
+  bool are_threads_given_ = false;  // by --threads or OMP_NUM_THREADS
 
   void add_shared_options();
   void add_process_options(const std::string& group);
   void add_training_options(const std::string& group);
   void check_together() const;
   void apply_threads(const Environment& environment);
+  void divide_threads(ProcessGroup& group) const;
   void choose_device(Environment environment);
 };
 

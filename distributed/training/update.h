@@ -48,7 +48,7 @@ class Update {
   // Sets the learning rates of the next step.
   void follow_schedules(const Progress& progress);
   double lr() const { return optimizers_.at(0).optimizer->lr(); }
-  // The learning rates of all groups of all optimizers.
+  // The learning rates of all parameter groups of all optimizers.
   std::vector<double> lrs() const;
   void set_lrs(const std::vector<double>& lrs);
 

@@ -1,5 +1,6 @@
 // The built voc_ddp, alone and through tandemrun, on the pictures of tests/data/voc_sample.
 #include <tandem/core/io/arrays_file.h>
+#include <tandem/data/images/image_file.h>
 #include <tandem/data/images/image_png.h>
 
 #include <cmath>
@@ -71,34 +72,40 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   const auto alone = predict(1, "alone", all), shared = predict(2, "shared", all);
   ASSERT_EQ(alone.code, 0) << alone.err;
   ASSERT_EQ(shared.code, 0) << shared.err;
-  for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
+  for (const std::string name : {"scene_a", "scene_b", "scene_c"})
     for (const std::string& file : {name + ".png", name + "_overlay.png"})
       EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) == testing::read_bytes(folder / "shared" / file));
-    // By one of them.
-    const auto said = shared.out.find(name + ".png");
-    EXPECT_NE(said, std::string::npos) << shared.out;
-    EXPECT_EQ(shared.out.find(name + ".png", said + 1), std::string::npos) << shared.out;
-  }
+  // Paths as another program can take them, in the order of the arguments.
+  const auto paths = [&](const std::string& output) {
+    std::string lines;
+    for (const char* name : {"scene_a", "scene_b", "scene_c"}) lines += path(output) + "/" + name + ".png\n";
+    return lines;
+  };
+  EXPECT_EQ(alone.out, paths("alone"));
+  EXPECT_EQ(shared.out, paths("shared"));
 
-  // What can't be read is named; the rest is done.
+  // What can't be read, or does not fit into memory, is named; the rest is done.
   testing::write_bytes(folder / "cut.jpg", testing::read_bytes(pictures + "scene_a.jpg").substr(0, 900));
   ASSERT_EQ(::mkfifo(path("pipe.jpg").c_str(), 0600), 0);
   testing::write_bytes(folder / "long.pgm", "P5 600000 1 255\n" + std::string(600000, 'x'));
   std::filesystem::create_directory(folder / "folder");
+  testing::write_bytes(folder / "modern.jpg", std::string("RIFF\x1a\0\0\0WEBPVP8L", 16));
   for (const int processes : {1, 2}) {
     const std::string output = "rest" + std::to_string(processes);
     const auto outcome = predict(processes, output,
                                  {path("cut.jpg"), path("folder"), path("pipe.jpg"), path("long.pgm"), all[1],
-                                  path("none.jpg"), all[2], "--quiet"});
+                                  path("none.jpg"), all[2], path("modern.jpg"), "--quiet"});
     EXPECT_EQ(outcome.code, 1);
     for (const std::string words :
          {"cut.jpg cannot be decoded", "folder: is not a regular file", "pipe.jpg: is not a regular file",
-          "long.pgm: a picture of 600000 x 1 pixels is too long", "none.jpg: cannot be opened: No such file",
-          "have no prediction; the others are done"})
+          "none.jpg: cannot be opened: No such file", "it is WebP; JPEG, PNG, BMP and PNM are read",
+          "5 pictures have no prediction; the others are done"})
       EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(testing::files_in(folder / output),
-              (std::vector<std::string>{"scene_b.png", "scene_b_overlay.png", "scene_c.png", "scene_c_overlay.png"}));
+              (std::vector<std::string>{"long.png", "long_overlay.png", "scene_b.png", "scene_b_overlay.png",
+                                        "scene_c.png", "scene_c_overlay.png"}));
+    EXPECT_EQ(data::MaskFile(folder / output / "long.png").width(), 600000);
   }
 
   const auto expect = [&](int code, const std::string& output, std::vector<std::string> more,
@@ -124,6 +131,61 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
   expect(1, "cut.jpg", {all[0]}, "can't create the folder " + path("cut.jpg"));
   expect(1, "x", {all[0], "--weights", path("cut.jpg")}, "neither a safetensors file nor a .pth file");
+}
+
+// A camera that was held upright, and a picture that needs more memory than there is.
+TEST_F(VocDdp, predicts_photographs_of_all_kinds) {
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.pth")}).code, 0);
+  const std::string jpeg = testing::read_bytes(voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg");
+  // Exif with one tag: orientation 6, to be turned to the right.
+  const std::string exif(
+      "\xff\xe1\0\x22"
+      "Exif\0\0MM\0*\0\0\0\x8\0\1\x1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0",
+      36);
+  testing::write_bytes(folder / "held.jpg", jpeg.substr(0, 2) + exif + jpeg.substr(2));
+  testing::write_bytes(folder / "stored.jpg", jpeg);
+  testing::write_bytes(folder / "huge.pgm", "P5 16384 16384 255\n");
+  std::filesystem::resize_file(folder / "huge.pgm", (std::size_t{1} << 28) + 19);  // zeros, which take no disk
+  const auto outcome = testing::run_process(
+      {"sh", "-c",
+       "ulimit -v 1000000; exec " TANDEM_PROGRAM_DIR "/voc_ddp predict " + path("huge.pgm") + " " + path("held.jpg") +
+           " " + path("stored.jpg") + " --base 33 --weights " + path("model.pth") + " --output " + path("out")},
+      {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  testing::expect_parts(outcome.err, {"huge.pgm", "1 picture has no prediction; the others are done"});
+  const data::MaskFile held(folder / "out/held.png"), stored(folder / "out/stored.png");
+  EXPECT_EQ(held.height(), stored.width());
+  EXPECT_EQ(held.width(), stored.height());
+  EXPECT_GE(data::ImageFile(folder / "out/held_overlay.png").height(), held.height());
+}
+
+TEST_F(VocDdp, evaluates_at_full_size_and_compares) {
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.pth")}).code, 0);
+  const auto evaluate = [&](int processes, std::vector<std::string> more) {
+    more.insert(more.end(), {"--epochs", "0", "--init", path("model.pth"), "--metrics", path("metrics")});
+    const auto outcome = train(processes, more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return lines("metrics").back();
+  };
+  const auto resized = evaluate(1, {});
+  const auto full = evaluate(1, {"--full-size", "--predict", path("masks"), "--compare"});
+  EXPECT_NE(full["pixel_accuracy"], resized["pixel_accuracy"]);
+  EXPECT_EQ(evaluate(2, {"--full-size"})["class_iou"], full["class_iou"]);
+  // It is that of the masks which are written.
+  std::int64_t right = 0, all = 0;
+  for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
+    const Array found = data::MaskFile(path("masks") + "/" + name + ".png").read();
+    const Array truth = data::MaskFile(voc_sample + "/VOCdevkit/VOC2012/SegmentationClass/" + name + ".png").read();
+    for (std::int64_t i = 0; i < truth.numel(); ++i) {
+      const int label = truth.data<std::uint8_t>()[i];
+      all += label != 255;
+      right += label != 255 && label == found.data<std::uint8_t>()[i];
+    }
+    const data::ImageFile compared(path("masks") + "/" + name + "_compare.png");
+    EXPECT_GE(compared.width(), 3 * truth.dim(1));
+    EXPECT_GE(compared.height(), truth.dim(0));
+  }
+  EXPECT_DOUBLE_EQ(full["pixel_accuracy"], static_cast<double>(right) / static_cast<double>(all));
 }
 
 TEST_F(VocDdp, two_processes_with_one_picture_each_resume_to_the_bit) {
@@ -203,9 +265,10 @@ TEST_F(VocDdp, says_what_is_wrong) {
   expect(2, {"--crop", "0"}, "--crop 0");
   expect(2, {"--dropout", "2"}, "--dropout 2");
   expect(2, {"--no-augmentation"}, "unknown");
+  expect(2, {"--compare"}, "--compare: needs --predict DIR");
   expect(2, {"--no-augment", "--max-scale", "1"}, "nothing is resized at random with --no-augment");
   std::filesystem::create_directories(folder / "deep/VOCdevkit/VOC2012");
-  expect(2, {"--data", path("deep/VOCdevkit/")}, "name the folder that VOCdevkit is in");
+  expect(2, {"--data", path("deep/VOCdevkit/")}, "give the folder that VOCdevkit is in");
   EXPECT_EQ(run(1, {"predict"}).code, 2);
   EXPECT_EQ(run(1, {"predict", "--help"}).code, 0);
 }

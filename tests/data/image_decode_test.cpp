@@ -194,5 +194,72 @@ TEST(Overlay, BlendsAllButTheBackground) {
   EXPECT_ERROR(coloured(Array::from(std::vector<std::int64_t>{300}, {1, 1})), "holds 300");
 }
 
+Array pixels(const std::vector<std::int64_t>& numbers, const Shape& shape) {
+  return Array::from(numbers, shape).to(DType::u8);
+}
+
+TEST(Outlined, DrawsTheInsideOfRegions) {
+  Array picture = Array::empty({3, 5, 5}, DType::u8);
+  picture.fill(100);
+  const Array mask = pixels({0, 0, 0, 0, 0,   //
+                             0, 1, 1, 1, 0,   //
+                             0, 1, 1, 1, 15,  //
+                             0, 1, 1, 1, 0,   //
+                             0, 0, 0, 0, 0},
+                            {5, 5});
+  const Array drawn = outlined(picture, mask);
+  for (std::int64_t y = 0; y < 5; ++y)
+    for (std::int64_t x = 0; x < 5; ++x) {
+      const auto label = static_cast<std::size_t>(mask.select(0, y).select(0, x).item());
+      const bool is_line = label != 0 && !(y == 2 && x == 2);
+      for (std::int64_t c = 0; c < 3; ++c)
+        EXPECT_EQ(drawn.select(0, c).select(0, y).select(0, x).item(),
+                  is_line ? voc_colours()[label][static_cast<std::size_t>(c)] : 100)
+            << y << ", " << x;
+    }
+  EXPECT_ERROR(outlined(picture, mask.narrow(0, 0, 4)), "of one size");
+}
+
+TEST(Legend, NamesWhatThePictureShows) {
+  Array picture = Array::empty({3, 40, 300}, DType::u8);
+  picture.fill(100);
+  Array mask = Array::empty({40, 300}, DType::u8);
+  mask.fill(0);
+  mask.narrow(1, 0, 30).fill(2);
+  mask.narrow(1, 100, 60).fill(1);
+  const Array drawn = with_legend(picture, mask, {"background", "dog", "cat"});
+  testing::expect_same(picture, drawn.narrow(1, 0, 40).contiguous(), "the picture");
+  // The larger share first, each with its colour.
+  const std::int64_t line = (drawn.dim(1) - 40) / 2;
+  EXPECT_EQ(drawn.dim(2), 300);
+  for (const std::size_t label : {std::size_t{1}, std::size_t{2}})
+    for (std::int64_t c = 0; c < 3; ++c)
+      EXPECT_EQ(
+          drawn.select(0, c).select(0, 40 + line * static_cast<std::int64_t>(label) - line / 2).select(0, 10).item(),
+          voc_colours()[label][static_cast<std::size_t>(c)]);
+  // Letters are black on white, and other names have other letters.
+  const Array text = drawn.narrow(1, 40, line).narrow(2, 40, 200).contiguous();
+  const auto values = text.to_vector<std::int64_t>();
+  EXPECT_GT(std::ranges::count(values, 0), 300);
+  EXPECT_EQ(std::ranges::count(values, 0) + std::ranges::count(values, 255), std::ssize(values));
+  EXPECT_NE(with_legend(picture, mask, {"background", "cow", "cat"}).to_vector<std::int64_t>(),
+            drawn.to_vector<std::int64_t>());
+  // Nothing but background: no line. A narrow picture grows.
+  mask.fill(0);
+  EXPECT_EQ(with_legend(picture, mask, {}).shape(), picture.shape());
+  mask.fill(200);
+  EXPECT_GT(
+      with_legend(picture.narrow(2, 0, 3), mask.narrow(1, 0, 3), std::vector<std::string>(201, "\xc3\xa4")).dim(2), 50);
+}
+
+TEST(SideBySide, FillsUpWithWhite) {
+  const Array drawn = side_by_side({pixels({1, 2, 3}, {3, 1, 1}), pixels({4, 5, 6, 7, 8, 9}, {3, 2, 1})});
+  EXPECT_EQ(drawn.shape(), (Shape{3, 2, 6}));
+  const Array red = drawn.select(0, 0).contiguous();
+  EXPECT_EQ(red.to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{1, 255, 255, 255, 255, 4, 255, 255, 255, 255, 255, 5}));
+  EXPECT_ERROR(side_by_side({}), "one picture or more");
+}
+
 }  // namespace
 }  // namespace tandem::data

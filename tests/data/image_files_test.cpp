@@ -94,9 +94,21 @@ TEST(ReadImage, KnowsNoOtherFormats) {
   const std::string psd("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\4\0\0\0\4\0\x8\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40);
   const std::string tga("\0\0\2\0\0\0\0\0\0\0\0\0\4\0\4\0\x18\0", 18);
   const std::string gif("GIF87a\4\0\4\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\4\0\4\0\0\2\4\x84\x8f\x09\5\0;", 36);
-  for (const auto& bytes : {psd + std::string(60, '\0'), tga + std::string(48, '\1'), gif}) {
+  const std::string webp("RIFF\x1a\0\0\0WEBPVP8L", 16), tiff("II*\0\x8\0\0\0", 8),
+      heic(
+          "\0\0\0\x18"
+          "ftypheic",
+          12);
+  for (const auto& [bytes, kind] :
+       {std::pair<std::string, std::string>{psd + std::string(60, '\0'), "of any known type"},
+        {tga + std::string(48, '\1'), "not of any known type"},
+        {"x", "not of any known type"},
+        {gif, "it is GIF"},
+        {webp, "it is WebP"},
+        {tiff, "it is TIFF"},
+        {heic, "it is HEIC"}}) {
     write_bytes(folder / "picture.png", bytes);
-    EXPECT_ERROR(data::ImageFile(folder / "picture.png"), "cannot be decoded", "not of any known type");
+    EXPECT_ERROR(data::ImageFile(folder / "picture.png"), "cannot be decoded", kind, "JPEG, PNG, BMP and PNM are read");
   }
 }
 

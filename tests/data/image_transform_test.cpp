@@ -1,7 +1,10 @@
 // Segmentation: transforms of pictures and masks, and metrics.
+#include <tandem/core/device/memory_stats.h>
+#include <tandem/core/ops.h>
 #include <tandem/data/images/image_png.h>
 #include <tandem/data/loader.h>
 #include <tandem/data/sampler.h>
+#include <tandem/data/segmentation/segmentation_classes.h>
 #include <tandem/data/segmentation/segmentation_metrics.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
@@ -10,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -296,6 +300,76 @@ TEST(SegmentationTransform, ResizesInTheRangeGiven) {
   EXPECT_EQ(range(SegmentationTransform::train(97, 30)), std::pair(std::int64_t{48}, std::int64_t{194}));
   EXPECT_EQ(range(SegmentationTransform::train(97, 30, 1, 1)), std::pair(std::int64_t{97}, std::int64_t{97}));
   EXPECT_EQ(range(SegmentationTransform::train(97, 30, 0.25, 1.75)), std::pair(std::int64_t{24}, std::int64_t{169}));
+}
+
+// As torchvision.transforms.functional.resize(size=520, max_size=2048) has it.
+TEST(SegmentationTransform, LimitsTheLongSide) {
+  SampleRandom unused(0, 0, 0);
+  const auto size = [&](std::int64_t height, std::int64_t width) {
+    const auto geometry = SegmentationTransform::evaluation(520, 2048).draw(height, width, unused);
+    return std::pair(geometry.resized_height, geometry.resized_width);
+  };
+  using Size = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(size(375, 500), Size(520, 693));
+  EXPECT_EQ(size(100, 393), Size(520, 2043));
+  EXPECT_EQ(size(1000, 5000), Size(409, 2048));
+  EXPECT_EQ(size(5000, 1000), Size(2048, 409));
+  EXPECT_EQ(size(1, 3000), Size(1, 2048));
+}
+
+TEST(SegmentationTransform, KeepsMasksAsTheyAre) {
+  const VocSegmentation files(here / "voc_sample", "2012", "val");
+  SegmentationTransform transform = SegmentationTransform::evaluation(33);
+  const Sample resized = PreparedSegmentation(files, transform).sample(0);
+  transform.keeps_masks = true;
+  const Sample kept = PreparedSegmentation(files, transform).sample(0);
+  expect_same(resized.input, kept.input, "picture");
+  expect_same(MaskFile(files.pair(0).mask).read().to(DType::i64), kept.target, "mask");
+  EXPECT_NE(resized.target.shape(), kept.target.shape());
+  transform.crop = 8;
+  EXPECT_ERROR(PreparedSegmentation(files, transform), "can't be kept as they are where pictures are cropped");
+}
+
+// The classes of the resized logits, without these logits as a whole.
+TEST(SegmentationClasses, AreThoseOfTheResizedLogits) {
+  Generator generator(3);
+  for (const auto& [h, w, height, width] : {std::array<std::int64_t, 4>{13, 17, 13, 17},
+                                            {13, 17, 300, 211},
+                                            {13, 17, 5, 6},
+                                            {1, 40, 1, 3000},
+                                            {40, 1, 3000, 1},
+                                            {7, 9, 500, 4100}}) {
+    const Array logits = ops::randn({1, 21, h, w}, DType::f32, {}, generator);
+    const Array whole = ops::resize(logits, Extent(height, width), {.mode = Interpolation::bilinear});
+    const Array expected = ops::argmax(whole, 1).select(0, 0).contiguous();
+    const Array found = classes_at(logits, height, width);
+    EXPECT_EQ(found.dtype(), DType::u8);
+    ASSERT_EQ(found.shape(), expected.shape());
+    // Where they differ, the two classes are equally likely but for rounding.
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        const std::int64_t a = found.data<std::uint8_t>()[y * width + x],
+                           b = expected.data<std::int64_t>()[y * width + x];
+        if (a == b) continue;
+        const Array pixel = whole.select(0, 0).select(1, y).select(1, x);
+        ASSERT_NEAR(pixel.select(0, a).item(), pixel.select(0, b).item(), 1e-5) << y << ", " << x;
+      }
+    }
+  }
+  EXPECT_ERROR(classes_at(Array::empty({2, 21, 4, 4}), 8, 8), "expected logits (1, C, h, w)");
+  EXPECT_ERROR(classes_at(Array::empty({1, 21, 4, 4}), 0, 8), "a size of at least 1 x 1");
+}
+
+// 24 megapixels of 21 classes would be 2 GB of resized logits.
+TEST(SegmentationClasses, NeedLittleMemory) {
+  Generator generator(3);
+  const Array logits = ops::randn({1, 21, 20, 30}, DType::f32, {}, generator);
+  classes_at(logits, 100, 4000);  // the blocks of a stripe
+  const auto before = memory_stats();
+  const Array found = classes_at(logits, 1000, 4000);
+  const auto after = memory_stats();
+  EXPECT_LT(after.system_bytes - before.system_bytes, std::uint64_t{40} << 20);
+  EXPECT_EQ(found.shape(), (Shape{1000, 4000}));
 }
 
 TEST(SegmentationTransform, SaysWhatIsWrong) {

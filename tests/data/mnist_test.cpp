@@ -101,8 +101,12 @@ TEST(Mnist, FindsItsFiles) {
     write_bytes(where / (train_labels + suffix), pack(labels(3)));
     write_bytes(where / ("t10k-images-idx3-ubyte" + suffix), pack(images(2)));
     write_bytes(where / ("t10k-labels-idx1-ubyte" + suffix), pack(labels(2)));
-    EXPECT_EQ(Mnist(folder.path(), Split::train).size(), 3);
-    EXPECT_EQ(Mnist(folder.path(), Split::test).size(), 2);
+    // The folder that torchvision is given, and those below it.
+    for (fs::path given = where;; given = given.parent_path()) {
+      EXPECT_EQ(Mnist(given, Split::train).size(), 3) << given;
+      EXPECT_EQ(Mnist(given, Split::test).size(), 2) << given;
+      if (given == folder.path()) break;
+    }
   };
   for (const char* below : {"", "MNIST/raw"}) {
     for (const char* suffix : {"", ".gz"}) check(below, suffix);

@@ -91,6 +91,30 @@ TEST(Voc, SaysWhatIsMissing) {
   EXPECT_ERROR(open(), "scene_b.png does not exist");
 }
 
+// A folder that is too deep, or in another layout, must not begin a download.
+TEST(Voc, KnowsItsFolderFromWithin) {
+  HttpServer server([](auto&) { return HttpServer::answer("200 OK", "never asked for"); });
+  const Copy copy;
+  const std::string right = "is in, " + fs::canonical(copy.path()).string();
+  fs::create_directory_symlink(copy.path() / "VOCdevkit", copy / "link");
+  for (const char* below : {"VOCdevkit", "VOCdevkit/", "VOCdevkit/VOC2012", "VOCdevkit/VOC2012/JPEGImages",
+                            "VOCdevkit/VOC2012/ImageSets/Segmentation", "VOCdevkit/none", "link", "link/VOC2012"}) {
+    EXPECT_ERROR(check_voc_root(copy / below), (copy / below).string() + " is in the data set", right);
+    EXPECT_ERROR(download_voc(copy / below, "2012", "train", VocSource{{server.url()}, {}, {}}), right);
+  }
+  fs::create_directories(copy / "TrainVal/VOCdevkit/VOC2011/JPEGImages");
+  EXPECT_ERROR(check_voc_root(copy / "TrainVal/VOCdevkit/VOC2011", "2011"), "TrainVal " + right);
+  const TemporaryFolder other;
+  fs::create_directories(other / "VOC2012/JPEGImages");
+  EXPECT_ERROR(check_voc_root(other.path()), "in another layout: expected it in VOCdevkit/VOC2012 below");
+  EXPECT_ERROR(check_voc_root(other / "VOC2012"), "in another layout");
+  fs::create_directory(other / "new");
+  check_voc_root(other / "new");
+  check_voc_root(other / "none");
+  check_voc_root(copy.path());
+  EXPECT_TRUE(server.requests().empty());
+}
+
 TEST(Voc, NamesWhatIsDamaged) {
   const Copy copy;
   const VocSegmentation data(copy.path(), "2012", "trainval");

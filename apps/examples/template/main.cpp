@@ -56,6 +56,6 @@ int main() try {
   if (group->rank() == 0) save_arrays("my_model.safetensors", model.state_dict());
 } catch (const std::exception& error) {
   std::cerr << "my_model: " << error.what() << '\n';
-  report_failure(error);
+  report_failure(error, true);
   return 1;
 }

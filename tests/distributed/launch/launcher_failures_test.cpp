@@ -54,6 +54,34 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
                        "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
+// What a rank has printed need not be in the report once more, unless the print went elsewhere.
+TEST_F(LauncherTest, AnErrorAppearsOnce) {
+  const auto fail = [](const std::string& message) {
+    return "echo '[rank'$RANK']: " + message + "' >&2; echo '{\"message\":{\"message\":\"" + message +
+           "\",\"extraInfo\":{\"is_printed\":\"1\"}}}' > $TORCHELASTIC_ERROR_FILE; exit 1";
+  };
+  const std::string script = "if [ $RANK = 1 ]; then " + fail("no data") + "; else trap '' TERM; sleep 0.5; " +
+                             "echo '{\"message\":{\"message\":\"rank 1 failed: no data\"}}' > " +
+                             "$TORCHELASTIC_ERROR_FILE; exit 1; fi";
+  const auto count = [&] {
+    std::size_t number = 0;
+    for (auto at = err().find("no data"); at != std::string::npos; at = err().find("no data", at + 1)) ++number;
+    return number;
+  };
+  EXPECT_EQ(run_shell(2, script), 1);
+  EXPECT_EQ(count(), 1u) << err();
+  expect_parts(err(), {"[rank1]: no data\n", "rank 1 failed first: exit code 1 (", "); its error is above\n",
+                       "  then rank 0: exit code 1: the same\n"});
+  for (const std::vector<std::string>& elsewhere :
+       {std::vector<std::string>{"--local-ranks-filter", "0"}, {"--redirects", "3"}, {"--redirects", "1:2"}}) {
+    EXPECT_EQ(run_shell(2, script, elsewhere), 1);
+    EXPECT_EQ(count(), 1u) << err();
+    expect_parts(err(), {"it reported:\n    no data\n"});
+  }
+  EXPECT_EQ(run_shell(2, script, {"--tee", "3"}), 1);
+  EXPECT_EQ(count(), 1u) << err();
+}
+
 TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
   EXPECT_EQ(run_shell(2, "if [ $RANK = 1 ]; then kill -KILL $$; else sleep 60; fi"), 128 + SIGKILL);
   expect_parts(err(), {"rank 1 failed first: killed by SIGKILL: "});
@@ -131,8 +159,14 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
       {"--grace=60", "sh", "-c", "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
   const auto processes = pids(1);
   send(SIGTERM);
+  // timeout(1) sends it twice at once, and a batch system may: that is one request.
+  for (int i = 0; i < 2; ++i) {
+    std::this_thread::sleep_for(200ms);
+    send(SIGTERM);
+  }
   std::this_thread::sleep_for(200ms);
   EXPECT_TRUE(is_alive(processes[0]));
+  std::this_thread::sleep_for(700ms);
   send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   EXPECT_TRUE(all_end(processes));

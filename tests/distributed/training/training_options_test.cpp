@@ -323,6 +323,10 @@ TEST(TrainingOptions, an_unknown_name_is_told_the_nearest) {
   const auto result = program.run({"--bacth_size=5"});
   EXPECT_EQ(result.code, 2);
   expect_parts(result.err, {"--bacth-size=5: unknown; did you mean --batch-size? --help lists all options"});
+  // Where Python's argparse would have understood.
+  Program prefix, two;
+  expect_parts(prefix.run({"--batch=5"}).err, {"--batch=5: unknown; did you mean --batch-size? "});
+  expect_parts(two.run({"--save-ev", "5"}).err, {"did you mean --save-every, --save-every-steps? "});
   Program other;
   const auto far = other.run({"--colour", "red"});
   EXPECT_EQ(far.code, 2);

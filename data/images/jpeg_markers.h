@@ -1,0 +1,34 @@
+// The markers of a JPEG file, and the segments behind them (ITU-T T.81, B.1).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace tandem::data {
+
+// The byte at a position, or 0 behind the end.
+inline int byte_at(std::string_view bytes, std::size_t at) {
+  return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
+}
+
+// Calls visit(marker, position behind it, whether a scan came before) for each marker. The contents of segments are
+// skipped before the first scan: what looks like a marker there, such as in a thumbnail, is none. After it a decoder
+// may look for markers anywhere.
+template <class Visit>
+void for_each_marker(std::string_view jpeg, Visit&& visit) {
+  constexpr int start_of_scan = 0xda;
+  std::size_t at = 0;
+  bool in_scans = false;
+  while ((at = jpeg.find('\xff', at)) != std::string_view::npos) {
+    while (at < jpeg.size() && jpeg[at] == '\xff') ++at;
+    const int marker = byte_at(jpeg, at++);
+    visit(marker, at, in_scans);
+    in_scans |= marker == start_of_scan;
+    const bool has_length = marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
+    if (has_length && !in_scans)
+      at += static_cast<std::size_t>(std::max(2, byte_at(jpeg, at) * 256 + byte_at(jpeg, at + 1)));
+  }
+}
+
+}  // namespace tandem::data

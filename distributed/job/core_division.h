@@ -1,0 +1,31 @@
+// How the ranks that share a host's cores divide them.
+#pragma once
+
+#include <tandem/distributed/groups/process_group.h>
+
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// What a rank may compute on.
+struct RankCores {
+  std::string identity;   // core_identity(): equal for ranks that share their cores
+  int cores = 1;          // available_cores()
+  int threads = 1;        // of OpenMP
+  bool is_given = false;  // the user has chosen `threads`
+};
+
+// The threads of each rank: what the user has chosen, else the cores divided by the ranks that share them, and at
+// least 1. A launcher knows only the ranks that it starts itself, so this is for when all have met.
+std::vector<int> divided_threads(const std::vector<RankCores>& ranks);
+
+// A sentence for people when ranks with more than one thread have more threads together than they have cores, which
+// then wait for each other most of the time; else empty.
+std::string oversubscription(const std::vector<RankCores>& ranks, const std::vector<int>& threads);
+
+// Sets the threads of OpenMP of the calling thread as divided_threads() says. Returns the sentence for people, on rank
+// 0. Collective. `is_given`: the user has chosen the number of threads that this rank has now.
+std::string divide_cores(ProcessGroup& group, bool is_given);
+
+}  // namespace tandem::distributed
