@@ -69,11 +69,19 @@ void prepare() {
   range.pages = reserve<std::atomic<std::uint32_t>>(reserved / page * 4, PROT_READ | PROT_WRITE);
   struct sigaction action {};
   action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigaction(SIGSEGV, &action, nullptr);
 }
 
 }  // namespace
+
+void take_fault_stack() {
+  constexpr std::size_t bytes = 256 * 1024;
+  stack_t stack{};
+  stack.ss_sp = new char[bytes];
+  stack.ss_size = bytes;
+  sigaltstack(&stack, nullptr);
+}
 
 void die(const char* format, ...) {
   va_list arguments;

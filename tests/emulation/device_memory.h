@@ -26,6 +26,10 @@ class OnGpu {
   OnGpu& operator=(const OnGpu&) = delete;
 };
 
+// Gives this thread a stack of its own for the faults by which blocks are opened. Machine code of oneDNN does not keep
+// to the place where a fault would be handled otherwise.
+void take_fault_stack();
+
 // Ends the process: a real GPU would hang, or do anything at all.
 [[noreturn]] void die(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -79,7 +79,7 @@ class Block {
   };
 
   Fiber* make_fiber() {
-    constexpr std::size_t stack_bytes = 1024 * 1024;
+    constexpr std::size_t stack_bytes = 128 * 1024;
     auto fiber = std::make_unique<Fiber>();
     fiber->stack.reset(new char[stack_bytes]);
     getcontext(&fiber->context);

@@ -169,6 +169,7 @@ bool take_a_step(std::unique_lock<std::mutex>& lock) {
 }
 
 void be_the_gpu() {
+  take_fault_stack();
   omp_set_num_threads(1);  // the threads of a team would not be the GPU
   std::unique_lock lock(mutex);
   for (;;) {
