@@ -14,8 +14,8 @@ namespace tandem {
 // uses the most, 24: three entries, and seven more for each of three arrays (alignment, three sizes, three strides).
 using PlanKey = std::array<std::int64_t, 24>;
 
-// `most` bounds the memory of the cache when inputs keep coming in new sizes: a full cache forgets the plan that was not
-// used for the longest time. Only one thread may use a cache at a time.
+// `most` bounds the memory of the cache when inputs keep coming in new sizes: a full cache forgets the plan that was
+// not used for the longest time. Only one thread may use a cache at a time.
 template <class Plan, std::size_t most>
 class PlanCache {
  public:
