@@ -11,10 +11,12 @@ namespace tandem {
 class BatchNormExchange {
  public:
   virtual ~BatchNormExchange() = default;
-  // Each rank passes the statistics (in combine) or the gradient sums (in sum_over_ranks) of its own part of the batch,
-  // and gets those of the whole batch, in the dtype of `mine`.
-  virtual ops::BatchNormStats combine(const ops::BatchNormStats& mine) = 0;
-  virtual ops::BatchNormSums sum_over_ranks(const ops::BatchNormSums& mine) = 0;
+  // Each rank passes the statistics of its own part of the batch, packed (2 * C + 1), and gets those of all ranks, in
+  // the order of the ranks: (ranks, 2 * C + 1).
+  virtual Array gather(const Array& mine) = 0;
+  // Each rank passes the gradient sums of its own part, packed (2, C), which stay as they are, and gets the sums over
+  // all ranks.
+  virtual Array sum_over_ranks(const Array& mine) = 0;
 };
 
 }  // namespace tandem

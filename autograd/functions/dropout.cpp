@@ -1,10 +1,8 @@
 #include <tandem/autograd/functions/dropout.h>
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/operation.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
-#include <tandem/core/random/random.h>
 
 namespace tandem {
 
@@ -19,18 +17,12 @@ bool drops(const char* name, const Tensor& x, double p, bool training) {
   return training && p > 0;
 }
 
-std::uint64_t draw_key(const char* name, Device device) {
-  TANDEM_CHECK(device.is_cpu() || !is_recording_graph(), name,
-               ": can't be recorded in a graph, whose replays would all drop the same numbers");
-  return default_generator().next_u64();
-}
-
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
   const ProfileRange range("dropout");
   if (!drops("dropout", x, p, training)) return x;
-  const std::uint64_t key = draw_key("dropout", x.device());
+  const DropoutKey key = ops::draw_dropout_key(x.device());
   const bool channels_last = x.value().is_channels_last() && !x.value().is_contiguous();
   return record("dropout", {x}, ops::dropout(x.value(), key, p, channels_last),
                 [key, p, channels_last](const Array& grad, Needs) -> Gradients {
@@ -46,7 +38,7 @@ Tensor dropout2d(const Tensor& x, double p, bool training) {
   channels[0] = x.dim(0);
   channels[1] = x.dim(1);
   const Array ones = ops::ones(channels, x.dtype(), x.device());
-  return mul(x, Tensor(ops::dropout(ones, draw_key("dropout2d", x.device()), p, false)));
+  return mul(x, Tensor(ops::dropout(ones, ops::draw_dropout_key(x.device()), p, false)));
 }
 
 }  // namespace tandem

@@ -55,11 +55,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     BatchNormUpdate update{state.running_mean, state.running_var, {}, state.momentum, state.eps, state.num_batches};
     ops::BatchNormStats stats;
     if (state.exchange) {
-      stats = state.exchange->combine(ops::batch_norm_stats(x.value()));
+      const Array parts = state.exchange->gather(ops::batch_norm_stats(x.value()).packed);
       // With several values on this rank there are several over all ranks. Only with fewer is it worth waiting for the
       // count of all ranks.
-      if (values_here <= 1) check_values(stats.count.item());
-      ops::batch_norm_update(stats, update);
+      const std::int64_t last = parts.dim(1) - 1;
+      if (values_here <= 1) check_values(ops::reduce(Reduction::sum, parts.slice(1, last, last + 1)).item());
+      stats = ops::batch_norm_combine(parts, update);
     } else {
       check_values(static_cast<double>(values_here));
       stats = ops::batch_norm_stats(x.value(), &update);
@@ -77,25 +78,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   // a number through. Then the output y tells it.
   const bool by_output = addend.defined() && fusion.relu;
   if (by_output) fusion.relu = false;
-  return record("batch_norm", {x, weight, bias, addend}, out.y,
-                [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
-                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine,
-                 fusion, count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
-                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
-                  w.get();
-                  b.get();
-                  Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
-                  if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
-                  const auto sums =
-                      ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
-                  Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
-                  if (needs[0]) {
-                    const auto all = exchange ? exchange->sum_over_ranks(sums) : sums;
-                    const bool in_place = needs.is_last_run() && in.is_unshared();
-                    gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
-                  }
-                  return gradients;
-                });
+  return record(
+      "batch_norm", {x, weight, bias, addend}, out.y,
+      [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
+       b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine, fusion,
+       count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
+       index = out.index](const Array& grad_y, Needs needs) -> Gradients {
+        w.get();
+        b.get();
+        Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
+        if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
+        const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
+        Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
+        if (needs[0]) {
+          const auto all = exchange ? ops::unpack_batch_norm_sums(exchange->sum_over_ranks(sums.packed)) : sums;
+          const bool in_place = needs.is_last_run() && in.is_unshared();
+          gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
+        }
+        return gradients;
+      });
 }
 
 namespace {

@@ -9,9 +9,14 @@ Storage::Storage(std::size_t bytes, Device device)
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
 
+// A GPU that has failed throws here, and its memory is lost with it. Who uses it next gets that Error; a destructor
+// must not throw.
 Storage::~Storage() {
-  if (release_) release_();
-  else backend(device_).deallocate(data_, bytes_);
+  try {
+    if (release_) release_();
+    else backend(device_).deallocate(data_, bytes_);
+  } catch (const std::exception&) {
+  }
 }
 
 std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes) {

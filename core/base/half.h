@@ -1,4 +1,5 @@
-// bfloat16 and float16: 16-bit storage types. Arithmetic on them happens in float.
+// bfloat16 and float16: 16-bit storage types. Arithmetic on them happens in float. A GPU converts with its own
+// instructions, except for NaN: those would lose sign and payload, and all devices give the same bits.
 #pragma once
 
 #include <bit>
@@ -20,7 +21,12 @@ struct bfloat16 {
   TANDEM_HOST_DEVICE explicit bfloat16(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value);
     const bool is_nan = (u & 0x7fffffffu) > 0x7f800000u;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    if (is_nan) bits = static_cast<std::uint16_t>((u >> 16) | 0x0040u);
+#else
     bits = static_cast<std::uint16_t>(is_nan ? (u >> 16) | 0x0040u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
   }
   TANDEM_HOST_DEVICE operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
@@ -34,6 +40,10 @@ struct float16 {
     const auto u = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     const std::uint32_t magnitude = u & 0x7fffffffu;
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    if (magnitude > 0x7f800000u) bits = static_cast<std::uint16_t>(sign | 0x7e00u);
+#else
     std::uint32_t half;
     if (magnitude > 0x7f800000u) {
       half = 0x7e00u;  // NaN
@@ -46,14 +56,21 @@ struct float16 {
       half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     }
     bits = static_cast<std::uint16_t>(sign | half);
+#endif
   }
   TANDEM_HOST_DEVICE operator float() const {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     const std::uint32_t magnitude = bits & 0x7fffu;
     if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
     if (magnitude >= 0x0400u) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
     const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
     return sign ? -subnormal : subnormal;
+#endif
   }
 };
 

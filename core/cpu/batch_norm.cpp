@@ -120,16 +120,21 @@ void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const A
     std::copy(mean.begin(), mean.end(), mean_out.data<C>());
     std::copy(m2.begin(), m2.end(), m2_out.data<C>());
     *count_out.data<C>() = static_cast<C>(count);
+    if (!update) return;
+    const BatchNormTracker<C> track(*update);
+    for (std::int64_t c = 0; c < channels; ++c)
+      track(c, mean_out.data<C>()[c], m2_out.data<C>()[c], static_cast<C>(count));
   });
-  if (update) batch_norm_update(mean_out, m2_out, count_out, *update);
 }
 
-void CpuBackend::batch_norm_update(const Array& mean, const Array& m2, const Array& count,
-                                   const BatchNormUpdate& update) {
+void CpuBackend::batch_norm_combine(const Array& parts, const Array& mean, const Array& m2, const Array& count,
+                                    const BatchNormUpdate& update) {
   dispatch_floating(mean.dtype(), "batch_norm", [&](auto type) {
     using C = compute_t<decltype(type)>;
+    const BatchNormParts<C> all{static_cast<const C*>(parts.raw()), parts.dim(0), mean.numel()};
     const BatchNormTracker<C> track(update);
-    for (std::int64_t c = 0; c < mean.numel(); ++c) track(c, mean.data<C>()[c], m2.data<C>()[c], *count.data<C>());
+    for (std::int64_t c = 0; c < mean.numel(); ++c)
+      all.combine(c, mean.data<C>(), m2.data<C>(), count.data<C>(), track);
   });
 }
 

@@ -1,6 +1,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
+#include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/dropout_mask.h>
 
 #include <algorithm>
@@ -36,8 +37,10 @@ void words_of_block(std::uint64_t index, std::uint64_t key, std::uint32_t (&word
 
 }  // namespace
 
-void CpuBackend::dropout(const Array& x, std::uint64_t key, double p, const Array& y) {
-  const DropoutMask mask(key, p);
+void CpuBackend::write_dropout_key(std::uint64_t, const Array&) {}
+
+void CpuBackend::dropout(const Array& x, const DropoutKey& key, double p, const Array& y) {
+  const DropoutMask mask(key.number, p);
   const std::int64_t count = x.numel();
   dispatch_floating(x.dtype(), "dropout", [&](auto type) {
     using T = decltype(type);

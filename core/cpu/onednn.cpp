@@ -89,7 +89,7 @@ class Plan {
 // implementation.
 template <class Build>
 Plan* plan_for(PlanKey key, Build build) {
-  thread_local PlanCache<std::optional<Plan>> plans;
+  thread_local PlanCache<std::optional<Plan>, 1024> plans;  // each has machine code of its own
   key.back() = omp_get_max_threads();  // a primitive divides its work among threads when it is made
   auto& plan = plans.get(key, [&] {
     auto made = std::make_unique<std::optional<Plan>>(std::in_place);

@@ -127,10 +127,9 @@ struct WriteMoments {
 };
 
 template <class C>
-__global__ void update_statistics(std::int64_t channels, const C* mean, const C* m2, const C* count,
-                                  BatchNormTracker<C> track) {
+__global__ void combine_statistics(BatchNormParts<C> parts, C* mean, C* m2, C* count, BatchNormTracker<C> track) {
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c < channels) track(c, mean[c], m2[c], *count);
+  if (c < parts.channels) parts.combine(c, mean, m2, count, track);
 }
 
 template <class T, int lanes>
@@ -336,14 +335,15 @@ void CudaBackend::batch_norm_stats(const Array& x, const Array& mean, const Arra
   });
 }
 
-void CudaBackend::batch_norm_update(const Array& mean, const Array& m2, const Array& count,
-                                    const BatchNormUpdate& update) {
+void CudaBackend::batch_norm_combine(const Array& parts, const Array& mean, const Array& m2, const Array& count,
+                                     const BatchNormUpdate& update) {
   dispatch_floating(mean.dtype(), "batch_norm", [&](auto type) {
     using C = compute_t<decltype(type)>;
     const std::int64_t channels = mean.numel();
     const dim3 blocks(static_cast<unsigned>((channels + ChannelTiles::threads - 1) / ChannelTiles::threads));
-    cuda::launch(update_statistics<C>, blocks, dim3(ChannelTiles::threads), channels, in<C>(mean), in<C>(m2),
-                 in<C>(count), BatchNormTracker<C>(update));
+    cuda::launch(combine_statistics<C>, blocks, dim3(ChannelTiles::threads),
+                 BatchNormParts<C>{in<C>(parts), parts.dim(0), channels}, out<C>(mean), out<C>(m2), out<C>(count),
+                 BatchNormTracker<C>(update));
   });
 }
 

@@ -37,7 +37,7 @@ template <class State>
 __device__ void merge_across(State& state, unsigned distance) {
   static_assert(sizeof(State) % 4 == 0);
   constexpr unsigned words = sizeof(State) / 4;
-  __shared__ unsigned memory[words][ChannelTiles::threads];
+  TANDEM_SHARED(memory, words, unsigned[ChannelTiles::threads]);
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, place = thread / distance;
   unsigned bits[words];
   for (unsigned places = blockDim.x * blockDim.y / distance; places > 1;) {
@@ -65,14 +65,14 @@ static __device__ unsigned finished_blocks[ChannelTiles::most_tiles];
 // Whether all other blocks of this column of blocks have called is_last_block() before this one. What they wrote before
 // that can then be read.
 inline __device__ bool is_last_block() {
-  __shared__ bool is_last;
+  TANDEM_SHARED(is_last, 1, bool);
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0)
-    is_last = atomicInc(&finished_blocks[blockIdx.y], gridDim.x - 1) == gridDim.x - 1;
+    *is_last = atomicInc(&finished_blocks[blockIdx.y], gridDim.x - 1) == gridDim.x - 1;
   __syncthreads();
   __threadfence();
-  return is_last;
+  return *is_last;
 }
 
 // part(place, rows, channels) gives the State of a thread's own rows. For each channel, finish(c, whole) takes the

@@ -2,6 +2,7 @@
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/cuda/undefined_contents.h>
+#include <tandem/core/cuda/upload.h>
 #include <tandem/core/device/device_graph.h>
 
 #include <array>
@@ -25,8 +26,7 @@ CudaBackend::CudaBackend(int index) : index_(index) {}
 
 void CudaBackend::upload(const void* host, void* data, std::size_t bytes) {
   check_may_wait("bring numbers from the host (Array::to, copy_from)");
-  TANDEM_CUDA(cudaMemcpyAsync(data, host, bytes, cudaMemcpyHostToDevice, cuda::current_stream()));
-  TANDEM_CUDA(cudaStreamSynchronize(cuda::current_stream()));
+  cuda::upload(index_, host, data, bytes);
 }
 
 void CudaBackend::download(const void* data, void* host, std::size_t bytes) {

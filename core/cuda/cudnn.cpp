@@ -2,8 +2,10 @@
 // off where several operations are fused; for a convolution alone, the older one takes a fraction of the code. NVIDIA
 // advises against it, but all of cuDNN 9 has it.
 #include <tandem/core/cuda/cudnn.h>
+#include <tandem/core/cuda/fastest.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <cudnn.h>
@@ -94,8 +96,10 @@ struct Plan {
   Filter weight;
   Geometry geometry;
   Activation activation;
-  // The best algorithm comes first. An algorithm that turns out not to work is dropped.
+  // The best algorithm comes first: by cuDNN's heuristics, until they have been timed. An algorithm that turns out not
+  // to work is dropped.
   std::vector<Algorithm> algorithms;
+  bool is_timed = false;
   std::string problem;  // what was wrong with the last algorithm that was dropped, or why there is none
 };
 
@@ -126,11 +130,10 @@ void describe(const Filter& filter, ImageFormat format, const Shape& shape, DTyp
                                           narrow(shape[2]), narrow(shape[3])));
 }
 
-// How numbers may be multiplied: f32 as TF32 or not, and f16 on the tensor cores. For bf16 the default already allows
-// the tensor cores.
+// How numbers may be multiplied: f32 as TF32 or not, and 16-bit numbers on the tensor cores.
 cudnnMathType_t math_for(DType dtype) {
   if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
-  return dtype == DType::f16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+  return dtype == DType::f16 || dtype == DType::bf16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
 }
 
 cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std::size_t* bytes) {
@@ -256,6 +259,34 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
   return CUDNN_STATUS_BAD_PARAM;
 }
 
+// The heuristics are often wrong. Of the algorithms that they name first, the one is taken that is the fastest on this
+// GPU. One that does not add the bias is charged for another pass that does.
+void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arrays, const Array* bias) {
+  constexpr std::size_t most_timed = 6;
+  p.is_timed = true;
+  if (p.algorithms.size() < 2) return;
+  std::vector<Algorithm> rest;
+  if (p.algorithms.size() > most_timed) {
+    rest.assign(p.algorithms.begin() + most_timed, p.algorithms.end());
+    p.algorithms.resize(most_timed);
+  }
+  const float one = 1;
+  const double wide_one = 1;
+  const void* const factor = arrays.x.dtype() == DType::f64 ? static_cast<const void*>(&wide_one) : &one;
+  sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
+    const cudnnStatus_t status = run(handle, p, algorithm, arrays, bias);
+    if (status != CUDNN_STATUS_SUCCESS) {
+      if (!is_refusal(status)) check(status, "a convolution");
+      p.problem = words_for(status);
+      return false;
+    }
+    if (bias && !algorithm.adds_bias)
+      TANDEM_CUDNN(cudnnAddTensor(handle, factor, p.bias, bias->raw(), factor, p.y, arrays.y.raw()));
+    return true;
+  });
+  p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());
+}
+
 PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w, bool with_bias) {
   const Shape &x = arrays.x.shape(), &k = arrays.weight.shape(), &y = arrays.y.shape();
   return {static_cast<int>(kind),
@@ -293,6 +324,8 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   Plan& plan = library.plans.get(key_of(kind, format, arrays, window, bias != nullptr), [&] {
     return make_plan(library.handle, kind, format, arrays, window, bias != nullptr);
   });
+  if (!plan.is_timed && !math_mode().deterministic && !is_recording_graph())
+    time_algorithms(library.handle, plan, arrays, bias);
   while (!plan.algorithms.empty()) {
     const Algorithm best = plan.algorithms.front();
     const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias);

@@ -25,8 +25,9 @@ struct ConvolutionOutcome {
 };
 
 // Convolves in the current stream. `bias` is for forward: (O), dense, in y's dtype, or null. Sums of 16-bit products
-// stay f32 until the end. The algorithm is the first in the order of cuDNN's heuristics that works. It is chosen once
-// for each shape, so every run makes the same choice. Any thread may call.
+// stay f32 until the end. The algorithm is the fastest of those that cuDNN's heuristics name first. They are timed when
+// a shape comes for the first time, so two runs may choose differently. With --deterministic, and while a graph is
+// recorded, it is the first one that works. Any thread may call.
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
                             const Array* bias);
 

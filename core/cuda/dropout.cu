@@ -1,4 +1,5 @@
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/dropout_mask.h>
 #include <tandem/core/cuda/launch.cuh>
 
@@ -8,9 +9,15 @@ namespace {
 
 constexpr int threads = 256;
 
-// Each thread draws the four words of a counter, which serve four numbers.
+__global__ void write_key(std::uint64_t number, std::uint32_t* stored) {
+  stored[0] = static_cast<std::uint32_t>(number);
+  stored[1] = static_cast<std::uint32_t>(number >> 32);
+}
+
+// Each thread draws the four words of a counter, which serve four numbers. The key is `stored`, where that is given.
 template <class T>
-__global__ void drop(DropoutMask mask, std::int64_t count, const T* x, T* y) {
+__global__ void drop(DropoutMask mask, const std::uint32_t* stored, std::int64_t count, const T* x, T* y) {
+  if (stored) mask.key = stored[0] | static_cast<std::uint64_t>(stored[1]) << 32;
   using C = compute_t<T>;
   constexpr std::int64_t lanes = DropoutMask::lanes, block = DropoutMask::block;
   const std::int64_t counters = (count + block - 1) / block * lanes;
@@ -29,11 +36,16 @@ __global__ void drop(DropoutMask mask, std::int64_t count, const T* x, T* y) {
 
 }  // namespace
 
-void CudaBackend::dropout(const Array& x, std::uint64_t key, double p, const Array& y) {
-  const DropoutMask mask(key, p);
+void CudaBackend::write_dropout_key(std::uint64_t number, const Array& stored) {
+  cuda::launch(write_key, dim3(1), dim3(1), number, static_cast<std::uint32_t*>(stored.raw()));
+}
+
+void CudaBackend::dropout(const Array& x, const DropoutKey& key, double p, const Array& y) {
+  const DropoutMask mask(key.number, p);
+  const auto* stored = key.stored.defined() ? static_cast<const std::uint32_t*>(key.stored.raw()) : nullptr;
   dispatch_floating(x.dtype(), "dropout", [&](auto type) {
     using T = decltype(type);
-    cuda::launch(drop<T>, cuda::blocks_for((x.numel() + 3) / 4, threads), dim3(threads), mask, x.numel(),
+    cuda::launch(drop<T>, cuda::blocks_for((x.numel() + 3) / 4, threads), dim3(threads), mask, stored, x.numel(),
                  static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()));
   });
 }

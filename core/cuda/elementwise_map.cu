@@ -4,6 +4,9 @@
 
 namespace tandem {
 
-void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) { elementwise::map<cuda::Loops>(op, x, y); }
+void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
+  const auto dense = [&](const Array& from, const Array& to) { elementwise::map<cuda::DenseLoops>(op, from, to); };
+  cuda::with_dense(dense, y, x);
+}
 
 }  // namespace tandem

@@ -6,7 +6,10 @@ namespace tandem {
 
 void CudaBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                            const Array& grad) {
-  elementwise::zip_grad<cuda::Loops>(op, operand, a, b, grad_y, grad);
+  const auto dense = [&](const Array& p, const Array& q, const Array& g, const Array& to) {
+    elementwise::zip_grad<cuda::DenseLoops>(op, operand, p, q, g, to);
+  };
+  cuda::with_dense(dense, grad, a, b, grad_y);
 }
 
 }  // namespace tandem

@@ -6,7 +6,36 @@
 #include <tandem/core/device/caching_allocator.h>
 #include <tandem/core/device/device_graph.h>
 
+#include <exception>
+#include <memory>
+#include <mutex>
+
 namespace tandem::cuda {
+
+// What the driver made of a recorded graph. NCCL ends a communicator only when no graph holds its kernels any more. So
+// whoever records such work keeps a weak pointer to the graph, and breaks it before the work becomes impossible. Any
+// thread may call.
+class ExecutableGraph {
+ public:
+  ExecutableGraph() = default;
+  ~ExecutableGraph();
+  ExecutableGraph(const ExecutableGraph&) = delete;
+  ExecutableGraph& operator=(const ExecutableGraph&) = delete;
+
+  void make(cudaGraph_t graph);
+  bool is_made() const;
+  void launch(cudaStream_t stream);
+  // The driver forgets the graph as soon as what runs of it has ended. launch() throws `cause` from now on.
+  void break_off(std::exception_ptr cause) noexcept;
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  cudaGraphExec_t executable_ = nullptr;
+  std::exception_ptr cause_;
+};
+
+// The graph that this thread records now; null when it records none.
+std::shared_ptr<ExecutableGraph> recorded_graph();
 
 // Call begin_capture, do the work, call end_capture, and then replay as often as wanted. From begin to end, this
 // thread's work goes to a stream of the graph's own, and memory comes from a pool of the graph's own. Nobody else gets
@@ -21,16 +50,16 @@ class CudaGraph final : public DeviceGraph {
 
   void begin_capture();
   void end_capture();
-  void replay() override;
 
  private:
+  void start() override;
   cudaGraph_t stop_capture();
 
   const int device_;
-  cudaStream_t capture_stream_ = nullptr;
+  cudaStream_t capture_stream_ = nullptr, replay_stream_ = nullptr;
   std::unique_ptr<StreamGuard> guard_;  // while capturing
   CachingAllocator::Pool pool_ = 0;
-  cudaGraphExec_t executable_ = nullptr;
+  const std::shared_ptr<ExecutableGraph> executable_ = std::make_shared<ExecutableGraph>();
 };
 
 }  // namespace tandem::cuda

@@ -45,7 +45,7 @@ struct TwoSums {
 // Every thread of the block gets the sums of the whole block.
 template <class C>
 __device__ TwoSums<C> sum_of_block(TwoSums<C> sums) {
-  __shared__ C whole[2];
+  TANDEM_SHARED(whole, 2, C);
   cuda::merge_block(sums);
   if (threadIdx.x == 0) {
     whole[0] = sums.a;

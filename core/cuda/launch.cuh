@@ -19,6 +19,19 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_iden
   check(cudaGetLastError(), "kernel launch");
 }
 
+// `TANDEM_SHARED(name, count, type)` declares `name`: an array of `count` objects in memory that the threads of a block
+// share. Their first contents are undefined, and no constructor runs.
+#ifdef __CUDACC__
+#define TANDEM_SHARED(name, count, ...)                                                \
+  __shared__ __align__(16) unsigned char name##_memory[(count) * sizeof(__VA_ARGS__)]; \
+  auto* const name = reinterpret_cast<std::add_pointer_t<__VA_ARGS__>>(name##_memory)
+#else
+#define TANDEM_SHARED(name, count, ...)                                          \
+  alignas(16) static unsigned char name##_memory[(count) * sizeof(__VA_ARGS__)]; \
+  auto* const name =                                                             \
+      static_cast<std::add_pointer_t<__VA_ARGS__>>(emulation::shared_memory(name##_memory, sizeof name##_memory))
+#endif
+
 // The multiprocessors of a large GPU, an H100. Grids have a few blocks for each of them; a GPU that has fewer runs the
 // blocks one after the other.
 inline constexpr std::int64_t multiprocessors = 132;

@@ -21,7 +21,7 @@ __global__ void keep_triangle(std::int64_t numel, std::int64_t rows, std::int64_
 
 // The sum of `count` over the threads of a block that come before this one. `total` receives the sum over all threads.
 __device__ int count_before(int count, int& total) {
-  __shared__ int counts[threads];
+  TANDEM_SHARED(counts, threads, int);
   counts[threadIdx.x] = count;
   __syncthreads();
   for (unsigned distance = 1; distance < threads; distance *= 2) {

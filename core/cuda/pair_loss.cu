@@ -25,13 +25,14 @@ struct PairGradient {
   int operand;
   C scale;
   const T* common;  // the gradient of a reduced loss, which all elements share
+  cuda::FloatBits bits;
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad) const {
     const C x = static_cast<C>(a), t = static_cast<C>(b);
     const C slope = operand == 0 ? loss.template derivative_a<ScalarMath<C>>(x, t)
                                  : loss.template derivative_b<ScalarMath<C>>(x, t);
     return static_cast<T>(slope * (static_cast<C>(grad) * scale));
   }
-  TANDEM_HOST_DEVICE T operator()(T a, T b) const { return (*this)(a, b, *common); }
+  TANDEM_HOST_DEVICE T operator()(T a, T b) const { return (*this)(a, b, cuda::load_one(bits, common, 0)); }
 };
 
 // `partial` receives the sum of each block. It is null when there is only one block, which then writes y.
@@ -66,7 +67,8 @@ void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& t
     std::visit(
         [&](const auto& f) {
           using F = std::decay_t<decltype(f)>;
-          if (!is_reduced) return cuda::Loops::transform<T, T>(x, target, y, PairValue<F, T>{f});
+          using E = cuda::DenseLoops::element_t<T>;
+          if (!is_reduced) return cuda::DenseLoops::transform<E, E>(x, target, y, PairValue<F, E>{f});
           const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 8 * cuda::multiprocessors);
           Array scratch;
           if (blocks.x > 1) scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
@@ -85,14 +87,14 @@ void CudaBackend::pair_loss_grad(const PairLoss& loss, int operand, const Array&
                                  const Array& grad_y, double scale, const Array& grad) {
   const bool is_reduced = grad_y.shape() != x.shape() || x.ndim() == 0;
   dispatch_floating(x.dtype(), "loss", [&](auto type) {
-    using T = decltype(type);
-    using C = compute_t<T>;
+    using T = cuda::DenseLoops::element_t<decltype(type)>;
     std::visit(
         [&](const auto& f) {
           using F = std::decay_t<decltype(f)>;
-          const PairGradient<F, T> of{f, operand, static_cast<C>(scale), static_cast<const T*>(grad_y.raw())};
-          if (is_reduced) cuda::Loops::transform<T, T>(x, target, grad, of);
-          else cuda::Loops::transform<T, T>(x, target, grad_y, grad, of);
+          const PairGradient<F, T> of{f, operand, static_cast<T>(scale), static_cast<const T*>(grad_y.raw()),
+                                      cuda::float_bits(grad_y.dtype())};
+          if (is_reduced) cuda::DenseLoops::transform<T, T>(x, target, grad, of);
+          else cuda::DenseLoops::transform<T, T>(x, target, grad_y, grad, of);
         },
         loss);
   });

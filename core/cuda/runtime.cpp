@@ -32,6 +32,7 @@ const char* advice(cudaError_t status) {
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // the next launch shall not find this error, too
   int device = -1;
   cudaGetDevice(&device);
   const std::string where = device < 0 ? "" : " on cuda:" + std::to_string(device);

@@ -48,7 +48,7 @@ __global__ void scan_by_blocks(ScanNest nest, const T* x, Out* y) {
   const Scanned scan{};
   const Total nothing = scan.template first<Total>();
   constexpr int warps = threads / 32;
-  __shared__ Total of_warp[warps];
+  TANDEM_SHARED(of_warp, warps, Total);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   std::int64_t from, to;
   nest.begin(blockIdx.x, from, to);

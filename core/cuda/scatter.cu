@@ -1,6 +1,7 @@
 #include <tandem/core/array/index_walk.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/cuda/index_check.cuh>
 
 namespace tandem {
@@ -15,7 +16,8 @@ struct Put {
     *y = source;
   }
 };
-// Adds atomically, in any order. In sums of floats the last digits depend on the order; integers wrap around.
+// Adds atomically, in any order. In sums of floats the last digits depend on the order, unless a thread takes a whole
+// line; integers wrap around.
 struct Add {
   template <class T>
   __device__ void operator()(T* y, T source) const {
@@ -37,9 +39,40 @@ __global__ void scatter_elements(LoopNest<3> nest, std::int64_t numel, std::int6
   }
 }
 
+// The strides of y, index and source along the dimension, and the size of index and source there.
+struct Along {
+  std::int64_t size, y, index, source;
+};
+
+// The same with a thread for each line along the dimension, of which there are `lines`. Only one thread writes to an
+// element of y, in the order of the indices. `nest` walks over the first elements of the lines.
+template <class T, class F>
+__global__ void scatter_lines(LoopNest<3> nest, std::int64_t lines, Along along, std::int64_t count, IndexFault::Of of,
+                              F f, T* y, const std::int64_t* index, const T* source, IndexFault* fault) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < lines; i += step) {
+    const auto offset = nest.offsets(i);
+    for (std::int64_t j = 0; j < along.size; ++j) {
+      const std::int64_t at = offset[1] + j * along.index, wanted = index[at];
+      if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * along.y, source[offset[2] + j * along.source]);
+      else cuda::note_any(fault, of, at, wanted, count);
+    }
+  }
+}
+
 template <class T, class F>
 void scatter_with(const Array& source, int dim, const Array& index, IndexFault::Of of, const Array& y, F f,
                   IndexFault* fault) {
+  if (math_mode().deterministic) {
+    const Array first = index.slice(dim, 0, 1), first_source = source.slice(dim, 0, 1);
+    const Array base = repeated_along(y, dim, first.shape());
+    const Along along{index.shape()[dim], y.strides()[dim], index.strides()[dim], source.strides()[dim]};
+    cuda::launch(scatter_lines<T, F>, cuda::blocks_for(first.numel(), threads), dim3(threads),
+                 LoopNest<3>({&base, &first, &first_source}), first.numel(), along, y.shape()[dim], of, f,
+                 static_cast<T*>(y.raw()), static_cast<const std::int64_t*>(index.raw()),
+                 static_cast<const T*>(source.raw()), fault);
+    return;
+  }
   const Array base = repeated_along(y, dim, index.shape());
   cuda::launch(scatter_elements<T, F>, cuda::blocks_for(index.numel(), threads), dim3(threads),
                LoopNest<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim], of, f,

@@ -13,34 +13,38 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t largest_tile = 1024;
 
-// A block sorts each tile of `size` records by a bitonic sort. `size` is a power of two, and a row of n has `tiles`
-// tiles.
+// A block sorts a tile of `size` records by a bitonic sort, and then the tile that lies as many tiles further on as
+// there are blocks. `size` is a power of two, and a row of n has `tiles` tiles, of `all`.
 template <class T, class Record>
-__global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, int size, bool descending, Record* records) {
-  __shared__ __align__(16) unsigned char memory[largest_tile * sizeof(Record)];
-  Record* tile = reinterpret_cast<Record*>(memory);
-  const std::int64_t row = blockIdx.x / tiles, first = blockIdx.x % tiles * size;
-  for (int i = threadIdx.x; i < size; i += threads) {
-    const std::int64_t at = first + i;
-    tile[i] = at < n ? Record::of(sort_key(x[row * n + at], descending), at) : Record::of(~std::uint64_t{0}, INT64_MAX);
-  }
-  __syncthreads();
-  for (int run = 2; run <= size; run *= 2) {
-    for (int step = run / 2; step > 0; step /= 2) {
-      for (int i = threadIdx.x; i < size / 2; i += threads) {
-        const int a = i / step * 2 * step + i % step, b = a + step;
-        const bool ascends = (a & run) == 0;
-        const Record low = tile[a], high = tile[b];
-        if (high < low ? ascends : !ascends) {
-          tile[a] = high;
-          tile[b] = low;
-        }
-      }
-      __syncthreads();
+__global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, std::int64_t all, int size, bool descending,
+                           Record* records) {
+  TANDEM_SHARED(tile, largest_tile, Record);
+  for (std::int64_t number = blockIdx.x; number < all; number += gridDim.x) {
+    const std::int64_t row = number / tiles, first = number % tiles * size;
+    for (int i = threadIdx.x; i < size; i += threads) {
+      const std::int64_t at = first + i;
+      tile[i] =
+          at < n ? Record::of(sort_key(x[row * n + at], descending), at) : Record::of(~std::uint64_t{0}, INT64_MAX);
     }
+    __syncthreads();
+    for (int run = 2; run <= size; run *= 2) {
+      for (int step = run / 2; step > 0; step /= 2) {
+        for (int i = threadIdx.x; i < size / 2; i += threads) {
+          const int a = i / step * 2 * step + i % step, b = a + step;
+          const bool ascends = (a & run) == 0;
+          const Record low = tile[a], high = tile[b];
+          if (high < low ? ascends : !ascends) {
+            tile[a] = high;
+            tile[b] = low;
+          }
+        }
+        __syncthreads();
+      }
+    }
+    for (int i = threadIdx.x; i < size; i += threads)
+      if (first + i < n) records[row * n + first + i] = tile[i];
+    __syncthreads();
   }
-  for (int i = threadIdx.x; i < size; i += threads)
-    if (first + i < n) records[row * n + first + i] = tile[i];
 }
 
 // The number of sorted records that come before `record`.
@@ -103,8 +107,8 @@ void CudaBackend::sort(const Array& x, bool descending, std::int64_t k, const Ar
     const T* in = static_cast<const T*>(x.raw());
     Record* from = static_cast<Record*>(first.raw());
     Record* to = static_cast<Record*>(second.raw());
-    cuda::launch(sort_tiles<T, Record>, dim3(static_cast<unsigned>(rows * tiles)), dim3(threads), in, n, tiles, size,
-                 descending, from);
+    cuda::launch(sort_tiles<T, Record>, cuda::blocks_for(rows * tiles, 1), dim3(threads), in, n, tiles, rows * tiles,
+                 size, descending, from);
     for (std::int64_t width = size; width < n; width *= 2) {
       cuda::launch(merge_runs<Record>, cuda::blocks_for(all, threads), dim3(threads), from, n, all, width, to);
       std::swap(from, to);

@@ -85,8 +85,8 @@ __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segme
   constexpr int states = states_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
   // at() may call pow() in double a few times, so only one thread of the block calls it.
-  __shared__ decltype(update_of(rule, 0.0f, false)) update;
-  if (threadIdx.x == 0) update = update_of(stored ? *stored : rule, s.count ? *s.count : 0.0f, s.is_first);
+  TANDEM_SHARED(update, 1, decltype(update_of(rule, 0.0f, false)));
+  if (threadIdx.x == 0) *update = update_of(stored ? *stored : rule, s.count ? *s.count : 0.0f, s.is_first);
   __syncthreads();
   const std::int64_t first = (blockIdx.x - s.first_block) * numbers_per_block + threadIdx.x;
   float parameter[numbers_per_thread] = {}, gradient[numbers_per_thread] = {},
@@ -101,7 +101,7 @@ __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segme
   for (int k = 0; k < numbers_per_thread; ++k) {
     const std::int64_t i = first + k * block_threads;
     if (i >= s.numel) continue;
-    call(update, parameter[k], gradient[k], state[k], std::make_index_sequence<states>{});
+    call(*update, parameter[k], gradient[k], state[k], std::make_index_sequence<states>{});
     for (int part = 0; part < states; ++part) s.state[part][i] = state[k][part];
     s.parameter[i] = parameter[k];
   }

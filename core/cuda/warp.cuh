@@ -30,8 +30,7 @@ __device__ void merge_warp(State& state) {
 // with the whole. A __syncthreads() must come before another call.
 template <class State>
 __device__ void merge_block(State& state) {
-  __shared__ __align__(16) unsigned char memory[32 * sizeof(State)];
-  State* of_warp = reinterpret_cast<State*>(memory);
+  TANDEM_SHARED(of_warp, 32, State);
   merge_warp(state);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = state;
   __syncthreads();

@@ -36,6 +36,7 @@ struct AttentionInputs;
 struct AttentionMask;
 struct BatchNormAffine;
 struct BatchNormUpdate;
+struct DropoutKey;
 
 // The functions are grouped by what they do. core/device/backend_overrides.inc repeats them for the back-ends and names
 // the files that implement them.
@@ -165,11 +166,12 @@ class Backend {
   //
   // Computes for each channel the mean (C), the sum of squared deviations from it, m2 (C), and the count () of values
   // in a channel. When these are the statistics of the whole batch, `update` is given and applied at once. Otherwise
-  // `update` is null, and batch_norm_update follows.
+  // `update` is null, and batch_norm_combine follows. It merges the statistics of the rows of `parts` (ranks, 2 * C +
+  // 1), each of which is a mean, an m2 and a count one after the other, and applies the update.
   virtual void batch_norm_stats(const Array& x, const Array& mean, const Array& m2, const Array& count,
                                 const BatchNormUpdate* update) = 0;
-  virtual void batch_norm_update(const Array& mean, const Array& m2, const Array& count,
-                                 const BatchNormUpdate& update) = 0;
+  virtual void batch_norm_combine(const Array& parts, const Array& mean, const Array& m2, const Array& count,
+                                  const BatchNormUpdate& update) = 0;
   // y = pool(relu((x - mean) * invstd * weight + bias + addend)). addend has x's shape, or is null; it is always null
   // when pooling. When pooling, `selected` (of y's shape) receives the x behind each maximum, and `index` (u8) the
   // place of that x in its window, or 255 where ReLU stopped it.
@@ -227,7 +229,9 @@ class Backend {
 
   // y = x / (1 - p) where the random number of the place (core/random/dropout_mask.h) is p or more, and 0 elsewhere. x
   // and y are dense.
-  virtual void dropout(const Array& x, std::uint64_t key, double p, const Array& y) = 0;
+  virtual void dropout(const Array& x, const DropoutKey& key, double p, const Array& y) = 0;
+  // Writes the number of a key to `stored`, after all work that was asked for before.
+  virtual void write_dropout_key(std::uint64_t number, const Array& stored) = 0;
 
   // --- Positions: elements that indices or masks choose ---
 

@@ -8,10 +8,11 @@ namespace tandem {
 
 CachingAllocator::SizeClass CachingAllocator::size_class(std::size_t bytes) const {
   bytes = std::max(bytes, alignment_);
-  const std::size_t step = std::bit_floor(bytes) / 4;
+  const std::size_t step = std::bit_floor(bytes) / (bytes < large ? 4 : most_steps);
   const std::size_t rounded = (bytes + step - 1) / step * step;
   const auto power = static_cast<std::size_t>(std::bit_width(rounded) - 1);
-  const std::size_t index = power * 4 + (rounded - std::bit_floor(rounded)) / (std::bit_floor(rounded) / 4);
+  const std::size_t index =
+      power * most_steps + (rounded - std::bit_floor(rounded)) * most_steps / std::bit_floor(rounded);
   return {index, (rounded + alignment_ - 1) / alignment_ * alignment_};
 }
 
@@ -86,14 +87,13 @@ void* CachingAllocator::from_source(SizeClass wanted) {
 
 // Blocks of pools are not released, because recorded kernels know their addresses.
 void CachingAllocator::release_cached() {
-  for (std::size_t power = 0; power < free_.size() / 4; ++power) {
-    for (std::size_t quarter = 0; quarter < 4; ++quarter) {
-      auto& blocks = free_[power * 4 + quarter];
-      const std::size_t bytes = size_class((std::size_t{1} << power) / 4 * (4 + quarter)).bytes;
-      for (void* block : blocks) source_.release(block, bytes);
-      stats_.bytes_cached -= bytes * blocks.size();
-      blocks.clear();
-    }
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    if (free_[i].empty()) continue;
+    const std::size_t bytes =
+        size_class((std::size_t{1} << i / most_steps) / most_steps * (most_steps + i % most_steps)).bytes;
+    for (void* block : free_[i]) source_.release(block, bytes);
+    stats_.bytes_cached -= bytes * free_[i].size();
+    free_[i].clear();
   }
 }
 

@@ -26,8 +26,9 @@ class MemorySource {
 };
 
 // Requests are rounded up to size classes, of which each power of two has four: 1, 1.25, 1.5 and 1.75 times the power.
-// The size of a class is also rounded up to a multiple of the alignment. So at most a quarter of a request is wasted,
-// or at most `alignment` bytes where that is more. A block serves every later request of its class. Cached blocks go
+// From 1 MiB on it has sixteen, because large blocks are what fills a memory. The size of a class is also rounded up to
+// a multiple of the alignment. So at most a quarter of a small request and a sixteenth of a large one is wasted, or at
+// most `alignment` bytes where that is more. A block serves every later request of its class. Cached blocks go
 // back to the source only when the source has no memory left.
 //
 // A block may be handed out again at once. On a device whose work runs later, in stream order, all users must therefore
@@ -54,7 +55,8 @@ class CachingAllocator {
   struct SizeClass {
     std::size_t index, bytes;
   };
-  using FreeLists = std::array<std::vector<void*>, 256>;
+  static constexpr std::size_t large = std::size_t{1} << 20, most_steps = 16;
+  using FreeLists = std::array<std::vector<void*>, 64 * most_steps>;
 
   SizeClass size_class(std::size_t bytes) const;
   void* from_source(SizeClass wanted);

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/device/device_graph.h>
 
 #include <utility>
@@ -12,20 +13,70 @@ GraphRecorder recorder = record_cuda_graph;
 #else
 GraphRecorder recorder = nullptr;
 #endif
+thread_local std::uint64_t recordings = 0;  // so far
 thread_local bool is_recording = false;
+// Of the graph that is recorded:
+thread_local std::vector<std::function<void()>> before;
+thread_local char* apart = nullptr;
+thread_local std::size_t apart_used = 0;
+constexpr std::size_t apart_bytes = 64 * 1024;
 
 }  // namespace
+
+DeviceGraph::~DeviceGraph() {
+  try {
+    if (apart_) backend(device_).deallocate(apart_, apart_bytes);
+  } catch (const std::exception&) {  // a GPU that has failed: its memory is lost
+  }
+}
+
+void DeviceGraph::replay() {
+  for (const auto& work : before_) work();
+  start();
+}
 
 std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work) {
   TANDEM_CHECK(!device.is_cpu(), "the cpu device records no graphs");
   TANDEM_CHECK(recorder, device, ": this build has no CUDA back-end (cmake --preset cuda)");
   TANDEM_CHECK(!is_recording, "record_graph: this thread is recording a graph already");
   struct Recording {
-    Recording() { is_recording = true; }
-    ~Recording() { is_recording = false; }
-  } const recording;
-  return recorder(device, work);
+    explicit Recording(Device device) : device(device) {
+      is_recording = true;
+      ++recordings;
+    }
+    ~Recording() {
+      is_recording = false;
+      before.clear();
+      if (apart) backend(device).deallocate(std::exchange(apart, nullptr), apart_bytes);
+    }
+    const Device device;
+  } const recording(device);
+  // The first memory of a recording: nothing that is recorded has used it.
+  auto graph = recorder(device, [&] {
+    apart = static_cast<char*>(backend(device).allocate(apart_bytes));
+    apart_used = 0;
+    work();
+  });
+  graph->before_ = std::exchange(before, {});
+  graph->device_ = device;
+  graph->apart_ = std::exchange(apart, nullptr);
+  return graph;
 }
+
+void* allocate_apart(std::size_t bytes) {
+  TANDEM_CHECK(apart, "allocate_apart: this thread records no graph");
+  const std::size_t rounded = (bytes + 15) / 16 * 16;
+  TANDEM_CHECK(rounded <= apart_bytes - apart_used, "allocate_apart: a recorded step has no more than ", apart_bytes,
+               " bytes for what each replay draws anew");
+  return apart + std::exchange(apart_used, apart_used + rounded);
+}
+
+void before_replay(std::function<void()> work) {
+  TANDEM_CHECK(is_recording, "before_replay: this thread records no graph");
+  before.push_back(std::move(work));
+}
+
+std::uint64_t recording_number() { return is_recording ? recordings : 0; }
 
 bool is_recording_graph() { return is_recording; }
 

@@ -4,8 +4,11 @@
 
 #include <tandem/core/device/device.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace tandem {
 
@@ -13,9 +16,20 @@ namespace tandem {
 // Arrays from before the recording that the work read or wrote must stay alive and must not move. For one thread.
 class DeviceGraph {
  public:
-  virtual ~DeviceGraph() = default;
+  DeviceGraph() = default;
+  virtual ~DeviceGraph();
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
   // Starts the recorded work, after everything that this thread asked of the device before.
-  virtual void replay() = 0;
+  void replay();
+
+ private:
+  friend std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work);
+  virtual void start() = 0;
+
+  std::vector<std::function<void()>> before_;
+  Device device_{};
+  void* apart_ = nullptr;  // what allocate_apart hands out
 };
 
 // Runs `work` so that what it asks of `device` is recorded and not done. What `work` does on the host is done, once.
@@ -27,6 +41,17 @@ std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<voi
 // Whether this thread is inside record_graph. Code that reads a value of the device asks, because the value is not
 // there yet while a graph is recorded.
 bool is_recording_graph();
+
+// Inside record_graph: `work` runs on the host at the beginning of each replay, and what it asks of the device then
+// comes before the recorded work. So a replay can use what is new each time.
+void before_replay(std::function<void()> work);
+// Inside record_graph: memory of the device that lives as long as the graph and that no recorded work touches but what
+// is given its address. What before_replay writes there is still there when the recorded work comes to it; memory of
+// Arrays may serve something else in between. At most 64 KiB in all for a recording: Error when there is no more.
+void* allocate_apart(std::size_t bytes);
+// A number for the recording that this thread is in, which no other recording of the thread has; 0 outside of
+// record_graph.
+std::uint64_t recording_number();
 
 // How record_graph records on a GPU (core/cuda/graph.cpp), in builds with CUDA.
 std::unique_ptr<DeviceGraph> record_cuda_graph(Device device, const std::function<void()>& work);

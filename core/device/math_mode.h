@@ -12,6 +12,7 @@ struct MathMode {
   //
   // TF32: f32 operands are rounded to 10 bits of mantissa as the tensor cores read them, and sums are f32. From the
   // Ampere architecture on this is several times faster. Each product has about three decimal digits instead of seven.
+  // The defaults are PyTorch's; --deterministic turns both off.
   bool tf32_matmul = false;
   bool tf32_conv = true;
   // Only algorithms that give the same bits each time.

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 namespace tandem {
 
@@ -12,22 +14,27 @@ namespace tandem {
 // uses the most, 24: three entries, and seven more for each of three arrays (alignment, three sizes, three strides).
 using PlanKey = std::array<std::int64_t, 24>;
 
-// Only one thread may use a cache at a time.
-template <class Plan>
+// `most` bounds the memory of the cache when inputs keep coming in new sizes: a full cache forgets the plan that was
+// not used for the longest time. Only one thread may use a cache at a time.
+template <class Plan, std::size_t most>
 class PlanCache {
  public:
-  // Bounds the memory of the cache when inputs keep coming in new sizes: a full cache is emptied. A network has a few
-  // plans for each layer, far fewer than 512.
-  static constexpr std::size_t most = 512;
-
   // The plan for `key`. On the first request for a key, `build` makes the plan and returns it as a unique_ptr. The
   // reference is valid until the next call.
   template <class Build>
   Plan& get(const PlanKey& key, Build build) {
-    if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
+    if (const auto found = places_.find(key); found != places_.end()) {
+      plans_.splice(plans_.begin(), plans_, found->second);
+      return *found->second->second;
+    }
     std::unique_ptr<Plan> plan = build();
-    if (plans_.size() >= most) plans_.clear();
-    return *plans_.emplace(key, std::move(plan)).first->second;
+    if (plans_.size() == most) {
+      places_.erase(plans_.back().first);
+      plans_.pop_back();
+    }
+    plans_.emplace_front(key, std::move(plan));
+    places_.emplace(key, plans_.begin());
+    return *plans_.front().second;
   }
 
  private:
@@ -38,7 +45,9 @@ class PlanCache {
       return h;
     }
   };
-  std::unordered_map<PlanKey, std::unique_ptr<Plan>, Hash> plans_;
+  using Plans = std::list<std::pair<PlanKey, std::unique_ptr<Plan>>>;  // the last one used comes first
+  Plans plans_;
+  std::unordered_map<PlanKey, typename Plans::iterator, Hash> places_;
 };
 
 }  // namespace tandem

@@ -7,13 +7,13 @@
 //
 // Forward, in training:
 //   mean = sum(x) / M
-//   m2 = sum((x - mean)^2)                        batch_norm_stats: mean, m2 and M of this rank; the caller combines
-//                                                 those of several ranks
-//   invstd = 1 / sqrt(m2 / M + eps)               batch_norm_stats with an update, or batch_norm_update
+//   m2 = sum((x - mean)^2)                        batch_norm_stats: mean, m2 and M of this rank; batch_norm_combine
+//                                                 merges those of several ranks
+//   invstd = 1 / sqrt(m2 / M + eps)               batch_norm_stats with an update, or batch_norm_combine
 //   xhat = (x - mean) * invstd
 //   y = pool(relu(xhat * weight + bias + addend)) batch_norm_apply; ReLU, pooling and addend where asked for
 //
-// Running statistics, also by batch_norm_stats with an update, or by batch_norm_update (the variance is the unbiased
+// Running statistics, also by batch_norm_stats with an update, or by batch_norm_combine (the variance is the unbiased
 // one):
 //   running_mean = (1 - momentum) * running_mean + momentum * mean
 //   running_var  = (1 - momentum) * running_var  + momentum * m2 / (M - 1)
@@ -72,6 +72,40 @@ struct BatchNormTracker {
     const C keep = static_cast<C>(1 - momentum), take = static_cast<C>(momentum);
     running_mean[c] = running_mean[c] * keep + mean * take;
     running_var[c] = running_var[c] * keep + m2 / (count - 1) * take;
+  }
+};
+
+// The statistics of the parts of a batch, merged in double (Chan, Golub, LeVeque, "Updating formulae and a pairwise
+// algorithm for computing sample variances", 1979): a part's m2 around the common mean is its own m2 plus count * (its
+// own mean - the common mean)^2. Row-major (ranks, 2 * channels + 1): the means, the m2s and the count of each rank.
+template <class C>
+struct BatchNormParts {
+  const C* parts;
+  std::int64_t ranks, channels;
+
+  TANDEM_HOST_DEVICE double count_of(std::int64_t rank) const {
+    return static_cast<double>(parts[rank * (2 * channels + 1) + 2 * channels]);
+  }
+  TANDEM_HOST_DEVICE double mean_of(std::int64_t rank, std::int64_t c) const {
+    return static_cast<double>(parts[rank * (2 * channels + 1) + c]);
+  }
+  // Writes the statistics of channel c and updates it.
+  TANDEM_HOST_DEVICE void combine(std::int64_t c, C* mean_out, C* m2_out, C* count_out,
+                                  const BatchNormTracker<C>& track) const {
+    double count = 0, mean = 0, m2 = 0;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      count += count_of(r);
+      mean += mean_of(r, c) * count_of(r);
+    }
+    mean /= count;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const double off = mean_of(r, c) - mean;
+      m2 += static_cast<double>(parts[r * (2 * channels + 1) + channels + c]) + off * off * count_of(r);
+    }
+    mean_out[c] = static_cast<C>(mean);
+    m2_out[c] = static_cast<C>(m2);
+    if (c == 0) *count_out = static_cast<C>(count);
+    track(c, mean_out[c], m2_out[c], static_cast<C>(count));
   }
 };
 

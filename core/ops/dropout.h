@@ -4,11 +4,27 @@
 #include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
 
-namespace tandem::ops {
+namespace tandem {
+
+// The number from which a mask of dropout follows.
+struct DropoutKey {
+  std::uint64_t number = 0;
+  Array stored = {};  // (2) i32 on a GPU: where the kernel finds the number; undefined: the number is the one above
+};
+
+namespace ops {
+
+// Draws a key from this thread's default generator. While a graph is recorded on a GPU, the recording gets a key that
+// each replay draws anew, the first replay excepted: it takes the one that was drawn while recording. A recorded step
+// therefore drops what the step would drop if it ran as it is. Calls that draw the same number, as recomputation does,
+// get one key.
+DropoutKey draw_dropout_key(Device device);
 
 // x / (1 - p) where the random number that `key` gives the place is p or more, and 0 elsewhere. Places are counted in
 // memory order, so x is made dense first: channels last where `channels_last` says so, else row-major. The result has
 // the same order.
-Array dropout(const Array& x, std::uint64_t key, double p, bool channels_last);
+Array dropout(const Array& x, const DropoutKey& key, double p, bool channels_last);
 
-}  // namespace tandem::ops
+}  // namespace ops
+
+}  // namespace tandem

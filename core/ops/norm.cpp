@@ -32,6 +32,12 @@ void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   write_back(update.running_var, there.running_var);
 }
 
+BatchNormStats unpack_statistics(const Array& packed) {
+  const std::int64_t channels = packed.numel() / 2;
+  return {packed.slice(0, 0, channels), packed.slice(0, channels, 2 * channels), packed.select(0, 2 * channels),
+          packed};
+}
+
 BatchNormAffine dense(const BatchNormAffine& a) {
   return {a.mean.contiguous(), a.invstd.contiguous(), a.weight.contiguous(), a.bias.contiguous()};
 }
@@ -64,10 +70,7 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
 
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
   check_image(x);
-  const Shape channels{x.dim(1)};
-  const BatchNormStats stats{Array::empty(channels, statistics_dtype(x), x.device()),
-                             Array::empty(channels, statistics_dtype(x), x.device()),
-                             Array::empty({}, statistics_dtype(x), x.device())};
+  const auto stats = unpack_statistics(Array::empty({2 * x.dim(1) + 1}, statistics_dtype(x), x.device()));
   const auto compute = [&](const BatchNormUpdate* dense) {
     backend(x.device()).batch_norm_stats(x.channels_last(), stats.mean, stats.m2, stats.count, dense);
   };
@@ -76,11 +79,18 @@ BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
   return stats;
 }
 
-void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update) {
+BatchNormStats batch_norm_combine(const Array& parts, BatchNormUpdate& update) {
+  TANDEM_CHECK(parts.ndim() == 2 && parts.dim(1) % 2 == 1 && is_floating(parts.dtype()),
+               "batch_norm: the statistics of the parts must be floating (ranks, 2 * C + 1), got ", parts.dtype(), ' ',
+               parts.shape());
+  const auto stats = unpack_statistics(Array::empty({parts.dim(1)}, parts.dtype(), parts.device()));
   with_dense(update, stats.mean, [&](const BatchNormUpdate& dense) {
-    backend(stats.mean.device()).batch_norm_update(stats.mean.contiguous(), stats.m2.contiguous(), stats.count, dense);
+    backend(parts.device()).batch_norm_combine(parts.contiguous(), stats.mean, stats.m2, stats.count, dense);
   });
+  return stats;
 }
+
+BatchNormSums unpack_batch_norm_sums(const Array& packed) { return {packed.select(0, 0), packed.select(0, 1), packed}; }
 
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                  const Array& addend) {
@@ -110,9 +120,7 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
 
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y) {
-  const Shape channels{x.dim(1)};
-  BatchNormSums sums{Array::empty(channels, statistics_dtype(x), x.device()),
-                     Array::empty(channels, statistics_dtype(x), x.device())};
+  const auto sums = unpack_batch_norm_sums(Array::empty({2, x.dim(1)}, statistics_dtype(x), x.device()));
   backend(x.device())
       .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), sums.dy, sums.dy_xhat);
   return sums;

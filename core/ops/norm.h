@@ -37,13 +37,16 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
 
 // The mean, and the sum of squared deviations from it.
 struct BatchNormStats {
-  Array mean, m2;  // (C)
-  Array count;     // (): values of a channel
+  Array mean, m2;     // (C)
+  Array count;        // (): values of a channel
+  Array packed = {};  // (2 * C + 1): the three above, which are views of it
 };
 // An update is given when x is the whole batch. Its running statistics may have any floating dtype, and its invstd is
 // an output.
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
-void batch_norm_update(const BatchNormStats& stats, BatchNormUpdate& update);
+// The statistics of a batch whose parts have those in the rows of `parts` (ranks, 2 * C + 1), packed. A part may be
+// empty. Applies the update as well.
+BatchNormStats batch_norm_combine(const Array& parts, BatchNormUpdate& update);
 // y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says. addend has x's shape or is undefined.
 // There is no addend together with pooling.
 struct BatchNormOutput {
@@ -55,7 +58,9 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
 // The sums over a whole batch that the gradient needs: of dy and of dy * (x - mean) * invstd.
 struct BatchNormSums {
   Array dy, dy_xhat;  // (C)
+  Array packed = {};  // (2, C): the two above, which are its rows
 };
+BatchNormSums unpack_batch_norm_sums(const Array& packed);
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y);
 // Computes grad_x from the sums and the count of all ranks. Without a count, the statistics do not depend on x.

@@ -22,11 +22,12 @@ namespace tandem::distributed {
 // collective.
 //
 // Forward, in training: one all-gather per layer. Rank r holds the part x_r (N_r, C, H, W). It sends 2 * C + 1 numbers
-// in f64: mean_r and m2_r for each of the C channels, and count_r once, because it is the same for all channels.
+// in the dtype of the statistics: mean_r and m2_r for each of the C channels, and count_r once, because it is the same
+// for all channels.
 //
 //   count_r = N_r * H * W,   mean_r = sum(x_r) / count_r,   m2_r = sum((x_r - mean_r)^2)
 //
-// Every rank combines all parts, also in f64 (Chan, Golub, LeVeque, 1979):
+// Every rank combines all parts in one kernel, in f64 (Chan, Golub, LeVeque, 1979):
 //
 //   count = sum_r count_r
 //   mean  = sum_r count_r * mean_r / count

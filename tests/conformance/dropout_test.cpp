@@ -21,7 +21,7 @@ TEST(CudaDropout, DropsWhatTheCpuDrops) {
       for (const DType dtype : testing::floating_dtypes) {
         const Array x = numbers({size}, 1, dtype);
         const std::uint64_t key = 0x9876543210abcdef + static_cast<std::uint64_t>(size);
-        expect_same(ops::dropout(x, key, p, false), ops::dropout(x.to(gpu), key, p, false), 0);
+        expect_same(ops::dropout(x, {key}, p, false), ops::dropout(x.to(gpu), {key}, p, false), 0);
       }
     }
   }

@@ -1,5 +1,6 @@
 // Rows of a data set in the GPU's memory.
 #include <tandem/core/device/device.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -107,6 +108,31 @@ TEST(Gather, AnIndexThatIsNoRow) {
     EXPECT_ERROR(synchronize(gpu), words);
     synchronize(gpu);
   }
+}
+
+// With --deterministic the order of a sum is that of the indices, as on the CPU: the results are equal to the bit.
+TEST(Scatter, IsRepeatableWhereThatIsAskedFor) {
+  std::vector<std::int64_t> places;
+  for (int i = 0; i < 3 * 40 * 5; ++i) places.push_back(i * 7 % 4);
+  const Array index = Array::from(places, {3, 40, 5});
+  set_deterministic(true);
+  for (const int dim : {0, 1, 2}) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::i64}) {
+      SCOPED_TRACE(::testing::Message() << dtype << " along " << dim);
+      Array here = numbers({4, 40, 5}, 1, dtype);
+      if (dim == 1) here = numbers({3, 4, 5}, 1, dtype);
+      if (dim == 2) here = numbers({3, 40, 4}, 1, dtype);
+      Array there = here.to(gpu);
+      const Array source = numbers({3, 40, 5}, 2, dtype);
+      ops::scatter_add_(here, dim, index, source);
+      ops::scatter_add_(there, dim, index.to(gpu), source.to(gpu));
+      expect_same(here, there, 0);
+      ops::scatter_(here, dim, index, source, IndexFault::Of::scatter);  // the last one stays
+      ops::scatter_(there, dim, index.to(gpu), source.to(gpu), IndexFault::Of::scatter);
+      expect_same(here, there, 0);
+    }
+  }
+  set_deterministic(false);
 }
 
 TEST(Gather, RefusesWhatDoesNotFit) {

@@ -65,30 +65,36 @@ TEST(LibraryLayouts, APackedBiasIsTheBiasItselfWhereItFits) {
   EXPECT_EQ(cuda::packed(odd, DType::bf16).dtype(), DType::bf16);
 }
 
-TEST(PlanCache, BuildsOncePerKeyAndForgetsWhenThereAreTooMany) {
-  PlanCache<int> plans;
+TEST(PlanCache, BuildsOncePerKeyAndForgetsWhatWasNotUsedForTheLongestTime) {
+  constexpr int most = 4;
+  PlanCache<int, most> plans;
   int built = 0;
   const auto build = [&] { return std::make_unique<int>(++built); };
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({2, 1}, build), 2);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
-  const auto most = static_cast<std::int64_t>(PlanCache<int>::most);
-  for (std::int64_t i = 0; i < most; ++i) plans.get({3, i}, build);
-  EXPECT_EQ(plans.get({3, most - 1}, build), most + 2);
-  EXPECT_EQ(plans.get({1, 2}, build), most + 3);
+  for (int i = 0; i < most - 1; ++i) plans.get({3, i}, build);  // one too many: {2, 1} has to go
+  EXPECT_EQ(built, most + 1);
+  EXPECT_EQ(plans.get({1, 2}, build), 1);
+  EXPECT_EQ(plans.get({3, 0}, build), 3);
+  EXPECT_EQ(built, most + 1);
+  EXPECT_EQ(plans.get({2, 1}, build), most + 2);  // {3, 1} went
+  EXPECT_EQ(plans.get({1, 2}, build), 1);
+  EXPECT_EQ(plans.get({3, 1}, build), most + 3);
 }
 
 TEST(PlanCache, KeepsNothingOfABuildThatFailed) {
-  PlanCache<int> plans;
+  PlanCache<int, 4> plans;
   EXPECT_THROW(plans.get({1}, []() -> std::unique_ptr<int> { throw Error("no"); }), Error);
   EXPECT_EQ(plans.get({1}, [] { return std::make_unique<int>(7); }), 7);
 }
 
 TEST(MathMode, StartsAsPyTorchDoes) {
+  constexpr MathMode defaults;
+  EXPECT_FALSE(defaults.tf32_matmul);
+  EXPECT_TRUE(defaults.tf32_conv);
+  EXPECT_FALSE(defaults.deterministic);
   const MathMode before = math_mode();
-  EXPECT_FALSE(before.tf32_matmul);
-  EXPECT_TRUE(before.tf32_conv);
-  EXPECT_FALSE(before.deterministic);
   set_tf32(true, false);
   set_deterministic(true);
   EXPECT_TRUE(math_mode().tf32_matmul);

@@ -47,20 +47,15 @@ void expect_same(const Array& expected, const Array& found, std::int64_t terms) 
     ASSERT_NEAR(e[i], f[i], sum + 3 * precision(dtype) * (std::abs(e[i]) + 4)) << "element " << i;
 }
 
-// f32 means f32 in these tests.
 class CudaLinear : public testing::TestWithParam<DType> {
  protected:
-  void SetUp() override {
-    before_ = math_mode();
-    set_tf32(false, false);
-  }
   void TearDown() override {
     set_tf32(before_.tf32_matmul, before_.tf32_conv);
     set_deterministic(before_.deterministic);
   }
 
  private:
-  MathMode before_;
+  const MathMode before_ = math_mode();
 };
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
@@ -69,6 +64,40 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::
                            name << info.param;
                            return name.str();
                          });
+
+// As far as TF32 may be from f32: operands have 10 bits of mantissa, sums are f32. On a GPU that has no TF32, before
+// Ampere, this is f32.
+TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
+  const MathMode before = math_mode();
+  const Array x = numbers({4, 8, 12, 10}, DType::f32), w = numbers({16, 8, 3, 3}, DType::f32, 2);
+  const Array grad = numbers({4, 16, 12, 10}, DType::f32, 3);
+  const Window window{.kernel = 3, .padding = 1};
+  const Array a = numbers({40, 72}, DType::f32), b = numbers({72, 24}, DType::f32, 2);
+  const auto all = [&](Device device) {
+    const Array there = x.to(device), weight = w.to(device), grad_y = grad.to(device);
+    return std::vector<Array>{ops::conv2d(there, weight, std::nullopt, window),
+                              ops::conv2d_grad_input(grad_y, weight, window, x.shape()),
+                              ops::conv2d_grad_weight(there, grad_y, window, 16, false, DType::f32).weight,
+                              ops::matmul(a.to(device), b.to(device))};
+  };
+  // Each operand is off by at most 2^-11 of itself, on average by a quarter of that, and errors have any sign.
+  const double terms[] = {72, 144, 480, 72};
+  const auto expected = all(Device{});
+  set_tf32(true, true);
+  const auto found = all(cuda);
+  set_tf32(before.tf32_matmul, before.tf32_conv);
+  const auto exact = all(cuda);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto e = expected[i].to_vector<double>(), f = found[i].to_vector<double>();
+    double largest = 0;
+    for (std::size_t k = 0; k < e.size(); ++k) largest = std::max(largest, std::abs(e[k] - f[k]));
+    EXPECT_LT(largest, 8 * std::ldexp(1, -12) * std::sqrt(terms[i])) << "result " << i;
+    expect_same(expected[i], exact[i], static_cast<std::int64_t>(terms[i]));
+#ifdef TANDEM_EMULATED_CUDA
+    EXPECT_GT(largest, std::ldexp(1, -14)) << "result " << i << " is not TF32's";
+#endif
+  }
+}
 
 TEST_P(CudaLinear, MultipliesViews) {
   const DType dtype = GetParam();

@@ -2,6 +2,7 @@
 // how many they are. Its exit code stays 0, so that a build with CUDA can be tested on any machine: who wants the GPU
 // to be there reads the last line, as scripts/gpu_check does.
 #include <tandem/core/device/device.h>
+#include <tandem/core/device/math_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,7 @@ class NeedsGpu : public ::testing::Environment {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
   ::testing::AddGlobalTestEnvironment(new NeedsGpu);
   const int code = RUN_ALL_TESTS();
   if (!has_gpu() && !::testing::GTEST_FLAG(list_tests))

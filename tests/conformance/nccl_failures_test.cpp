@@ -1,4 +1,5 @@
 // What goes wrong in a group over NCCL: the rank that left, hung or never came is named on all others, in time.
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
 
@@ -90,6 +91,7 @@ TEST(NcclGroup, a_group_that_is_left_in_the_middle_breaks_off) {
   const auto begin = std::chrono::steady_clock::now();
   const auto results = run_gpu_ranks_catching(2, [](Group group) {
     auto array = ops::ones({100}, DType::f32, gpu_of_rank(group->rank()));
+    group->all_reduce(array)->wait();  // connects
     if (group->rank() == 0) {
       const auto work = group->all_reduce(array);
       throw Error("a bug");
@@ -129,6 +131,85 @@ TEST(NcclGroup, a_rank_that_makes_no_group_is_named) {
       milliseconds(1000));
   EXPECT_NE(message_of(results[0]).find("rank 0 of 2 waited 1 s for rank 1"), std::string::npos)
       << message_of(results[0]);
+}
+
+// The first operation connects the GPUs. NCCL blocks the host for that, and for ever where a peer does not come.
+TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
+  NEEDS_GPUS(2);
+  const auto results = run_gpu_ranks_catching(
+      2,
+      [](Group group) {
+        auto array = ops::ones({100}, DType::f32, gpu_of_rank(group->rank()));
+        if (group->rank() == 0) group->all_reduce(array, ReduceOp::sum, "first")->wait();
+        else group->barrier()->wait();
+      },
+      milliseconds(1500));
+  const auto text = message_of(results[0]);
+  EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
+  EXPECT_NE(text.find("all_reduce 'first'"), std::string::npos) << text;
+}
+
+// NCCL waits for ever for graphs that hold its operations when a communicator ends.
+TEST(NcclGroup, a_recorded_step_that_outlives_its_group_can_not_be_repeated) {
+  NEEDS_GPUS(2);
+  for (const bool fails : {false, true}) {
+    const auto results = run_gpu_ranks_catching(
+        2,
+        [&](Group group) {
+          const Device device = gpu_of_rank(group->rank());
+          auto array = ops::ones({8}, DType::f32, device);
+          group->all_reduce(array)->wait();  // connects
+          synchronize(device);
+          const auto graph = record_graph(device, [&] { group->all_reduce(array, ReduceOp::sum, "recorded")->wait(); });
+          const auto local = record_graph(device, [&] { ops::scale_(array, 0.5); });
+          graph->replay();
+          local->replay();
+          EXPECT_EQ(array.to_vector<float>(), std::vector<float>(8, 2));
+          group->barrier()->wait();
+          if (fails) {
+            if (group->rank() == 1) throw Error("a bug");  // leaves, and rank 0 waits in vain
+            graph->replay();
+            EXPECT_THROW(array.to_vector<float>(), PeerError);
+          }
+          group.reset();
+          try {
+            graph->replay();
+            ADD_FAILURE() << "a graph was replayed without its group";
+          } catch (const PeerError& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find("a recorded step can't be repeated: "), std::string::npos) << text;
+            EXPECT_NE(text.find(fails ? "rank 1 (" : "its process group was destroyed"), std::string::npos) << text;
+          }
+          if (!fails) {
+            local->replay();
+            EXPECT_EQ(array.to_vector<float>(), std::vector<float>(8, 1));
+          }
+        },
+        seconds(20));
+    EXPECT_EQ(message_of(results[0]), "");
+    EXPECT_EQ(message_of(results[1]), fails ? "a bug" : "");
+  }
+}
+
+TEST(NcclGroup, a_rank_that_repeats_a_recorded_step_once_more_than_others_does_not_hang) {
+  NEEDS_GPUS(2);
+  const auto results = run_gpu_ranks_catching(
+      2,
+      [&](Group group) {
+        const Device device = gpu_of_rank(group->rank());
+        auto array = ops::ones({8}, DType::f32, device);
+        group->all_reduce(array)->wait();
+        synchronize(device);
+        const auto graph = record_graph(device, [&] { group->all_reduce(array, ReduceOp::sum, "recorded")->wait(); });
+        graph->replay();
+        array.to_vector<float>();
+        if (group->rank() == 1) return;  // in order
+        graph->replay();
+        array.to_vector<float>();
+      },
+      milliseconds(2000));
+  EXPECT_NE(message_of(results[0]).find("rank 1 ("), std::string::npos) << message_of(results[0]);
+  EXPECT_EQ(message_of(results[1]), "");
 }
 
 #ifdef TANDEM_EMULATED_CUDA

@@ -117,12 +117,16 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
     const auto combined = [&](const Group& group, Device device) {
       const auto exchange = batch_norm_exchange(group, "norm");
       const int rank = group->rank();
-      const auto stats = exchange->combine({noise_array({7}, rank, device), noise_array({7}, rank + 50, device),
-                                            ops::scalar(3 + rank, DType::f32, device)});
-      const auto sums =
-          exchange->sum_over_ranks({noise_array({7}, rank + 9, device), noise_array({7}, rank + 60, device)});
+      const Array mine = noise_array({15}, rank, device);
+      Array(mine.slice(0, 14, 15)).fill(3 + rank);
+      BatchNormUpdate update{noise_array({7}, 3, device), noise_array({7}, 4, device), {}, 0.1, 1e-5};
+      const auto stats = ops::batch_norm_combine(exchange->gather(mine), update);
+      const Array own = noise_array({2, 7}, rank + 9, device);
+      const auto sums = ops::unpack_batch_norm_sums(exchange->sum_over_ranks(own));
+      EXPECT_EQ(own.to_vector<float>(), noise_array({2, 7}, rank + 9, device).to_vector<float>());
       std::vector<std::vector<double>> values;
-      for (const Array& a : {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat}) {
+      for (const Array& a :
+           {stats.mean, stats.m2, stats.count, sums.dy, sums.dy_xhat, update.running_mean, update.running_var}) {
         EXPECT_EQ(a.device(), device);
         values.push_back(a.to_vector<double>());
       }
@@ -191,6 +195,45 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
 
 #ifdef TANDEM_EMULATED_CUDA
 
+// Forward: the statistics, what all ranks know, the normalised values. Backward: the sums, a copy of them that becomes
+// those of all ranks, the gradient, and a copy for a parameter's gradient, which is a row of the sums.
+TEST(NcclGroup, sync_batch_norm_takes_few_kernels_and_one_collective_each_way) {
+  std::int64_t launches[2] = {}, collectives[2] = {};
+  run_gpu_ranks(2, [&](Group group) {
+    const Device device = gpu_of_rank(group->rank());
+    SyncBatchNorm norm(8, group);
+    norm.to(device);
+    const Tensor x(noise_array({4, 8, 5, 5}, 0, device).channels_last(), true);
+    const Array gradient = noise_array({4, 8, 5, 5}, 1, device).channels_last();
+    norm(x).backward({.gradient = gradient});  // connects
+    // What the ranks asked for since the last call, on both together.
+    const auto counted = [&](std::int64_t& kernels, std::int64_t& calls) {
+      synchronize(device);
+      group->barrier()->wait();
+      if (group->rank() == 0) {
+        const auto begins = [](const char* with) { return [=](const auto& line) { return line.starts_with(with); }; };
+        const auto log = std::exchange(emulation::driver().log, {});
+        kernels = std::ranges::count_if(log, begins("launch"));
+        const auto nccl = emulation::nccl_state().log;
+        calls = std::ranges::count_if(nccl, begins("all_"));
+        emulation::clear_nccl_log();
+      }
+      group->barrier()->wait();
+    };
+    std::int64_t before[2] = {};
+    counted(before[0], before[1]);
+    const Tensor y = norm(x);
+    counted(launches[0], collectives[0]);
+    for (Tensor leaf : {x, norm.weight, norm.bias}) leaf.zero_grad();
+    y.backward({.gradient = gradient});
+    counted(launches[1], collectives[1]);
+  });
+  EXPECT_EQ(launches[0], 2 * 3);
+  EXPECT_EQ(launches[1], 2 * 4);
+  EXPECT_EQ(collectives[0], 2);
+  EXPECT_EQ(collectives[1], 2);
+}
+
 TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   emulation::clear_nccl_log();
   run_gpu_ranks(2, [](Group group) {
@@ -206,7 +249,9 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   const auto count = [&](const std::string& call) { return std::count(log.begin(), log.end(), call); };
   EXPECT_GE(count("register"), 2);
   EXPECT_EQ(count("abort"), 0);
-  EXPECT_EQ(count("destroy"), 2);
+  // Each rank connects without blocking, and goes on with a part of that communicator that is all of it.
+  EXPECT_EQ(count("destroy"), 4);
+  EXPECT_EQ(emulation::nccl_state().threads_started, 0);
   // One bucket, of all parameters, each of them on a border of its own.
   EXPECT_EQ(std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }), 2);
 }

@@ -141,7 +141,8 @@ TEST(CudaBatchNorm, StatisticsMoveTheRunningOnes) {
       BatchNormUpdate here = update(Device{}), at_once = update(cuda), afterwards = update(cuda);
       ops::batch_norm_stats(x, &here);
       ops::batch_norm_stats(x.to(cuda), &at_once);
-      ops::batch_norm_update(ops::batch_norm_stats(x.to(cuda)), afterwards);
+      const Array packed = ops::batch_norm_stats(x.to(cuda)).packed;
+      ops::batch_norm_combine(packed.reshape({1, packed.numel()}), afterwards);
       for (const auto& there : {at_once, afterwards}) {
         expect_same(here.running_mean, there.running_mean, 4);
         expect_same(here.running_var, there.running_var, 4);

@@ -2,6 +2,7 @@
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/training/trainer.h>
+#include <tandem/nn/dropout.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
@@ -31,7 +32,7 @@ using Words = std::vector<const char*>;
 
 nn::Sequential perceptron() {
   manual_seed(1);
-  return nn::Sequential{nn::Flatten(), nn::Linear(64, 16), nn::ReLU(), nn::Linear(16, 10)};
+  return nn::Sequential{nn::Flatten(), nn::Linear(64, 16), nn::ReLU(), nn::Dropout(0.2), nn::Linear(16, 10)};
 }
 
 // The final weights of a training with these arguments, as numbers one after the other.

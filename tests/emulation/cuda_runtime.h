@@ -1,12 +1,20 @@
-// A GPU that is a loop on the CPU. With it, kernels and the code around them run on a machine without a GPU.
+// A GPU that is a thread on the CPU. With it, kernels and the code around them run on a machine without a GPU.
 //
 // This header stands in for that of the CUDA toolkit, and has the same names, as far as core/cuda/ uses them. Kernels
 // are compiled as C++. A launch runs its blocks one after the other, and the threads of a block one after the other
 // too. But a thread that waits for others (__syncthreads, a shuffle) lets them run first.
 //
 // Tests with this emulation show errors of indices, of arithmetic, and barriers that not all threads reach; they also
-// show what is asked of the driver, and in which order. They can't show races between threads, wrong alignment, or
-// speed. The driver's memory is the host's. A test can set its limits and failures, and read a log.
+// show what is asked of the driver, and in which order. What a real GPU would punish at some time is an error here
+// each time:
+//   - the host touches the GPU's memory, or a kernel memory where no block is (device_memory.h);
+//   - the host reads before it has waited, or a stream does not wait for another (streams.h);
+//   - a graph waits for work outside of it, or not for all of its own streams; forbidden calls meanwhile (streams.h);
+//   - empty or too large grids and blocks, too much shared memory, reads of lanes that have left the warp
+//   (kernels.cpp);
+//   - a communicator ends while a graph holds its operations (nccl.cpp).
+// It can't show races between threads, wrong alignment, or speed. A test can set the driver's limits and failures, and
+// read a log.
 #pragma once
 
 #include <cmath>
@@ -15,12 +23,12 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static
 #define __grid_constant__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
@@ -36,19 +44,28 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorAssert = 710,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone,
+  cudaStreamCaptureStatusActive,
+  cudaStreamCaptureStatusInvalidated
+};
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal,
   cudaStreamCaptureModeThreadLocal,
@@ -77,6 +94,8 @@ cudaError_t cudaFree(void* data);
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+// From and to memory that is not pinned, a copy takes the numbers from the host, or has brought them there, when the
+// call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream);
 
@@ -87,13 +106,16 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last);
 
-// While a stream is captured, the kernels and copies that the same thread starts are recorded and do not run.
+// What is asked of a stream while it is captured becomes a part of the graph and does not run. A stream that waits for
+// an event of a captured stream is captured from then on, too.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
@@ -105,16 +127,30 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 namespace emulation {
 
-void run_kernel(dim3 grid, dim3 block, std::function<void()> thread);
+// `is_readable`: the kernel's pointers point to memory that a GPU can reach.
+void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> thread);
+bool is_for_gpu(const void* argument);
+
+template <class Argument>
+bool is_readable(const Argument& argument) {
+  if constexpr (std::is_pointer_v<Argument>) return is_for_gpu(argument);
+  return true;
+}
 
 template <class... Parameters, class... Arguments>
 void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
-  run_kernel(grid, block, [=] { kernel(arguments...); });
+  run_kernel(grid, block, (is_readable(arguments) && ...), [=] { kernel(arguments...); });
 }
 
+// `bytes` at `memory`, which the threads of the running block share. The first thread to come finds them undefined.
+void* shared_memory(void* memory, std::size_t bytes);
+
 void wait_for_block();
-void wait_for_warp();
+// A lane waits for all those in `mask` that have not left.
+void wait_for_warp(unsigned mask);
 unsigned lane();
+// Ends the process unless the lane is in `mask`, and has not left the kernel.
+void check_lane(unsigned lane, unsigned mask);
 std::uint64_t* slots_of_warp();  // one slot for each of the 32 lanes of a warp
 
 // The driver's state, which a test can see and set. The log has a line for each call of the driver that does something,
@@ -126,37 +162,39 @@ struct Driver {
   int devices = 4;
   std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
   cudaError_t failure = cudaErrorLaunchFailure;
+  bool is_lost = false;  // a kernel has failed: every call says so from then on
 };
 Driver& driver();
 
 }  // namespace emulation
 
 inline void __syncthreads() { emulation::wait_for_block(); }
-inline void __syncwarp(unsigned = 0xffffffffu) { emulation::wait_for_warp(); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) { emulation::wait_for_warp(mask); }
 
 template <class T>
-T emulated_shuffle(T value, unsigned from_lane) {
+T emulated_shuffle(unsigned mask, T value, unsigned from_lane) {
   static_assert(sizeof(T) <= 8);
   std::uint64_t* slots = emulation::slots_of_warp();
   std::memcpy(&slots[emulation::lane()], &value, sizeof(T));
-  emulation::wait_for_warp();
+  emulation::wait_for_warp(mask);
+  emulation::check_lane(from_lane % 32, mask);
   T result;
   std::memcpy(&result, &slots[from_lane % 32], sizeof(T));
-  emulation::wait_for_warp();
+  emulation::wait_for_warp(mask);
   return result;
 }
 template <class T>
-T __shfl_xor_sync(unsigned, T value, int lane_mask) {
-  return emulated_shuffle(value, emulation::lane() ^ static_cast<unsigned>(lane_mask));
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
+  return emulated_shuffle(mask, value, emulation::lane() ^ static_cast<unsigned>(lane_mask));
 }
 template <class T>
-T __shfl_down_sync(unsigned, T value, unsigned delta) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
   const unsigned from = emulation::lane() + delta;
-  return emulated_shuffle(value, from < 32 ? from : emulation::lane());
+  return emulated_shuffle(mask, value, from < 32 ? from : emulation::lane());
 }
 template <class T>
-T __shfl_sync(unsigned, T value, int from_lane) {
-  return emulated_shuffle(value, static_cast<unsigned>(from_lane));
+T __shfl_sync(unsigned mask, T value, int from_lane) {
+  return emulated_shuffle(mask, value, static_cast<unsigned>(from_lane));
 }
 
 template <class T>

@@ -1,11 +1,18 @@
 // Emulates cuBLAS and cuDNN with the CPU's operations. The arguments are read as those libraries read them.
 #include "libraries.h"
-#include "completion.h"
+#include "streams.h"
 
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace emulation {
 
@@ -33,12 +40,17 @@ Array on_host(const Array& a) {
   return Array(memory, a.shape(), a.strides(), a.offset(), a.dtype());
 }
 
-// Runs `work` when the work before it in the current stream is done. While a graph is recorded, `work` becomes a part
-// of the graph, and runs when the graph is launched.
-void in_stream(const std::function<void()>& work) {
-  if (emulation::record(work)) return;
-  emulation::wait_for(emulation::last_of(current_stream()));
-  work();
+void in_stream(std::function<void()> work) { emulation::submit_work(current_stream(), std::move(work)); }
+
+// The numbers of `a`, which is f32, as the tensor cores read them in TF32: with 10 bits of mantissa.
+Array as_tf32(const Array& a) {
+  const auto values = a.to_vector<float>();
+  std::vector<float> rounded;
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    rounded.push_back(std::isfinite(value) ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : value);
+  }
+  return Array::from(rounded, a.shape());
 }
 
 void expect_aligned(const Array& a) {
@@ -63,8 +75,9 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
     const Array left = on_host(read_as(matrix(b), *transpose_of(b)));
     const Array right = on_host(read_as(matrix(a), *transpose_of(a)));
     const Array out = on_host(read_as(matrix(y), {y.dim(-1), y.dim(-2), y.dim(-1), false}));
+    const bool tf32 = math_mode().tf32_matmul && y.dtype() == DType::f32;
     in_stream([=] {
-      Array product = ops::matmul(left, right);  // y'
+      Array product = tf32 ? ops::matmul(as_tf32(left), as_tf32(right)) : ops::matmul(left, right);  // y'
       if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
       Array(out).copy_from(product);
     });
@@ -89,17 +102,19 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   }
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
   const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
+  const bool tf32 = math_mode().tf32_conv && x.dtype() == DType::f32;
   in_stream([=] {
+    const auto read = [&](const Array& a) { return tf32 ? as_tf32(a) : a; };
     // Writes results into the memory that was given. The strides are those of the format: the strides of a view do not
     // tell the order of memory where a dimension has size 1.
     const auto write = [&](const Array& to, const Array& result) {
       Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype()).copy_from(result);
     };
     switch (kind) {
-      case Convolution::forward: write(y, ops::conv2d(x, weight, added, window)); break;
-      case Convolution::grad_input: write(x, ops::conv2d_grad_input(y, weight, window, x.shape())); break;
+      case Convolution::forward: write(y, ops::conv2d(read(x), read(weight), added, window)); break;
+      case Convolution::grad_input: write(x, ops::conv2d_grad_input(read(y), read(weight), window, x.shape())); break;
       case Convolution::grad_weight:
-        write(weight, ops::conv2d_grad_weight(x, y, window, weight.dim(0), false, weight.dtype()).weight);
+        write(weight, ops::conv2d_grad_weight(read(x), read(y), window, weight.dim(0), false, weight.dtype()).weight);
         break;
     }
   });

@@ -1,12 +1,19 @@
-#include <completion.h>
+#include "device_memory.h"
+#include "streams.h"
+
 #include <nccl.h>
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <tuple>
 #include <utility>
 
 namespace emulation {
@@ -16,11 +23,27 @@ using tandem::DType;
 using tandem::distributed::ReduceOp;
 
 std::mutex nccl_mutex;
+std::condition_variable arrivals;
 Nccl state;
+
+struct World;
+
+// What a communicator is. Work that is still queued keeps it.
+struct Member {
+  std::shared_ptr<World> world;
+  int rank = 0;
+  bool is_blocking = true;
+  bool has_ended = false;
+  bool has_issued = false;
+  bool is_busy = false;  // a communicator that does not block says once after each call that it is busy
+  std::uint64_t collectives = 0, splits = 0;
+  std::vector<std::shared_ptr<Completion>> issued;
+  std::atomic<int> recorded{0};  // operations of it that graphs hold
+};
 
 // The part that one rank has in an operation.
 struct Part {
-  ncclComm_t communicator = nullptr;
+  const Member* member = nullptr;
   std::string call;  // "all_reduce 1000", equal on all ranks
   const void* from = nullptr;
   void* to = nullptr;
@@ -34,13 +57,16 @@ struct Collective {
 
 struct World {
   int size = 0;
-  int arrived = 0;
+  int arrived = 0;                                  // ranks that made the communicator
+  int connected = 0;                                // ranks that have issued an operation
   std::map<std::uint64_t, Collective> collectives;  // by number
   // Messages whose other half has not come yet, by (from, to), in order.
   std::map<std::pair<int, int>, std::vector<Part>> sends, receives;
 };
 
 std::map<std::uint64_t, std::shared_ptr<World>> worlds;
+// The worlds that come from the n-th split of a world, by colour.
+std::map<std::tuple<World*, std::uint64_t, int>, std::shared_ptr<World>> parts_of_worlds;
 std::uint64_t ids = 0;
 
 std::size_t size_of(ncclDataType_t type) {
@@ -83,7 +109,7 @@ std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, 
 }
 
 struct Issued {
-  ncclComm_t communicator;
+  std::shared_ptr<Member> member;
   cudaStream_t stream;
   std::function<void(std::shared_ptr<Completion>)> post;
 };
@@ -94,57 +120,79 @@ thread_local std::vector<Issued> group;
 }  // namespace emulation
 
 struct ncclComm {
-  std::shared_ptr<emulation::World> world;
-  int rank = 0;
-  bool is_busy = false;  // the communicator says once after each call that it is busy
-  std::uint64_t collectives = 0;
-  std::vector<std::shared_ptr<emulation::Completion>> issued;
+  std::shared_ptr<emulation::Member> member;
 };
 
 using namespace emulation;
 
 namespace {
 
-// Passes the calls that were issued to the peers as one. While a graph is recorded, that happens when the graph runs,
-// and the graph then waits for them.
+// What a call of a communicator returns when it went well.
+ncclResult_t begun(const Member& member) { return member.is_blocking ? ncclSuccess : ncclInProgress; }
+
+// Passes the calls that were issued to the peers as one, when their stream comes to them. The stream then waits for the
+// peers. A graph that holds them holds the communicator.
 ncclResult_t flush() {
   auto calls = std::exchange(group, {});
   if (calls.empty()) return ncclSuccess;
-  const ncclComm_t communicator = calls.front().communicator;
+  const auto member = calls.front().member;
   const cudaStream_t stream = calls.front().stream;
-  const auto post = [calls, communicator] {
-    auto completion = std::make_shared<Completion>();
-    completion->open = static_cast<int>(calls.size());
-    const std::lock_guard lock(nccl_mutex);
-    communicator->is_busy = true;
-    communicator->issued.push_back(completion);
-    for (const auto& call : calls) call.post(completion);
-    return completion;
-  };
-  if (record([post] { wait_for(post()); })) return ncclInProgress;
-  set_last(stream, post());
-  return ncclInProgress;
+  {
+    std::unique_lock lock(nccl_mutex);
+    member->is_busy = !member->is_blocking;
+    if (!member->is_blocking) ++state.threads_started;
+    if (!std::exchange(member->has_issued, true)) ++member->world->connected;
+    arrivals.notify_all();
+    // The first operation connects the GPUs.
+    if (member->is_blocking)
+      arrivals.wait(lock, [&] { return member->world->connected == member->world->size || member->has_ended; });
+    if (member->has_ended) return ncclInternalError;
+  }
+  std::shared_ptr<void> held;
+  if (is_captured(stream)) {
+    ++member->recorded;
+    held = std::shared_ptr<void>(member.get(), [member](void*) { --member->recorded; });
+  }
+  submit(
+      stream,
+      [calls, member]() -> std::shared_ptr<Completion> {
+        const std::lock_guard lock(nccl_mutex);
+        if (member->has_ended) return nullptr;
+        auto completion = std::make_shared<Completion>();
+        completion->open = static_cast<int>(calls.size());
+        member->issued.push_back(completion);
+        for (const auto& call : calls) call.post(completion);
+        return completion;
+      },
+      std::move(held));
+  return begun(*member);
 }
 
 ncclResult_t issue(ncclComm_t communicator, cudaStream_t stream,
                    std::function<void(std::shared_ptr<Completion>)> post) {
-  group.push_back({communicator, stream, std::move(post)});
+  group.push_back({communicator->member, stream, std::move(post)});
   return depth > 0 ? ncclSuccess : flush();
+}
+
+void check_arrays(const void* from, const void* to) {
+  for (const void* array : {from, to})
+    if (array && place_of(array) != Place::gpu) die("NCCL is given memory of the host");
 }
 
 ncclResult_t issue_collective(std::string call, const void* from, void* to, ncclComm_t communicator,
                               cudaStream_t stream, std::function<void(const std::map<int, Part>&)> run) {
-  return issue(communicator, stream, [=](std::shared_ptr<Completion> completion) {
-    state.log.push_back(call + " on rank " + std::to_string(communicator->rank));
-    World& world = *communicator->world;
-    const auto number = ++communicator->collectives;
+  check_arrays(from, to);
+  return issue(communicator, stream, [=, member = communicator->member](std::shared_ptr<Completion> completion) {
+    state.log.push_back(call + " on rank " + std::to_string(member->rank));
+    World& world = *member->world;
+    const auto number = ++member->collectives;
     auto& collective = world.collectives[number];
     for (const auto& [rank, part] : collective.parts) {
       // NCCL would hang here, or mix up numbers.
-      TANDEM_CHECK(part.call == call, "emulated NCCL: rank ", rank, " issued ", part.call, ", rank ",
-                   communicator->rank, " ", call);
+      TANDEM_CHECK(part.call == call, "emulated NCCL: rank ", rank, " issued ", part.call, ", rank ", member->rank, " ",
+                   call);
     }
-    collective.parts[communicator->rank] = {communicator, call, from, to, std::move(completion)};
+    collective.parts[member->rank] = {member.get(), call, from, to, std::move(completion)};
     if (static_cast<int>(collective.parts.size()) < world.size) return;
     run(collective.parts);
     for (const auto& [rank, part] : collective.parts) complete(*part.completion);
@@ -152,37 +200,75 @@ ncclResult_t issue_collective(std::string call, const void* from, void* to, nccl
   });
 }
 
-ncclResult_t issue_message(bool sends, Part part, std::size_t bytes, int from, int to, cudaStream_t stream) {
-  return issue(part.communicator, stream, [=](std::shared_ptr<Completion> completion) mutable {
-    part.completion = std::move(completion);
-    World& world = *part.communicator->world;
-    auto& mine = (sends ? world.sends : world.receives)[{from, to}];
-    auto& theirs = (sends ? world.receives : world.sends)[{from, to}];
-    if (theirs.empty()) {
-      mine.push_back(part);
-      return;
-    }
-    const Part other = theirs.front();
-    theirs.erase(theirs.begin());
-    std::memcpy(sends ? other.to : part.to, sends ? part.from : other.from, bytes);
-    complete(*part.completion);
-    complete(*other.completion);
-  });
+ncclResult_t issue_message(bool sends, Part part, std::size_t bytes, int peer, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  check_arrays(part.from, part.to);
+  const int from = sends ? communicator->member->rank : peer, to = sends ? peer : communicator->member->rank;
+  return issue(communicator, stream,
+               [=, member = communicator->member](std::shared_ptr<Completion> completion) mutable {
+                 part.member = member.get();
+                 part.completion = std::move(completion);
+                 World& world = *member->world;
+                 auto& mine = (sends ? world.sends : world.receives)[{from, to}];
+                 auto& theirs = (sends ? world.receives : world.sends)[{from, to}];
+                 if (theirs.empty()) {
+                   mine.push_back(part);
+                   return;
+                 }
+                 const Part other = theirs.front();
+                 theirs.erase(theirs.begin());
+                 std::memcpy(sends ? other.to : part.to, sends ? part.from : other.from, bytes);
+                 complete(*part.completion);
+                 complete(*other.completion);
+               });
 }
 
 std::string text(const char* name, std::size_t count) { return name + (" " + std::to_string(count)); }
 
-void end(ncclComm_t communicator) {
-  World& world = *communicator->world;
-  for (auto& [number, collective] : world.collectives) collective.parts.erase(communicator->rank);
-  for (auto* messages : {&world.sends, &world.receives}) {
-    for (auto& [ends, parts] : *messages)
-      std::erase_if(parts, [&](const Part& part) { return part.communicator == communicator; });
+// Waits until no graph holds operations of the communicator any more. NCCL waits for ever.
+void wait_for_graphs(const Member& member, const char* call) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (member.recorded > 0) {
+    if (std::chrono::steady_clock::now() > until)
+      die("%s waits for ever: a graph holds operations of this communicator", call);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  for (const auto& completion : communicator->issued) {
-    while (!is_done(completion)) complete(*completion);
+}
+
+void end(ncclComm_t communicator, const char* call) {
+  const auto member = communicator->member;
+  {
+    const std::lock_guard lock(nccl_mutex);
+    state.log.push_back(call);
+    World& world = *member->world;
+    for (auto& [number, collective] : world.collectives) collective.parts.erase(member->rank);
+    for (auto* messages : {&world.sends, &world.receives}) {
+      for (auto& [ends, parts] : *messages)
+        std::erase_if(parts, [&](const Part& part) { return part.member == member.get(); });
+    }
+    member->has_ended = true;
+    for (const auto& completion : member->issued) {
+      while (!is_done(completion)) complete(*completion);
+    }
+    arrivals.notify_all();
   }
+  wait_for_graphs(*member, call);
   delete communicator;
+}
+
+// Joins a world as one of its ranks. Blocks until all have come where the configuration says so.
+ncclResult_t join(ncclComm_t* communicator, std::shared_ptr<World> world, int rank, const ncclConfig_t* config,
+                  bool may_block, std::unique_lock<std::mutex>& lock) {
+  if (rank != state.absent_rank) ++world->arrived;
+  arrivals.notify_all();
+  auto member = std::make_shared<Member>();
+  member->world = world;
+  member->rank = rank;
+  member->is_blocking = config->blocking != 0;
+  *communicator = new ncclComm{member};
+  if (!member->is_blocking || !may_block) return ncclInProgress;
+  arrivals.wait(lock, [&] { return world->arrived == world->size; });
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -215,37 +301,45 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memcpy(id->internal, &++ids, sizeof ids);
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
-  const std::lock_guard lock(nccl_mutex);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  std::unique_lock lock(nccl_mutex);
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   auto& world = worlds[number];
   if (!world) world = std::make_shared<World>();
   world->size = size;
-  if (rank != state.absent_rank) ++world->arrived;
-  *communicator = new ncclComm;
-  (*communicator)->world = world;
-  (*communicator)->rank = rank;
-  return ncclInProgress;
+  return join(communicator, world, rank, config, true, lock);
 }
-ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclInProgress; }
+// Whether the call blocks is the parent's matter; the child's configuration counts from then on.
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config) {
+  std::unique_lock lock(nccl_mutex);
+  Member& member = *parent->member;
+  auto& world = parts_of_worlds[{member.world.get(), ++member.splits, color}];
+  if (!world) world = std::make_shared<World>();
+  world->size = member.world->size;  // as far as it is needed here: all ranks have one colour
+  if (key != member.rank) die("ncclCommSplit with another order of the ranks is not emulated");
+  member.is_busy = !member.is_blocking;
+  return join(communicator, world, key, config, member.is_blocking, lock);
+}
+ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
+  wait_for_graphs(*communicator->member, "ncclCommFinalize");
+  return begun(*communicator->member);
+}
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
-  const std::lock_guard lock(nccl_mutex);
-  state.log.push_back("destroy");
-  end(communicator);
+  end(communicator, "destroy");
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  const std::lock_guard lock(nccl_mutex);
-  state.log.push_back("abort");
-  end(communicator);
+  end(communicator, "abort");
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
   const std::lock_guard lock(nccl_mutex);
-  if (communicator->rank == state.failing_rank) *result = state.failure;
-  else if (communicator->world->arrived < communicator->world->size) *result = ncclInProgress;
-  else *result = std::exchange(communicator->is_busy, false) ? ncclInProgress : ncclSuccess;
+  Member& member = *communicator->member;
+  if (member.rank == state.failing_rank) *result = state.failure;
+  else if (member.world->arrived < member.world->size) *result = ncclInProgress;
+  else *result = std::exchange(member.is_busy, false) ? ncclInProgress : ncclSuccess;
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
@@ -307,16 +401,14 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   Part part;
-  part.communicator = communicator;
   part.from = from;
-  return issue_message(true, part, count * size_of(type), communicator->rank, peer, stream);
+  return issue_message(true, part, count * size_of(type), peer, communicator, stream);
 }
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   Part part;
-  part.communicator = communicator;
   part.to = to;
-  return issue_message(false, part, count * size_of(type), peer, communicator->rank, stream);
+  return issue_message(false, part, count * size_of(type), peer, communicator, stream);
 }
 ncclResult_t ncclGroupStart() {
   ++depth;

@@ -1,6 +1,6 @@
 // NCCL over threads of one process, whose GPUs are emulated. This header stands in for that of NCCL, as far as
-// distributed/groups/nccl/ uses it. The ranks issue an operation one after the other. It runs when the last of them has
-// issued it. Until then, events behind it are not ready.
+// distributed/groups/nccl/ uses it. A stream comes to an operation, and waits there until the streams of all other
+// ranks have come to theirs.
 //
 // Tests with this emulation show whether all ranks issue the same calls in the same order with the right arrays, what
 // happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show NCCL itself.
@@ -50,6 +50,7 @@ enum ncclDataType_t {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config);
 ncclResult_t ncclCommFinalize(ncclComm_t communicator);
 ncclResult_t ncclCommDestroy(ncclComm_t communicator);
 ncclResult_t ncclCommAbort(ncclComm_t communicator);
@@ -83,6 +84,8 @@ struct Nccl {
   std::vector<std::string> log;  // "all_reduce 1000 on rank 0", "register", "abort"
   int failing_rank = -1;         // the communicator of this rank reports `failure` from now on; -1: none
   ncclResult_t failure = ncclRemoteError;
+  // A communicator that does not block starts a thread for each operation, or for several of a group. So many so far.
+  int threads_started = 0;
   int absent_rank = -1;  // this rank does not arrive when communicators are made; -1: none
 };
 // A copy of the state, made under the lock of the emulation.

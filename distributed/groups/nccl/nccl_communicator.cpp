@@ -2,6 +2,7 @@
 #include <tandem/distributed/groups/nccl/nccl_communicator.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -49,21 +50,47 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
   try {
     TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
     await("connecting the GPUs", keep_waiting);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
+    become_blocking(rank, keep_waiting);
+#endif
   } catch (...) {
     abort();  // a constructor that throws runs no destructor
     throw;
   }
 }
 
+// A communicator that does not block starts a thread of the host for each operation. Only in the beginning it is worth
+// that: then peers may be missing. Whether ncclCommSplit blocks is the matter of the communicator that is split.
+void NcclCommunicator::become_blocking([[maybe_unused]] int rank,
+                                       [[maybe_unused]] const std::function<void()>& keep_waiting) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  ncclComm_t blocking = nullptr;
+  const auto result = ncclCommSplit(communicator_, 0, rank, &blocking, &config);
+  TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
+  await("connecting the GPUs", keep_waiting);
+  close(keep_waiting);
+  const std::lock_guard lock(mutex_);
+  communicator_ = blocking;
+#endif
+}
+
 void NcclCommunicator::run(const char* what, const std::function<ncclResult_t(ncclComm_t)>& enqueue,
                            const std::function<void()>& keep_waiting) {
+  ncclResult_t result = ncclSuccess;
   {
-    const std::lock_guard lock(mutex_);
-    TANDEM_CHECK(communicator_, what, ": the communicator was aborted");
-    const auto result = enqueue(communicator_);
-    TANDEM_CHECK(!is_error(result), what, ": ", text_of(communicator_, result));
+    const std::lock_guard one_call(calls_);
+    result = enqueue(current(what));  // may wait for peers: abort() ends that
   }
-  await(what, keep_waiting);
+  if (result == ncclInProgress) return await(what, keep_waiting);
+  TANDEM_CHECK(!is_error(result), what, ": ", text_of(nullptr, result));
+}
+
+ncclComm_t NcclCommunicator::current(const char* what) {
+  const std::lock_guard lock(mutex_);
+  TANDEM_CHECK(communicator_, what, ": the communicator was aborted");
+  return communicator_;
 }
 
 // Mostly NCCL is done within microseconds; connecting takes it long.
@@ -97,6 +124,7 @@ std::string NcclCommunicator::error() {
 void* NcclCommunicator::remember([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
   void* handle = nullptr;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+  const std::lock_guard one_call(calls_);
   const std::lock_guard lock(mutex_);
   // Without it everything works too, so a refusal is no error.
   if (communicator_ && is_error(ncclCommRegister(communicator_, data, bytes, &handle))) handle = nullptr;
@@ -111,10 +139,18 @@ void NcclCommunicator::forget([[maybe_unused]] void* handle) noexcept {
 #endif
 }
 
+// ncclCommFinalize may wait for peers, too: another thread waits for it, so that this one can give up.
 void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!communicator_ || is_error(ncclCommFinalize(communicator_))) return;
+    const auto communicator = current("leaving");
+    auto finalized = std::async(std::launch::async, [communicator] { return ncclCommFinalize(communicator); });
+    try {
+      while (finalized.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) keep_waiting();
+    } catch (...) {
+      abort();
+      throw;
+    }
+    if (is_error(finalized.get())) return;
   }
   await("leaving", keep_waiting);
   const std::lock_guard lock(mutex_);

@@ -10,10 +10,11 @@
 
 namespace tandem::distributed {
 
-// Every call into NCCL is asynchronous (blocking = 0) and is looked after here until NCCL has done its part on the
-// host: connected the ranks, or put the operation into its stream. `keep_waiting` is called between two looks and
-// throws to give up. NCCL's own mistakes and those of peers are Errors with NCCL's words. Any thread may call any
-// method; abort() takes effect while another thread waits.
+// The ranks are connected without blocking, and looked after here until that is done: `keep_waiting` is called between
+// two looks and throws to give up. From then on calls block, as long as NCCL takes to put an operation into its stream;
+// the first operation of a kind may wait for peers there. A thread that gives up such a call from outside calls
+// abort(), which takes effect while another thread is in run() or close(). NCCL's own mistakes and those of peers are
+// Errors with NCCL's words. Any thread may call any method.
 class NcclCommunicator {
  public:
   // Connects this thread's current GPU with those of the other ranks. `id` is ncclGetUniqueId's of one of them.
@@ -41,9 +42,12 @@ class NcclCommunicator {
   void abort() noexcept;
 
  private:
+  void become_blocking(int rank, const std::function<void()>& keep_waiting);
+  ncclComm_t current(const char* what);
   void await(const char* what, const std::function<void()>& keep_waiting);
 
-  std::mutex mutex_;                   // NCCL allows one call at a time
+  std::mutex calls_;                   // NCCL allows one call at a time, beside abort() and looks at its state
+  std::mutex mutex_;                   // taken after calls_, and never for long
   ncclComm_t communicator_ = nullptr;  // guarded by mutex_; null once it has been aborted or closed
 };
 

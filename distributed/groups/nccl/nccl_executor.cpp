@@ -128,7 +128,10 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
     return work;
   }
   const std::lock_guard lock(mutex_);
-  recorded_ = recorded_ || task->recorded;
+  if (const auto graph = task->recorded ? cuda::recorded_graph() : nullptr) {
+    std::erase_if(graphs_, [&](const auto& one) { return one.expired() || one.lock() == graph; });
+    graphs_.push_back(graph);
+  }
   if (!failure_.empty()) {  // the watching thread no longer looks
     task->error = std::make_exception_ptr(PeerError(failure_));
     task->done = true;
@@ -152,11 +155,18 @@ void NcclExecutor::enqueue(Task& task) {
   task.record = lane_.add(task.sequence, task.given, now);
   lane_.start(task.record, now);
   task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
+  const auto set_patience = [this](std::function<void()> patience) {
+    const std::lock_guard lock(patience_mutex_);
+    patience_ = std::move(patience);
+  };
   try {
+    set_patience(patience_for(task));
     communicator_->run(
         task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.contiguous, communicator, stream_); },
         patience_for(task));
+    set_patience({});
   } catch (const std::exception& error) {
+    set_patience({});
     // Where a peer or the watching thread was first, theirs is the reason.
     throw_if_failed();
     fail(watchdog_->report(error.what()));
@@ -172,6 +182,15 @@ void NcclExecutor::enqueue(Task& task) {
   lane_.end(task.record, false);
 }
 
+// NCCL waits for the graphs that hold its kernels when a communicator ends, for ever if need be.
+void NcclExecutor::break_off_graphs(const std::string& why) {
+  const auto cause = std::make_exception_ptr(PeerError("a recorded step can't be repeated: " + why));
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : std::exchange(graphs_, {})) {
+    if (const auto graph = one.lock()) graph->break_off(cause);
+  }
+}
+
 void NcclExecutor::close() {
   {
     const std::lock_guard lock(mutex_);
@@ -183,6 +202,8 @@ void NcclExecutor::close() {
   }
   wake_.notify_all();
   thread_.join();
+  const auto known = failure();
+  break_off_graphs(known.empty() ? "its process group was destroyed" : known);
   try {
     if (failure().empty() && std::uncaught_exceptions() == 0) store_->set(ended_key(rank_), "");
     const auto deadline = Clock::now() + leaving_time;

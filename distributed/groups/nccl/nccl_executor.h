@@ -1,6 +1,8 @@
 // NcclExecutor: a group's operations on one GPU, from start() until the GPU has done them.
 #pragma once
 
+#include <tandem/core/cuda/event.h>
+#include <tandem/core/cuda/graph.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/members.h>
@@ -20,26 +22,6 @@
 #include <vector>
 
 namespace tandem::distributed {
-
-// An event on the GPU that marks a point in a stream.
-class CudaEvent {
- public:
-  CudaEvent() { TANDEM_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
-  ~CudaEvent() { cudaEventDestroy(event_); }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
-  operator cudaEvent_t() const { return event_; }
-
-  // cudaSuccess once it has passed, cudaErrorNotReady before, or what has gone wrong.
-  cudaError_t state() const {
-    const auto result = cudaEventQuery(event_);
-    if (result == cudaErrorNotReady) cudaGetLastError();  // not an error, and not for the next check to find
-    return result;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 // Whether a CUDA graph is being recorded in `stream`.
 bool is_recorded(cudaStream_t stream);
@@ -76,7 +58,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
     std::uint64_t sequence = 0;
     std::uint64_t ticket = 0;
     std::uint64_t record = 0;  // its number in the flight recorder
-    CudaEvent finished;
+    cuda::CudaEvent finished;
     bool recorded = false;  // in a CUDA graph: the operation runs when the graph does
     bool awaited = false;   // a stream waits for it
     bool done = false;
@@ -97,6 +79,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   bool is_busy();
   std::string explain_late(const Task& task);
   void fail(const std::string& failure);
+  void break_off_graphs(const std::string& why);
   void throw_if_failed();
   std::function<void()> patience_for(const Task& task);
 
@@ -108,18 +91,23 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const std::chrono::milliseconds timeout_;
   const FlightLane lane_;
   cudaStream_t stream_ = nullptr;
-  CudaEvent ready_;            // where the compute stream is when an operation is started
+  cuda::CudaEvent ready_;      // where the compute stream is when an operation is started
   std::uint64_t started_ = 0;  // collectives; used by the thread that calls start(), and no other
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<NcclCommunicator> communicator_;
+
+  // Looks after the operation that is being started; empty when none is. The watching thread calls it.
+  std::function<void()> patience_;
+  std::mutex patience_mutex_;  // guards patience_, also while it runs
 
   std::mutex mutex_;
   std::condition_variable wake_;               // the watching thread waits here
   std::deque<std::shared_ptr<Task>> pending_;  // guarded by mutex_; started, and not seen to be done
   Clock::time_point front_since_;              // guarded by mutex_; since when the first of pending_ is the first
   std::string failure_;                        // guarded by mutex_; the first failure; empty: none
-  bool recorded_ = false;                      // guarded by mutex_; some CUDA graph holds operations of this group
-  bool closing_ = false;                       // guarded by mutex_
+  // Guarded by mutex_: the CUDA graphs that hold operations of this group.
+  std::vector<std::weak_ptr<cuda::ExecutableGraph>> graphs_;
+  bool closing_ = false;  // guarded by mutex_
 
   // Used by the watching thread alone.
   Clock::time_point last_look_;   // at the store

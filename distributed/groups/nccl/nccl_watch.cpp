@@ -54,13 +54,15 @@ void NcclExecutor::watch() {
   if (failure_.empty()) return;
   // What runs now ends with undefined numbers: say so before somebody reads them.
   const auto error = std::make_exception_ptr(PeerError(failure_));
-  if (!closing_ && (!pending_.empty() || recorded_)) cuda::mark_undefined(device_.index, error);
+  if (!closing_ && (!pending_.empty() || !graphs_.empty())) cuda::mark_undefined(device_.index, error);
   for (const auto& task : pending_) {
     task->error = error;
     task->done = true;
     lane_.end(task->record, true);
   }
+  const auto failure = failure_;
   lock.unlock();
+  break_off_graphs(failure);
   communicator_->abort();
   lock.lock();
   pending_.clear();  // NCCL no longer touches their arrays
@@ -83,11 +85,19 @@ std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
 std::string NcclExecutor::find_failure() {
   std::shared_ptr<Task> front;
   Clock::time_point since;
+  bool holds_recorded = false;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return "";
+    holds_recorded = !graphs_.empty();
     if (!pending_.empty()) front = pending_.front();
     since = front_since_;
+  }
+  try {
+    const std::lock_guard lock(patience_mutex_);
+    if (patience_) patience_();
+  } catch (const PeerError& error) {
+    return error.what();
   }
   const auto now = Clock::now();
   const std::string what = front ? front->what : "the recorded step";
@@ -104,16 +114,17 @@ std::string NcclExecutor::find_failure() {
 
   if (now - last_look_ < look_period) return "";
   last_look_ = now;
-  // Every rank watches the next one. When a recorded step ends is not known, so a next rank that left in order, having
-  // done all its operations, is no failure then.
-  const bool stuck = (front && now - since > look_period) || (!front && recorded_ && is_busy());
+  // Every rank watches the next one. When a recorded step ends is not known. So a next rank that left in order, having
+  // done all its operations, is no failure then, unless the GPU works for as long as the timeout without it.
+  const bool stuck = (front && now - since > look_period) || (!front && holds_recorded && is_busy());
   if (!stuck || members_.size() == 1) {
     neighbour_left_ = false;
     return "";
   }
-  if (!has_left(next_) || (!front && is_set(*store_, ended_key(next_)))) return "";
+  if (!has_left(next_)) return "";
+  const bool in_order = !front && is_set(*store_, ended_key(next_));
   if (!std::exchange(neighbour_left_, true)) left_since_ = now;
-  if (now - left_since_ < patience || (front && since > left_since_)) return "";
+  if (now - left_since_ < (in_order ? timeout_ : patience) || (front && since > left_since_)) return "";
   const auto departed = find_departed();
   return departed.empty() ? "" : departed + " while others wait in " + what;
 }
@@ -164,8 +175,8 @@ void NcclExecutor::fail(const std::string& failure) {
   }
 }
 
-// A function that NcclCommunicator calls while it waits for NCCL on the host, and that throws when the wait is in vain.
-// NCCL waits there for peers while it connects the ranks.
+// A function that throws when it is in vain to wait for NCCL on the host any longer. It is called again and again: by
+// NcclCommunicator while it connects the ranks, and by the watching thread while an operation is started.
 std::function<void()> NcclExecutor::patience_for(const Task& task) {
   return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
     throw_if_failed();

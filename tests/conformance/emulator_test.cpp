@@ -1,0 +1,212 @@
+// The emulated GPU is as strict as a real one: what would go wrong there at some time goes wrong here each time.
+#ifdef TANDEM_EMULATED_CUDA
+#include <tandem/core/cuda/runtime.h>
+#include <tandem/core/ops.h>
+
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <tandem/core/cuda/warp.cuh>
+
+namespace tandem {
+namespace {
+
+const Device gpu = Device::cuda(0);
+
+// Tests in which the process dies start it anew: a fork has no thread that could be the GPU.
+class EmulatorDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+void write_at(float* to, std::int64_t i) { to[i] = 1; }
+void read_neighbour(float* to) {
+  const unsigned lane = threadIdx.x;
+  if (lane == 5) return;
+  const float other = __shfl_xor_sync(0xffffffffu, static_cast<float>(lane), 1);
+  to[lane] = other;
+}
+void first_contents(unsigned* to) {
+  TANDEM_SHARED(memory, 1, unsigned);
+  to[blockIdx.x] = *memory;
+  *memory = 7;
+}
+void too_much_shared(unsigned* to) {
+  TANDEM_SHARED(one, 8 * 1024, unsigned);
+  TANDEM_SHARED(two, 5 * 1024, unsigned);
+  to[0] = one[0] + two[0];
+}
+void stray_barrier(float* to) {
+  if (threadIdx.x == 0) __syncthreads();
+  else __syncwarp(2u);
+  to[threadIdx.x] = 1;
+}
+
+template <class... Parameters, class... Arguments>
+void run(void (*kernel)(Parameters...), unsigned threads, Arguments... arguments) {
+  backend(gpu);
+  cuda::launch(kernel, dim3(1), dim3(threads), arguments...);
+  synchronize(gpu);
+}
+
+float* numbers_of(const Array& array) { return static_cast<float*>(array.raw()); }
+
+TEST_F(EmulatorDeathTest, TheHostCanNotTouchTheMemoryOfTheGpu) {
+  const Array x = ops::ones({4}, DType::f32, gpu);
+  synchronize(gpu);
+  EXPECT_DEATH(static_cast<void>(*static_cast<volatile float*>(x.raw())), "code on the host touches");
+  EXPECT_DEATH(numbers_of(x)[0] = 1, "code on the host touches");
+}
+
+TEST_F(EmulatorDeathTest, AKernelCanNotLeaveItsBlockOfMemory) {
+  const Array x = ops::ones({1 << 16}, DType::f32, gpu);
+  run(write_at, 1, numbers_of(x), std::int64_t{(1 << 16) - 1});
+  EXPECT_DEATH(run(write_at, 1, numbers_of(x), std::int64_t{1 << 16}), "where no block of memory is");
+}
+
+TEST_F(EmulatorDeathTest, AKernelTakesNoPointersToTheHost) {
+  float here = 0;
+  EXPECT_DEATH(run(write_at, 1, &here, std::int64_t{0}), "a pointer to the host's memory");
+}
+
+TEST_F(EmulatorDeathTest, LanesThatHaveLeftAreNotRead) {
+  const Array x = ops::ones({32}, DType::f32, gpu);
+  EXPECT_DEATH(run(read_neighbour, 32, numbers_of(x)), "reads from lane 5, which is not there");
+}
+
+TEST_F(EmulatorDeathTest, SharedMemoryIsLimited) {
+  const Array x = ops::ones({32}, DType::f32, gpu);
+  EXPECT_DEATH(run(too_much_shared, 1, static_cast<unsigned*>(x.raw())), "53248 bytes of shared memory");
+}
+
+TEST_F(EmulatorDeathTest, BarriersThatOthersNeverReachEndTheProcess) {
+  const Array x = ops::ones({2}, DType::f32, gpu);
+  EXPECT_DEATH(run(stray_barrier, 3, numbers_of(x)), "not in the mask|that others never reach");
+}
+
+TEST(Emulator, SharedMemoryIsUndefinedInEachBlock) {
+  const Array x = ops::zeros({2}, DType::i32, gpu);
+  cuda::launch(first_contents, dim3(2), dim3(1), static_cast<unsigned*>(x.raw()));
+  EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(2, static_cast<std::int32_t>(0xa5a5a5a5u)));
+}
+
+TEST(Emulator, NewMemoryIsUndefined) {
+  const Array x = Array::empty({3000017}, DType::f32, gpu);
+  EXPECT_TRUE(std::isnan(x.slice(0, 0, 1).item()));
+}
+
+TEST(Emulator, GridsAndBlocksHaveLimits) {
+  const Array x = ops::ones({4}, DType::f32, gpu);
+  backend(gpu);
+  for (const auto& [grid, block] : {std::pair(dim3(0), dim3(32)),
+                                    {dim3(1), dim3(0)},
+                                    {dim3(1), dim3(1025)},
+                                    {dim3(1), dim3(64, 32)},
+                                    {dim3(1, 65536), dim3(1)},
+                                    {dim3(1, 1, 65536), dim3(1)},
+                                    {dim3(1u << 31), dim3(1)},
+                                    {dim3(1), dim3(1, 1, 65)}}) {
+    try {
+      cuda::launch(write_at, grid, block, numbers_of(x), std::int64_t{0});
+      ADD_FAILURE() << "launched " << grid.x << ' ' << grid.y << ' ' << grid.z << " x " << block.x << ' ' << block.y;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cudaErrorInvalidConfiguration"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// Two streams without an event between them. Whichever is filled first, the other one's work comes first.
+TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
+  backend(gpu);
+  cudaStream_t first = nullptr, second = nullptr;
+  cudaEvent_t event = nullptr;
+  TANDEM_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  TANDEM_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  TANDEM_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (const bool waits : {false, true}) {
+    const Array x = ops::zeros({1}, DType::f32, gpu), y = ops::zeros({1}, DType::f32, gpu);
+    synchronize(gpu);
+    TANDEM_CUDA(cudaMemsetAsync(x.raw(), 1, 4, first));
+    TANDEM_CUDA(cudaEventRecord(event, first));
+    if (waits) TANDEM_CUDA(cudaStreamWaitEvent(second, event));
+    TANDEM_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), 4, cudaMemcpyDeviceToDevice, second));
+    TANDEM_CUDA(cudaStreamSynchronize(second));
+    EXPECT_EQ(y.item() != 0, waits);
+  }
+  cudaEventDestroy(event);
+  cudaStreamDestroy(first);
+  cudaStreamDestroy(second);
+}
+
+// Captures belong to streams, and say what CUDA says about those that are not closed.
+TEST(Emulator, CapturesOfStreams) {
+  backend(gpu);
+  cudaStream_t first = nullptr, second = nullptr, other = nullptr;
+  for (auto* stream : {&first, &second, &other}) TANDEM_CUDA(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+  cudaEvent_t fork = nullptr, join = nullptr;
+  for (auto* event : {&fork, &join}) TANDEM_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+  const Array x = ops::zeros({2}, DType::f32, gpu), y = ops::zeros({2}, DType::f32, gpu);
+  synchronize(gpu);
+  cudaGraph_t graph = nullptr;
+  const auto begin = [&] {
+    TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
+    TANDEM_CUDA(cudaMemsetAsync(x.raw(), 1, 4, first));
+    TANDEM_CUDA(cudaEventRecord(fork, first));
+    TANDEM_CUDA(cudaStreamWaitEvent(second, fork));
+    TANDEM_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), 4, cudaMemcpyDeviceToDevice, second));
+  };
+  begin();  // and no way back
+  EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureUnjoined);
+  begin();
+  TANDEM_CUDA(cudaEventRecord(join, second));
+  EXPECT_EQ(cudaEventQuery(join), cudaErrorCapturedEvent);
+  TANDEM_CUDA(cudaStreamWaitEvent(first, join));
+  TANDEM_CUDA(cudaMemsetAsync(static_cast<char*>(y.raw()) + 4, 1, 4, other));  // not a part of it: runs now
+  TANDEM_CUDA(cudaStreamSynchronize(other));
+  EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaSuccess);
+  EXPECT_EQ(y.slice(0, 0, 1).item(), 0);
+  EXPECT_NE(y.slice(0, 1, 2).item(), 0);
+  cudaGraphExec_t executable = nullptr;
+  TANDEM_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+  TANDEM_CUDA(cudaGraphLaunch(executable, first));
+  TANDEM_CUDA(cudaStreamSynchronize(first));
+  EXPECT_NE(y.slice(0, 0, 1).item(), 0);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  // An event from outside.
+  TANDEM_CUDA(cudaEventRecord(fork, other));
+  TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
+  EXPECT_EQ(cudaStreamWaitEvent(first, fork), cudaErrorStreamCaptureIsolation);
+  EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureInvalidated);
+  // Memory from the driver, which only a relaxed capture allows.
+  void* memory = nullptr;
+  TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
+  EXPECT_EQ(cudaMalloc(&memory, 512), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureInvalidated);
+  for (auto event : {fork, join}) cudaEventDestroy(event);
+  for (auto stream : {first, second, other}) cudaStreamDestroy(stream);
+  cudaGetLastError();
+}
+
+TEST_F(EmulatorDeathTest, ACommunicatorDoesNotEndBeforeItsGraphs) {
+  const Array x = ops::ones({1}, DType::f32, gpu);
+  const auto end = [&] {
+    ncclUniqueId id;
+    ncclGetUniqueId(&id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t communicator = nullptr;
+    ncclCommInitRankConfig(&communicator, 1, id, 0, &config);
+    cudaStream_t stream = nullptr;
+    TANDEM_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    TANDEM_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    ncclAllReduce(x.raw(), x.raw(), 1, ncclFloat32, ncclSum, communicator, stream);
+    cudaGraph_t graph = nullptr;
+    TANDEM_CUDA(cudaStreamEndCapture(stream, &graph));
+    ncclCommDestroy(communicator);
+  };
+  EXPECT_DEATH(end(), "destroy waits for ever: a graph holds operations");
+}
+
+}  // namespace
+}  // namespace tandem
+#endif

@@ -1,0 +1,53 @@
+// DeepLabV3 on a GPU: its whole training step is recorded, dropout included.
+#include <tandem/autograd/functions.h>
+#include <tandem/core/device/device_graph.h>
+#include <tandem/core/random/random.h>
+#include <tandem/nn/loss.h>
+#include <tandem/nn/models/segmentation.h>
+#include <tandem/optim/sgd.h>
+#ifdef TANDEM_EMULATED_CUDA
+#include <cuda_runtime.h>
+#endif
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "conformance/compare.h"
+
+namespace tandem {
+namespace {
+
+using testing::gpu;
+
+TEST(CudaSegmentation, TheWholeStepOfDeepLabIsRecorded) {
+  constexpr std::int64_t side = 17;
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < 2 * side * side; ++i) labels.push_back(i % 7 == 0 ? 255 : i / 5 % 21);
+  const Array images = testing::numbers({2, 3, side, side}).to(gpu);
+  const Array masks = Array::from(labels, {2, side, side}).to(gpu);
+  manual_seed(0);
+  auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
+  model.to(gpu);
+  optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
+  const CrossEntropyOptions ignoring{.ignore_index = 255};
+#ifdef TANDEM_EMULATED_CUDA
+  emulation::driver().log.clear();
+#endif
+  // It is not replayed: that takes the emulated GPU half a minute.
+  const auto graph = record_graph(gpu, [&] {
+    optimizer.zero_grad();
+    const auto found = model.segment(Tensor(images));
+    const Tensor loss = cross_entropy(found.out, masks, ignoring) + 0.5 * cross_entropy(found.aux, masks, ignoring);
+    loss.backward();
+    optimizer.step();
+  });
+#ifdef TANDEM_EMULATED_CUDA
+  const auto is_launch = [](const auto& call) { return call.starts_with("launch"); };
+  EXPECT_GT(std::ranges::count_if(emulation::driver().log, is_launch), 200);
+#endif
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,208 @@
+// How a kernel runs on the emulated GPU.
+#include "device_memory.h"
+#include "streams.h"
+
+#include <tandem/core/cuda/runtime.h>
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace emulation {
+namespace {
+
+constexpr std::size_t most_shared = 48 * 1024;  // bytes for a block
+
+// One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
+// put aside, and another fiber goes on with the threads that have not begun.
+class Block {
+ public:
+  Block(dim3 size, const std::function<void()>& thread) : size_(size), thread_(thread) {
+    count_ = size.x * size.y * size.z;
+    slots_.resize((count_ + 31) / 32 * 32);
+    has_left_.resize(slots_.size());
+  }
+
+  void run() {
+    while (finished_ < count_) {
+      if (begun_ < count_) {
+        if (idle_.empty()) idle_.push_back(make_fiber());
+        Fiber* fiber = idle_.back();
+        idle_.pop_back();
+        enter(fiber);
+      } else {
+        release();
+      }
+    }
+  }
+
+  static constexpr std::uint64_t whole_block = ~std::uint64_t{0};
+  // `whom` is the mask of lanes that a warp's barrier waits for, or whole_block.
+  void wait(std::uint64_t whom) {
+    Fiber* fiber = running_;
+    waiting_.push_back({fiber, current_, whom});
+    swapcontext(&fiber->context, &scheduler_);
+    set_thread(current_ = fiber->resumed);
+    running_ = fiber;
+  }
+
+  unsigned thread() const { return current_; }
+  std::uint64_t* slots_of_warp() { return &slots_[current_ / 32 * 32]; }
+  bool is_here(unsigned lane) const {
+    const unsigned thread = current_ / 32 * 32 + lane;
+    return thread < count_ && !has_left_[thread];
+  }
+
+  void* share(void* memory, std::size_t bytes) {
+    if (!shared_.insert({memory, bytes}).second) return memory;
+    std::memset(memory, 0xa5, bytes);
+    std::size_t all = 0;
+    for (const auto& [begin, size] : shared_) all += size;
+    if (all > most_shared) die("a block has %zu bytes of shared memory, more than %zu", all, most_shared);
+    return memory;
+  }
+
+  static inline Block* now = nullptr;
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    unsigned resumed = 0;
+  };
+  struct Waiting {
+    Fiber* fiber;
+    unsigned thread;
+    std::uint64_t whom;
+  };
+
+  Fiber* make_fiber() {
+    constexpr std::size_t stack_bytes = 128 * 1024;
+    auto fiber = std::make_unique<Fiber>();
+    fiber->stack.reset(new char[stack_bytes]);
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack.get();
+    fiber->context.uc_stack.ss_size = stack_bytes;
+    fiber->context.uc_link = nullptr;
+    makecontext(
+        &fiber->context, [] { now->work(); }, 0);
+    fibers_.push_back(std::move(fiber));
+    return fibers_.back().get();
+  }
+
+  void enter(Fiber* fiber) {
+    running_ = fiber;
+    swapcontext(&scheduler_, &fiber->context);
+  }
+
+  // The endless loop that a fiber runs.
+  void work() {
+    for (;;) {
+      Fiber* self = running_;
+      if (begun_ == count_) {
+        idle_.push_back(self);
+        swapcontext(&self->context, &scheduler_);
+        continue;
+      }
+      set_thread(current_ = begun_++);
+      thread_();
+      has_left_[current_] = true;
+      ++finished_;
+    }
+  }
+
+  void set_thread(unsigned index) {
+    threadIdx = dim3(index % size_.x, index / size_.x % size_.y, index / size_.x / size_.y);
+  }
+
+  // Called when all threads have begun and none can go on. The threads of a warp go on when all lanes that they wait
+  // for, and that have not left the kernel, wait for the same lanes. The threads that wait for the block go on when all
+  // threads that are left wait for the block.
+  void release() {
+    std::map<std::pair<unsigned, std::uint64_t>, unsigned> at_warp;  // of a warp and a mask: the lanes that wait
+    unsigned at_block = 0;
+    for (const auto& w : waiting_) {
+      if (w.whom == whole_block) ++at_block;
+      else at_warp[{w.thread / 32, w.whom}] |= 1u << w.thread % 32;
+    }
+    std::vector<unsigned> left(slots_.size() / 32);
+    for (const auto& w : waiting_) left[w.thread / 32] |= 1u << w.thread % 32;
+    std::vector<Waiting> free, stay;
+    for (const auto& w : waiting_) {
+      const bool whole_warp =
+          w.whom != whole_block && at_warp[{w.thread / 32, w.whom}] == (w.whom & left[w.thread / 32]);
+      const bool all = w.whom == whole_block && at_block == waiting_.size();
+      (whole_warp || all ? free : stay).push_back(w);
+    }
+    if (free.empty()) die("%zu threads of a kernel wait at barriers that others never reach", waiting_.size());
+    waiting_ = std::move(stay);
+    for (const auto& w : free) {
+      w.fiber->resumed = w.thread;
+      enter(w.fiber);
+    }
+  }
+
+  const dim3 size_;
+  const std::function<void()>& thread_;
+  unsigned count_ = 0, begun_ = 0, finished_ = 0, current_ = 0;
+  ucontext_t scheduler_;
+  Fiber* running_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> idle_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::uint64_t> slots_;
+  std::vector<bool> has_left_;
+  std::map<void*, std::size_t> shared_;
+};
+
+bool may_launch(dim3 grid, dim3 block) {
+  const auto is_between = [](unsigned n, unsigned most) { return n >= 1 && n <= most; };
+  return is_between(grid.x, 0x7fffffffu) && is_between(grid.y, 65535) && is_between(grid.z, 65535) &&
+         is_between(block.x, 1024) && is_between(block.y, 1024) && is_between(block.z, 64) &&
+         block.x * block.y * block.z <= 1024;
+}
+
+}  // namespace
+
+bool is_for_gpu(const void* argument) { return !argument || place_of(argument) != Place::pageable; }
+
+void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> thread) {
+  const std::string call =
+      "launch " + std::to_string(grid.x * grid.y * grid.z) + " x " + std::to_string(block.x * block.y * block.z);
+  if (log_call(call) != cudaSuccess) return;
+  if (!may_launch(grid, block)) {
+    failed(cudaErrorInvalidConfiguration);
+    return;
+  }
+  if (!is_readable) die("a kernel is given a pointer to the host's memory");
+  submit_work(tandem::cuda::current_stream(), [grid, block, thread = std::move(thread)] {
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned z = 0; z < grid.z; ++z) {
+      for (unsigned y = 0; y < grid.y; ++y) {
+        for (unsigned x = 0; x < grid.x; ++x) {
+          blockIdx = dim3(x, y, z);
+          Block running(block, thread);
+          Block::now = &running;
+          running.run();
+        }
+      }
+    }
+  });
+}
+
+void* shared_memory(void* memory, std::size_t bytes) { return Block::now->share(memory, bytes); }
+void wait_for_block() { Block::now->wait(Block::whole_block); }
+void wait_for_warp(unsigned mask) {
+  if (!(mask >> lane() & 1)) die("a lane is not in the mask of its own barrier, %x", mask);
+  Block::now->wait(mask);
+}
+unsigned lane() { return Block::now->thread() % 32; }
+void check_lane(unsigned lane, unsigned mask) {
+  if (!(mask >> lane & 1) || !Block::now->is_here(lane)) die("a lane reads from lane %u, which is not there", lane);
+}
+std::uint64_t* slots_of_warp() { return Block::now->slots_of_warp(); }
+
+}  // namespace emulation
