@@ -2,17 +2,7 @@
 #include <cmath>
 
 #include "ring.h"
-
-struct Statistics {
-  double mean, m2, count;
-};
-
-inline Statistics statistics(const std::vector<float>& x) {
-  double mean = 0, m2 = 0;
-  for (const float value : x) mean += value / double(x.size());
-  for (const float value : x) m2 += (value - mean) * (value - mean);
-  return {x.empty() ? 0 : mean, m2, double(x.size())};
-}
+#include "statistics.h"
 
 inline Statistics combine(const course::Ring& ring, const Statistics& mine) {
   float first[] = {float(mine.count), float(mine.count * mine.mean)};

@@ -1,10 +1,7 @@
 #pragma once
-#include "check.h"
+#include <vector>
 
-struct Progress {
-  int in_operation, done;
-  double silent;
-};
+#include "progress.h"
 
 inline std::vector<int> behind(const std::vector<Progress>& ranks, int operation) {
   std::vector<int> late;
@@ -12,15 +9,6 @@ inline std::vector<int> behind(const std::vector<Progress>& ranks, int operation
     if (ranks[rank].in_operation < operation && ranks[rank].done < operation) late.push_back(rank);
   return late;
 }
-
-struct End {
-  int rank;
-  double seconds;
-  int exit_code;
-  int signal;
-  bool was_stopped;
-  bool has_report;
-};
 
 inline int cause(const std::vector<End>& ends) {
   int found = -1;
