@@ -130,6 +130,8 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   OptionParser& p = *parser_;
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
+  p.flag(shared, "--exact-convolutions", exact_convolutions,
+         "on the CPU, convolutions as direct sums alone: smaller errors, up to four times the time");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
   p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
@@ -345,6 +347,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (!environment.note.empty() && !quiet) std::cerr << program_ << ": note: " << environment.note << std::endl;
     apply_threads(environment);
     set_deterministic(deterministic);
+    set_exact_convolutions(exact_convolutions);
     if (deterministic) set_tf32(false, false);
     choose_device(environment);
     if (strategy == "dp" && environment.world_size > 1)

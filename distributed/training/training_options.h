@@ -77,6 +77,7 @@ class TrainingOptions {
   bool open_store = false;
   std::uint64_t seed = 0;
   bool deterministic = false;
+  bool exact_convolutions = false;
   DType dtype = DType::f32;  // for Autocast
   // Of OpenMP, in this process. 0: run() chooses the number and puts it here; init() with init_options() divides the
   // cores anew when it has found out which ranks share them.

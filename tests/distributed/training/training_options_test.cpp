@@ -167,6 +167,15 @@ TEST(TrainingOptions, deterministic_reaches_the_gpu_libraries) {
   set_tf32(before.tf32_matmul, before.tf32_conv);
 }
 
+TEST(TrainingOptions, exact_convolutions_reach_the_cpu) {
+  Program program;
+  EXPECT_EQ(program.run({}).code, 0);
+  EXPECT_FALSE(math_mode().exact_convolutions);
+  EXPECT_EQ(program.run({"--exact-convolutions"}).code, 0);
+  EXPECT_TRUE(math_mode().exact_convolutions);
+  set_exact_convolutions(false);
+}
+
 TEST(TrainingOptions, underscores_are_dashes_and_the_last_of_two_counts) {
   Program program;
   EXPECT_EQ(program.run({"--batch_size=7", "--local_rank=3", "--max_steps", "4", "--max-steps", "5"}).code, 0);
