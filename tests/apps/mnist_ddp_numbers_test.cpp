@@ -53,7 +53,8 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
   }
 }
 
-// Also at lr 0.02 with momentum 0.9, where rounding alone soon moves a loss by a thousandth.
+// Also at lr 0.02 with momentum 0.9, where rounding alone soon moves a loss by a thousandth. There convolutions are
+// direct sums, as PyTorch's are; a test of SyncBatchNorm holds how near to f64 tiles are at this rate.
 TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
   std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
   const auto golden = json::parse(file);
@@ -64,12 +65,19 @@ TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
     const auto metrics = folder / ("metrics" + std::to_string(index++));
     const int world = expected["world_size"], steps = expected["max_steps"];
     const auto text = [&](const char* key) { return expected[key].dump(); };
-    const auto outcome =
-        run_mnist_ddp(world, {"--data", TANDEM_SOURCE_DIR "/data/sample", "--seed", text("seed"), "--lr", text("lr"),
-                              "--momentum", text("momentum"), "--epochs", "1", "--max-steps", text("max_steps"),
-                              "--log-every", "1", "--metrics", metrics.string()});
+    std::vector<std::string> options{"--data",      TANDEM_SOURCE_DIR "/data/sample",
+                                     "--seed",      text("seed"),
+                                     "--lr",        text("lr"),
+                                     "--momentum",  text("momentum"),
+                                     "--epochs",    "1",
+                                     "--max-steps", text("max_steps"),
+                                     "--log-every", "1",
+                                     "--metrics",   metrics.string()};
+    const bool is_chaotic = expected["momentum"].get<double>() > 0;
+    if (is_chaotic) options.push_back("--exact-convolutions");
+    const auto outcome = run_mnist_ddp(world, options);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const double tolerance = expected["momentum"].get<double>() > 0 ? 1e-3 : 1e-5;
+    const double tolerance = is_chaotic ? 1e-3 : 1e-5;
     int compared = 0;
     for (const auto& line : json_lines(metrics)) {
       if (line["kind"] != "step") continue;

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     const auto late = model.a.weight.on_grad_ready([&] { here("bucket"); });
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});
     for (int step = 1; step <= 3; ++step) {
-      const Tensor loss = sum(ddp(Tensor(ops::ones({4, 8}))));
+      const Tensor loss = sum(ddp(Tensor(ops::full({4, 8}, 1 + group->rank()))));
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();

@@ -168,10 +168,10 @@ TEST(TrainingOptions, deterministic_reaches_the_gpu_libraries) {
 }
 
 TEST(TrainingOptions, exact_convolutions_reach_the_cpu) {
-  Program program;
-  EXPECT_EQ(program.run({}).code, 0);
+  Program plain, exact;
+  EXPECT_EQ(plain.run({}).code, 0);
   EXPECT_FALSE(math_mode().exact_convolutions);
-  EXPECT_EQ(program.run({"--exact-convolutions"}).code, 0);
+  EXPECT_EQ(exact.run({"--exact-convolutions"}).code, 0);
   EXPECT_TRUE(math_mode().exact_convolutions);
   set_exact_convolutions(false);
 }
