@@ -199,7 +199,7 @@ void Reducer::start_full_buckets() {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
       if (!bucket.work) clock_.blocked(number);
     } else {
-      if (!rebuilt_ && started_ == 1 && !join_) first_gradients_ = bucket.content.buffer.clone();
+      if (!rebuilt_ && started_ == buckets_.size() && !join_) own_gradients_ = bucket.content.buffer.clone();
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
   }
@@ -260,12 +260,14 @@ void Reducer::finish_pass() {
 }
 
 // Ranks with samples of their own have other gradients than the mean. Where they are the mean, but for rounding, every
-// rank was given the same samples, and more ranks bring nothing.
+// rank was given the same samples, and more ranks bring nothing. The last bucket has the weight of the first layer,
+// whose gradient depends on the samples whatever the loss is; a bias at the end of the network may have the same for
+// all.
 void Reducer::warn_if_same() {
-  const Array mine = std::exchange(first_gradients_, {});
+  const Array mine = std::exchange(own_gradients_, {});
   if (!mine.defined() || group_->size() == 1 || group_->rank() != 0) return;
   const auto largest = [](const Array& x) { return ops::reduce({reductions::MaxMagnitude{}}, x).item(); };
-  const Array mean = buckets_[0].content.buffer;
+  const Array mean = buckets_.back().content.buffer;
   const double size = largest(mine), difference = largest(ops::zip(functors::Sub{}, mine, mean));
   if (size > 0 && difference <= 1e-6 * size)
     std::cerr << "warning: all " << group_->size() << " ranks have the same gradients in the first step, so each of "

@@ -99,7 +99,7 @@ class Reducer {
   // rank learns the result. If the gradients are on a GPU, the flag stays in host memory and is a message of its own.
   Array flag_;
   bool rebuilt_ = false;
-  Array first_gradients_;  // this rank's, of the first bucket in the first pass; undefined after it
+  Array own_gradients_;  // this rank's, of the last bucket in the first pass; undefined after it
   std::vector<std::int64_t> gradient_order_;
 
   CommunicationHook communication_hook_;
