@@ -40,7 +40,7 @@ struct Blocks {
   }
 };
 
-// `weight`: what to_places gives.
+// `weight`: what weight_to_places gives.
 void convolve(const Tiling& tiling, const Array& x, const Array& weight, const float* bias, const Array& y) {
   const PlaceMatrices matrices{x.dim(1), y.dim(1)};
   const Blocks blocks(tiling, matrices);
@@ -54,17 +54,17 @@ void convolve(const Tiling& tiling, const Array& x, const Array& weight, const f
     to.use(memory.data<float>() + worker * memory.dim(1) + input.numbers());
     const auto strips = tiling.strips(first, last);
     from.along_rows(strips);
-    const std::int64_t rows = tiling.rows.scheme->n();
+    const std::int64_t down = tiling.rows.scheme->n();  // places of a column of a tile
     for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
       from.along_columns(strips, column);
-      multiply_tiles<false>({.count = rows,
+      multiply_tiles<false>({.count = down,
                              .rows = (last - first) * tiling.columns.tiles,
                              .inner = matrices.inputs,
                              .columns = padded(matrices.outputs),
                              .a = from.tiles(),
                              .a_line = padded(matrices.inputs),
                              .a_next = from.place_step(),
-                             .b = weight.data<float>() + column * rows * matrices.place_step(),
+                             .b = weight.data<float>() + column * down * matrices.place_step(),
                              .b_panel = matrices.inputs * matrices.width(),
                              .b_row = matrices.width(),
                              .b_next = matrices.place_step(),
@@ -107,7 +107,8 @@ void CookToomConv::forward(const CookToomChoice& tiles, const Array& x, const Ar
     biases = ops::zeros({padded(y_[1])});
     backend({}).copy(*bias, biases.narrow(0, 0, y_[1]));
   }
-  convolve(tiling, x, to_places(tiling, {x_[1], y_[1]}, f32(weight), false), bias ? biases.data<float>() : nullptr, y);
+  convolve(tiling, x, weight_to_places(tiling, {x_[1], y_[1]}, f32(weight), false),
+           bias ? biases.data<float>() : nullptr, y);
 }
 
 // The gradient of the input is the convolution of the outputs' gradient with the kernel turned by half a turn.
@@ -117,7 +118,7 @@ void CookToomConv::grad_input(const CookToomChoice& tiles, const Array& grad_y, 
   const Tiling tiling{{tiles.rows, x_[2], dilation.h, (kernel.h - 1) * dilation.h - padding.h},
                       {tiles.columns, x_[3], dilation.w, (kernel.w - 1) * dilation.w - padding.w},
                       x_[0]};
-  convolve(tiling, grad_y, to_places(tiling, {y_[1], x_[1]}, f32(weight), true), nullptr, grad_x);
+  convolve(tiling, grad_y, weight_to_places(tiling, {y_[1], x_[1]}, f32(weight), true), nullptr, grad_x);
 }
 
 void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y,
@@ -140,12 +141,12 @@ void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, cons
     const auto strips = tiling.strips(first, last);
     in.along_rows(strips);
     out.along_rows(strips);
-    const std::int64_t rows = tiling.rows.scheme->n();
+    const std::int64_t down = tiling.rows.scheme->n();  // places of a column of a tile
     char& added = begun[static_cast<std::size_t>(worker)];
     for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
       in.along_columns(strips, column);
       out.along_columns(strips, column);
-      multiply_tiles<true>({.count = rows,
+      multiply_tiles<true>({.count = down,
                             .rows = inputs,
                             .inner = (last - first) * tiling.columns.tiles,
                             .columns = outputs,
@@ -156,7 +157,7 @@ void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, cons
                             .b_panel = panel,
                             .b_row = outputs,
                             .b_next = out.place_step(),
-                            .y = sums.data<float>() + worker * sums.dim(1) + column * rows * place_step,
+                            .y = sums.data<float>() + worker * sums.dim(1) + column * down * place_step,
                             .y_row = outputs,
                             .y_next = place_step,
                             .add = added != 0});
@@ -165,7 +166,7 @@ void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, cons
   });
   for (std::int64_t w = 1; w < blocks.workers; ++w)
     backend({}).zip(functors::Add{}, sums.select(0, 0), sums.select(0, w), sums.select(0, 0));
-  backend({}).copy(from_places(tiling, inputs, y_[1], sums.data<float>(), place_step), grad_weight);
+  backend({}).copy(weight_from_places(tiling, inputs, y_[1], sums.data<float>(), place_step), grad_weight);
 }
 
 }  // namespace tandem::cpu

@@ -11,10 +11,13 @@
 //
 // Results are the same for every number of images and threads, but for the gradient of the weight, which each thread
 // sums over its blocks. An infinity or NaN in an input spreads over its tile and, in the gradient of the weight, over
-// all taps. Errors grow with the tile and, slowly, with the number of inputs. As the RMS over all outputs, relative to
-// sums in f64, tests hold those of forward and both gradients for 32 channels below 4e-7 for F(2, 3), 1e-6 for F(4, 3),
-// 3e-6 for F(6, 3), 1e-6 for F(2, 5), 3e-6 for F(4, 5) and 6e-6 for F(5, 5); direct sums have 2e-7 to 7e-7. Larger
-// tiles are chosen for so few inputs only that errors stay below 6.5e-6.
+// all taps.
+//
+// Errors grow with the tile and, slowly, with the length of sums: the number of inputs, and for the gradient of the
+// weight that of pixels in a batch, as those of direct sums do. As the RMS over all outputs, relative to sums in f64,
+// tests hold those of forward and both gradients for 32 channels and 6 small images below 4e-7 for F(2, 3), 1e-6 for
+// F(4, 3), 3e-6 for F(6, 3), 1e-6 for F(2, 5), 3e-6 for F(4, 5) and 6e-6 for F(5, 5). Larger tiles are chosen for so
+// few inputs only that those of the outputs stay below 6.5e-6.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -30,8 +33,8 @@ class CookToomConv {
   CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
   // Whether tiles can compute it, and faster than direct sums: stride 1, no groups, kernels with 1, 3 or 5 rows and
-  // columns. Never where math_mode() wants exact convolutions. `share` is the part of the kernel's products that the
-  // other way computes; the rest is padding.
+  // columns other than 1 x 1. Never where math_mode() wants exact convolutions. `share` is the part of the kernel's
+  // products that the other way computes; the rest is padding.
   bool pays(DType dtype, double share) const { return pays(forward_choice(), y_, x_[1], y_[1], share, dtype); }
   bool pays_for_input(DType dtype, double share) const { return pays(input_choice(), x_, y_[1], x_[1], share, dtype); }
   bool pays_for_weight(DType dtype, double share) const { return pays(dtype, share); }

@@ -1,6 +1,6 @@
 // Which tiles a convolution gets, and whether tiles pay at all.
 //
-// The choice is a pure function of the layer's shape and of the instructions that the build uses. It does not look at
+// The choice is a pure function of the layer's shape, its dtype and the instructions of the build. It does not look at
 // the number of images, threads or processes, nor at a clock: W processes with B / W images each must compute as one
 // with B does.
 #pragma once
@@ -12,7 +12,7 @@ namespace tandem::cpu {
 
 struct CookToomChoice {
   const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there is no scheme for the kernel
-  double cycles = 0;                                         // estimated, for an image
+  double cycles = 0;  // estimated, for an image; a little more where errors are larger
 };
 
 // For a kernel with `dilation` that takes `inputs` to `outputs` channels, over an output of `size` pixels.

@@ -65,7 +65,7 @@ class KernelTransform {
 
 }  // namespace
 
-Array to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array& weight, bool turned) {
+Array weight_to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array& weight, bool turned) {
   const auto& [inputs, outputs] = matrices;
   const std::int64_t taps = tiling.rows.scheme->r * tiling.columns.scheme->r, step = matrices.place_step();
   const Array result = Array::empty({tiling.places(), step});
@@ -85,8 +85,8 @@ Array to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array
   return result;
 }
 
-Array from_places(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs, const float* grads,
-                  std::int64_t place_step) {
+Array weight_from_places(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs, const float* grads,
+                         std::int64_t place_step) {
   const std::int64_t rows = tiling.rows.scheme->r, columns = tiling.columns.scheme->r;
   const Array result = Array::empty({outputs, inputs, rows, columns});
   auto* const to = static_cast<float*>(result.raw());

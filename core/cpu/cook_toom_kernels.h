@@ -17,11 +17,11 @@ struct PlaceMatrices {
 
 // Of a weight (outputs, inputs, kernel h, kernel w), f32 and contiguous. Where `turned`, the weight is (inputs,
 // outputs, kernel h, kernel w), and its kernels are turned by half a turn, as the gradient of the input sees them.
-Array to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array& weight, bool turned);
+Array weight_to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array& weight, bool turned);
 
 // The weight (outputs, inputs, kernel h, kernel w) that gradients of its matrices add up to. `grads` are matrices
 // (inputs, padded outputs), row-major and place_step apart.
-Array from_places(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs, const float* grads,
-                  std::int64_t place_step);
+Array weight_from_places(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs, const float* grads,
+                         std::int64_t place_step);
 
 }  // namespace tandem::cpu

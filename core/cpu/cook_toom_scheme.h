@@ -12,7 +12,8 @@ struct Pixels {
   T* data;
   std::int64_t step, line = 0;
 };
-// What lines of pixels become: tiles of places. A line's tiles follow one another.
+// What lines of pixels become: tiles, each of n places, at which the tiles' numbers are multiplied. Numbers from one
+// place to the next, from tile to tile, and from line to line. A line's tiles follow one another.
 template <class T>
 struct Places {
   T* data;

@@ -131,7 +131,7 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.flag(shared, "--exact-convolutions", exact_convolutions,
-         "on the CPU, convolutions as direct sums alone: smaller errors, up to four times the time");
+         "on the CPU, convolutions as direct sums alone: smaller errors, two to three times the time");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
   p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
