@@ -75,7 +75,6 @@
 #include <tandem/optim/fused_optimizer.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/lr_scheduler.h>
-#include <tandem/optim/own_rule.h>
 #include <tandem/optim/rmsprop.h>
 #include <tandem/optim/sgd.h>
 #include <tandem/optim/state_file.h>
