@@ -96,8 +96,10 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     return copy(out, y);
   }
   const cpu::CookToomConv tiles(window, x.shape(), y.shape());
-  if (tiles.pays(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share()))
-    return tiles.forward(x, weight, bias, y);
+  if (tiles.can(x.dtype())) {
+    const double share = cpu::ConvTaps(window, x.shape(), y.shape()).row_share();
+    if (const auto best = tiles.choose_forward(x.dtype(), share)) return tiles.forward(*best, x, weight, bias, y);
+  }
   const cpu::DirectConv direct(window, x.shape(), y.shape());
   if (direct.pays(x.dtype())) return direct.forward(x, weight, bias, y);
   if (onednn::conv2d(x, weight, bias, window, y)) return;
@@ -131,8 +133,11 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
   const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
   const cpu::CookToomConv tiles(window, grad_x.shape(), grad_y.shape());
-  if (tiles.pays_for_input(grad_y.dtype(), by_taps ? taps.share() : taps.row_share()))
-    return tiles.grad_input(grad_y, weight, grad_x);
+  if (tiles.can(grad_y.dtype())) {
+    const double share = by_taps ? taps.share() : taps.row_share();
+    if (const auto best = tiles.choose_grad_input(grad_y.dtype(), share))
+      return tiles.grad_input(*best, grad_y, weight, grad_x);
+  }
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
   if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
@@ -170,15 +175,23 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     if (grad_bias) copy(*bias_sum, *grad_bias);
     return;
   }
-  const auto by_products = [&](const auto& way) {
-    way.grad_weight(x, grad_y, grad_weight);
+  const auto bias_too = [&] {
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
+  };
+  const auto by_products = [&](const cpu::ConvTaps& taps) {
+    taps.grad_weight(x, grad_y, grad_weight);
+    bias_too();
   };
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
   const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
-  if (x.dtype() == grad_y.dtype() && tiles.pays_for_weight(x.dtype(), by_taps ? taps.share() : taps.row_share()))
-    return by_products(tiles);
+  if (x.dtype() == grad_y.dtype() && tiles.can(x.dtype())) {
+    const double share = by_taps ? taps.share() : taps.row_share();
+    if (const auto best = tiles.choose_grad_weight(x.dtype(), share)) {
+      tiles.grad_weight(*best, x, grad_y, grad_weight);
+      return bias_too();
+    }
+  }
   if (by_taps) return by_products(taps);
   if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   if (taps.can(x.dtype())) return by_products(taps);

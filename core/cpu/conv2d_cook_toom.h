@@ -5,13 +5,13 @@
 // with the weight's matrix (inputs, outputs) of that place; other transforms turn the products into pixels. Instead of
 // m x m x r x r multiplications for a pair of channels a tile needs n x n. docs/fast_convolution.md derives it.
 //
-// Additions and memory pay for that, so everything between the image that is read and the image that is written stays
-// in the caches: a thread takes a block of some rows of tiles from the first transform to the last. Where the kernel is
-// dilated, the pixels that a tap skips belong to tiles of their own.
+// Additions and memory pay for that, so what lies between the image that is read and the image that is written stays in
+// the caches; cook_toom_orders.h says how. Where the kernel is dilated, the pixels that a tap skips belong to tiles of
+// their own.
 //
-// Results are the same for every number of images and threads, but for the gradient of the weight, which each thread
-// sums over its blocks. An infinity or NaN in an input spreads over its tile and, in the gradient of the weight, over
-// all taps.
+// Results are the same for every number of images and threads, but for the gradient of a small weight, which each
+// thread sums over its blocks. An infinity or NaN in an input spreads over its tile and, in the gradient of the weight,
+// over all taps.
 //
 // Errors grow with the tile and, slowly, with the length of sums: the number of inputs, and for the gradient of the
 // weight that of pixels in a batch, as those of direct sums do. As the RMS over all outputs, relative to sums in f64,
@@ -32,36 +32,25 @@ class CookToomConv {
   // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
   CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
-  // Whether tiles can compute it, and faster than direct sums: stride 1, no groups, kernels with 1, 3 or 5 rows and
-  // columns other than 1 x 1. Never where math_mode() wants exact convolutions. `share` is the part of the kernel's
+  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3 or 5 rows and columns other than 1 x 1. Never
+  // where math_mode() wants exact convolutions.
+  bool can(DType dtype) const;
+
+  // The tiles that compute it faster than direct sums, if there are such tiles. `share` is the part of the kernel's
   // products that the other way computes; the rest is padding.
-  bool pays(DType dtype, double share) const { return pays(forward_choice(), y_, x_[1], y_[1], share, dtype); }
-  bool pays_for_input(DType dtype, double share) const { return pays(input_choice(), x_, y_[1], x_[1], share, dtype); }
-  bool pays_for_weight(DType dtype, double share) const { return pays(dtype, share); }
+  std::optional<CookToomChoice> choose_forward(DType dtype, double share) const;
+  std::optional<CookToomChoice> choose_grad_input(DType dtype, double share) const;
+  std::optional<CookToomChoice> choose_grad_weight(DType dtype, double share) const {
+    return choose_forward(dtype, share);
+  }
 
   // Arguments are as in Backend: f32 or 16-bit floats. Images are channels last.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
-    forward(forward_choice(), x, weight, bias, y);
-  }
-  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-    grad_input(input_choice(), grad_y, weight, grad_x);
-  }
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-    this->grad_weight(forward_choice(), x, grad_y, grad_weight);
-  }
-
-  // With tiles of the caller's choice.
   void forward(const CookToomChoice& tiles, const Array& x, const Array& weight, const std::optional<Array>& bias,
                const Array& y) const;
   void grad_input(const CookToomChoice& tiles, const Array& grad_y, const Array& weight, const Array& grad_x) const;
   void grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
-  CookToomChoice forward_choice() const;
-  CookToomChoice input_choice() const;
-  bool pays(const CookToomChoice& tiles, const Shape& tiled, std::int64_t inputs, std::int64_t outputs, double share,
-            DType dtype) const;
-
   const Window& window_;
   const Shape &x_, &y_;
 };

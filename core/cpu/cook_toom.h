@@ -110,12 +110,12 @@ constexpr bool in_pair(int i) {
 }
 
 // A matrix's elements, row by row, in memory.
-template <class M, class Number>
+template <class M>
 inline constexpr auto elements = [] {
-  std::array<Number, static_cast<std::size_t>(M::rows * M::columns)> all{};
+  std::array<float, static_cast<std::size_t>(M::rows * M::columns)> all{};
   for (int i = 0; i < M::rows; ++i)
     for (int k = 0; k < M::columns; ++k)
-      all[static_cast<std::size_t>(i * M::columns + k)] = static_cast<Number>(M::at(i, k));
+      all[static_cast<std::size_t>(i * M::columns + k)] = static_cast<float>(M::at(i, k));
   return all;
 }();
 
@@ -135,8 +135,8 @@ struct Column {
 
 // The sum of factor times number over the elements first, first + step, ... A factor of 0 costs nothing, and 1 no
 // multiplication. `factors` are the elements<M>.
-template <class Factors, int first, int step, class V, class Number>
-[[gnu::always_inline]] inline V weighted_sum(const Number* factors, const V* in) {
+template <class Factors, int first, int step, class V>
+[[gnu::always_inline]] inline V weighted_sum(const float* factors, const V* in) {
   constexpr auto next = [](int k) {
     while (k < Factors::length && Factors::at(k) == 0) k += step;
     return k;
@@ -153,8 +153,8 @@ template <class Factors, int first, int step, class V, class Number>
 }
 
 // out = M in
-template <class M, class V, class Number>
-[[gnu::always_inline]] inline void multiply(const Number* factors, const V* in, V* out) {
+template <class M, class V>
+[[gnu::always_inline]] inline void multiply(const float* factors, const V* in, V* out) {
   unroll<M::rows>([&](auto row) __attribute__((always_inline)) {
     constexpr int i = row;
     if constexpr (begins_pair<M>(i)) {
@@ -168,8 +168,8 @@ template <class M, class V, class Number>
 }
 
 // out = M^T in
-template <class M, class V, class Number>
-[[gnu::always_inline]] inline void multiply_transposed(const Number* factors, const V* in, V* out) {
+template <class M, class V>
+[[gnu::always_inline]] inline void multiply_transposed(const float* factors, const V* in, V* out) {
   V sums[M::rows], differences[M::rows];
   unroll<M::rows>([&](auto row) __attribute__((always_inline)) {
     constexpr int i = row;

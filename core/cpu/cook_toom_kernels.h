@@ -1,4 +1,4 @@
-// The weight of a convolution at the places of its tiles, and the way back for its gradient.
+// The weight of a convolution at the places of its tiles, and the way back for its gradient: panel by panel of outputs.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -6,22 +6,46 @@
 
 namespace tandem::cpu {
 
-// The matrices (inputs, outputs) of the places, place_step() apart: of the columns' place 0 all places of the rows, and
-// so on. The outputs lie in panels of width(), one after the other.
-struct PlaceMatrices {
-  std::int64_t inputs, outputs;
-  std::int64_t width() const { return std::min(panel, padded(outputs)); }
-  std::int64_t panels() const { return (outputs + width() - 1) / width(); }
-  std::int64_t place_step() const { return spread(panels() * width() * inputs); }
+inline std::int64_t panel_width(std::int64_t outputs) { return std::min(panel, padded(outputs)); }
+
+// The taps of a weight with its outputs innermost, in panels: (panels, inputs, kernel h * kernel w, panel width), f32.
+// The last panel has zeros behind its outputs.
+struct KernelTaps {
+  Array array;
+  bool turned;  // by half a turn
+
+  // Of a weight (outputs, inputs, kernel h, kernel w). Where `turned`, of (inputs, outputs, kernel h, kernel w), with
+  // kernels turned as the gradient of the input sees them.
+  KernelTaps(const Array& weight, bool turned);
+  // For sums.
+  KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs);
+  void copy_to(const Array& weight) const;
+  std::int64_t width() const { return array.dim(3); }
 };
 
-// Of a weight (outputs, inputs, kernel h, kernel w), f32 and contiguous. Where `turned`, the weight is (inputs,
-// outputs, kernel h, kernel w), and its kernels are turned by half a turn, as the gradient of the input sees them.
-Array weight_to_places(const Tiling& tiling, const PlaceMatrices& matrices, const Array& weight, bool turned);
+// Matrices (inputs, outputs) at the places of one column: at one place of a tile's columns, all places of its rows.
+// They are place_step() apart. The outputs lie in panels, one after the other, as tile_products.h wants them.
+struct PlaceMatrices {
+  const Tiling& tiling;
+  std::int64_t inputs, outputs;  // padded
 
-// The weight (outputs, inputs, kernel h, kernel w) that gradients of its matrices add up to. `grads` are matrices
-// (inputs, padded outputs), row-major and place_step apart.
-Array weight_from_places(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs, const float* grads,
-                         std::int64_t place_step);
+  PlaceMatrices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs)
+      : tiling(tiling), inputs(inputs), outputs(padded(outputs)) {}
+  std::int64_t width() const { return panel_width(outputs); }
+  std::int64_t panels() const { return (outputs + width() - 1) / width(); }
+  std::int64_t panel_numbers() const { return inputs * width(); }
+  std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
+  std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
+
+  // Makes the matrices of `column` from taps, of which they begin with panel `first`: their panel `p`.
+  void from_taps(const KernelTaps& taps, std::int64_t first, std::int64_t column, std::int64_t p, float* places) const;
+  // The way back adds to the taps what the column gives, or writes it.
+  void to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, std::int64_t first,
+               const KernelTaps& taps) const;
+
+ private:
+  template <class F>
+  void for_each_vector(const KernelTaps& taps, std::int64_t first, std::int64_t p, F f) const;
+};
 
 }  // namespace tandem::cpu

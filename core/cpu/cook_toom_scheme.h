@@ -33,56 +33,57 @@ struct CookToomScheme {
   using ToPlaces = void (*)(const Pixels<const float>&, const Places<float>&, const Counts&);
   ToPlaces input, output_grad;
   // Places to m pixels for each tile, with the bias added where there is one.
-  void (*output)(const Places<const float>&, const Pixels<float>&, const Counts&, const float* bias);
-  // The r taps of a line of the kernel to n places, and back for the kernel's gradient. In f64: each number of the
-  // weight is part of many sums.
-  void (*kernel)(const Pixels<const double>&, const Places<double>&, const Counts&);
-  void (*kernel_grad)(const Places<const double>&, const Pixels<double>&, const Counts&, const double* bias);
+  using ToPixels = void (*)(const Places<const float>&, const Pixels<float>&, const Counts&, const float* bias);
+  ToPixels output;
+  // The r taps of a line of the kernel to n places, and back for the kernel's gradient; and the numbers, (n, r), that
+  // multiply the taps.
+  ToPlaces kernel;
+  ToPixels kernel_grad;
+  const float* kernel_elements;
 };
 
 // The elements of M. The processor can multiply with a number in memory as fast as with a register. GCC does not know
 // that these are constants; it would load them all into registers anew for each tile.
-template <class M, class T>
-[[gnu::always_inline]] inline const T* factors_of() {
-  const T* factors = elements<M, T>.data();
+template <class M>
+[[gnu::always_inline]] inline const float* factors_of() {
+  const float* factors = elements<M>.data();
   asm("" : "+r"(factors));
   return factors;
 }
 
-template <class M, class T>
-void to_places(const Pixels<const T>& pixels, const Places<T>& places, const Counts& counts) {
-  constexpr int width = lanes * sizeof(float) / sizeof(T);
+template <class M>
+void to_places(const Pixels<const float>& pixels, const Places<float>& places, const Counts& counts) {
   const std::int64_t step = pixels.step, place = places.place;
   for (std::int64_t l = 0; l < counts.lines; ++l)
     for (std::int64_t t = 0; t < counts.tiles; ++t) {
-      const T* from = pixels.data + l * pixels.line + t * M::tile * step;
-      T* to = places.data + l * places.line + t * places.tile;
-      for (std::int64_t c = 0; c < counts.channels; c += width, from += width, to += width) {
-        vec<T, width> in[M::columns], out[M::rows];
-        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { in[k] = load<width>(from + k * step); });
-        multiply<M>(factors_of<M, T>(), in, out);
-        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<width>(to + i * place, out[i]); });
+      const float* from = pixels.data + l * pixels.line + t * M::tile * step;
+      float* to = places.data + l * places.line + t * places.tile;
+      for (std::int64_t c = 0; c < counts.channels; c += lanes, from += lanes, to += lanes) {
+        Lanes in[M::columns], out[M::rows];
+        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { in[k] = load<lanes>(from + k * step); });
+        multiply<M>(factors_of<M>(), in, out);
+        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<lanes>(to + i * place, out[i]); });
       }
     }
 }
 
-template <class M, class T>
-void to_pixels(const Places<const T>& places, const Pixels<T>& pixels, const Counts& counts, const T* bias) {
-  constexpr int width = lanes * sizeof(float) / sizeof(T);
+template <class M>
+void to_pixels(const Places<const float>& places, const Pixels<float>& pixels, const Counts& counts,
+               const float* bias) {
   const std::int64_t step = pixels.step, place = places.place;
   for (std::int64_t l = 0; l < counts.lines; ++l)
     for (std::int64_t t = 0; t < counts.tiles; ++t) {
-      const T* from = places.data + l * places.line + t * places.tile;
-      T* to = pixels.data + l * pixels.line + t * M::tile * step;
-      for (std::int64_t c = 0; c < counts.channels; c += width, from += width, to += width) {
-        vec<T, width> in[M::rows], out[M::columns];
-        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<width>(from + i * place); });
-        multiply_transposed<M>(factors_of<M, T>(), in, out);
+      const float* from = places.data + l * places.line + t * places.tile;
+      float* to = pixels.data + l * pixels.line + t * M::tile * step;
+      for (std::int64_t c = 0; c < counts.channels; c += lanes, from += lanes, to += lanes) {
+        Lanes in[M::rows], out[M::columns];
+        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<lanes>(from + i * place); });
+        multiply_transposed<M>(factors_of<M>(), in, out);
         if (bias) {
-          const auto added = load<width>(bias + c);
+          const Lanes added = load<lanes>(bias + c);
           unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += added; });
         }
-        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<width>(to + k * step, out[k]); });
+        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<lanes>(to + k * step, out[k]); });
       }
     }
 }
@@ -91,11 +92,12 @@ template <int m, int r>
 inline constexpr CookToomScheme scheme{
     m,
     r,
-    to_places<typename CookToom<m, r>::Input, float>,
-    to_places<typename CookToom<m, r>::Output, float>,
-    to_pixels<typename CookToom<m, r>::Output, float>,
-    to_places<typename CookToom<m, r>::Kernel, double>,
-    to_pixels<typename CookToom<m, r>::Kernel, double>,
+    to_places<typename CookToom<m, r>::Input>,
+    to_places<typename CookToom<m, r>::Output>,
+    to_pixels<typename CookToom<m, r>::Output>,
+    to_places<typename CookToom<m, r>::Kernel>,
+    to_pixels<typename CookToom<m, r>::Kernel>,
+    elements<typename CookToom<m, r>::Kernel>.data(),
 };
 
 }  // namespace tandem::cpu

@@ -13,15 +13,14 @@ struct RowPart {
 
 // Copies them, with zeros around the image and behind the channels.
 template <class T>
-void lay_out(const T* row, std::int64_t width, std::int64_t channels, const RowPart& part, float* to) {
-  const std::int64_t stride = padded(channels);
-  const std::int64_t whole = channels / lanes * lanes;
+void lay_out(const T* row, const TiledImage& image, const RowPart& part, float* to) {
+  const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
   for (std::int64_t i = 0, w = part.first; i < part.count; ++i, w += part.step, to += stride) {
-    if (w < 0 || w >= width) {
+    if (w < 0 || w >= image.width) {
       for (std::int64_t c = 0; c < stride; c += lanes) store<lanes>(to + c, Lanes{});
       continue;
     }
-    const T* const from = row + w * channels;
+    const T* const from = row + w * image.next;
     for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
     if (whole < stride) store<lanes>(to + whole, Lanes{});
     for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<float>(from[c]);
@@ -30,10 +29,10 @@ void lay_out(const T* row, std::int64_t width, std::int64_t channels, const RowP
 
 // The way back.
 template <class T>
-void put_back(const float* from, std::int64_t channels, const RowPart& part, T* row) {
-  const std::int64_t stride = padded(channels), whole = channels / lanes * lanes;
+void put_back(const float* from, const TiledImage& image, const RowPart& part, T* row) {
+  const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
   for (std::int64_t i = 0; i < part.count; ++i, from += stride) {
-    T* const to = row + (part.first + i * part.step) * channels;
+    T* const to = row + (part.first + i * part.step) * image.next;
     for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
     for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<T>(from[c]);
   }
@@ -75,22 +74,18 @@ std::vector<Strip> Tiling::strips(std::int64_t first, std::int64_t last) const {
 }
 
 ToTiles::ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block)
-    : tiling_(tiling), kind_(kind), image_(image), channels_(image.dim(1)), stride_(padded(channels_)) {
+    : tiling_(tiling), kind_(kind), image_(image), stride_(padded(image_.channels)) {
   for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, pixels(tiling.columns, line.tiles));
   // There is at most a strip for each row of tiles.
   column_step_ = spread(block * pixels(tiling.rows, 1) * stride_);
   place_step_ = spread(tiling.columns.tiles * column_step_);
-  tile_place_step_ = spread(block * tiling.columns.tiles * stride_);
 }
 
-std::int64_t ToTiles::numbers() const {
-  return longest_ * stride_ + tiling_.columns.scheme->n() * place_step_ + tiling_.rows.scheme->n() * tile_place_step_;
-}
+std::int64_t ToTiles::numbers() const { return longest_ * stride_ + tiling_.columns.scheme->n() * place_step_; }
 
 void ToTiles::use(float* memory) {
   line_ = memory;
   by_column_ = line_ + longest_ * stride_;
-  tiles_ = by_column_ + tiling_.columns.scheme->n() * place_step_;
 }
 
 // Of an image with a gradient only the outputs themselves are seen.
@@ -107,7 +102,7 @@ std::int64_t ToTiles::row_of(const Strip& strip) const {
 // The tiles [begin, end) of a line of columns that see pixels of the image alone.
 std::pair<std::int64_t, std::int64_t> ToTiles::inside(const Axis::Line& line) const {
   const std::int64_t m = tiling_.columns.scheme->m;
-  const std::int64_t spare = image_.dim(3) - first(line) - pixels(tiling_.columns, 1);
+  const std::int64_t spare = image_.width - first(line) - pixels(tiling_.columns, 1);
   const std::int64_t begin = std::min((std::max<std::int64_t>(-first(line), 0) + m - 1) / m, line.tiles);
   return {begin, std::clamp(spare < 0 ? 0 : spare / m + 1, begin, line.tiles)};
 }
@@ -116,24 +111,24 @@ void ToTiles::transform_row(const char* row, float* to) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
   for (const auto& line : lines) {
-    const auto transform_tiles = [&](const float* from, std::int64_t begin, std::int64_t end) {
-      transform({from, stride_}, {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
+    const auto transform_tiles = [&](const float* from, std::int64_t next, std::int64_t begin, std::int64_t end) {
+      transform({from, next}, {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
     };
     const auto transform_copy = [&](std::int64_t begin, std::int64_t end) {
       if (begin == end) return;
       const std::int64_t at = first(line) + begin * scheme->m * step;
-      dispatch_image(image_.dtype(), [&](auto type) {
-        lay_out(reinterpret_cast<const decltype(type)*>(row), image_.dim(3), channels_,
-                {at, step, pixels(tiling_.columns, end - begin)}, line_);
+      dispatch_image(image_.dtype, [&](auto type) {
+        lay_out(reinterpret_cast<const decltype(type)*>(row), image_, {at, step, pixels(tiling_.columns, end - begin)},
+                line_);
       });
-      transform_tiles(line_, begin, end);
+      transform_tiles(line_, stride_, begin, end);
     };
     // What lies in the image as it would lie in the copy is read from there.
-    if (step == 1 && channels_ == stride_ && image_.dtype() == DType::f32) {
+    if (step == 1 && image_.channels == stride_ && image_.dtype == DType::f32) {
       const auto [begin, end] = inside(line);
       const std::int64_t at = first(line) + begin * scheme->m;
       transform_copy(0, begin);
-      if (begin < end) transform_tiles(reinterpret_cast<const float*>(row) + at * channels_, begin, end);
+      if (begin < end) transform_tiles(reinterpret_cast<const float*>(row) + at * image_.next, image_.next, begin, end);
       transform_copy(end, line.tiles);
     } else {
       transform_copy(0, line.tiles);
@@ -143,14 +138,12 @@ void ToTiles::transform_row(const char* row, float* to) {
 }
 
 void ToTiles::along_rows(const std::vector<Strip>& strips) {
-  const std::int64_t height = image_.dim(2);
-  const std::int64_t row_bytes = image_.dim(3) * channels_ * static_cast<std::int64_t>(size_of(image_.dtype()));
   for (const Strip& strip : strips)
     for (std::int64_t i = 0; i < pixels(tiling_.rows, strip.count); ++i) {
       const std::int64_t h = first(*strip.line) + (strip.first * tiling_.rows.scheme->m + i) * tiling_.rows.step;
       float* const to = by_column_ + (row_of(strip) + i) * stride_;
-      if (0 <= h && h < height) {
-        transform_row(static_cast<const char*>(image_.raw()) + (strip.image * height + h) * row_bytes, to);
+      if (0 <= h && h < image_.height) {
+        transform_row(image_.row(strip.image, h), to);
         continue;
       }
       for (std::int64_t p = 0; p < tiling_.columns.scheme->n(); ++p)
@@ -160,20 +153,17 @@ void ToTiles::along_rows(const std::vector<Strip>& strips) {
     }
 }
 
-void ToTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column) {
+void ToTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column, float* tiles,
+                            std::int64_t place_step) const {
   const auto transform = kind_ == Kind::input ? tiling_.rows.scheme->input : tiling_.rows.scheme->output_grad;
   for (const Strip& strip : strips)
     transform({by_column_ + column * place_step_ + row_of(strip) * stride_, stride_, column_step_},
-              {tiles_ + strip.tile * stride_, tile_place_step_, stride_, strip.count * stride_},
+              {tiles + strip.tile * stride_, place_step, tiling_.columns.tiles * stride_, stride_},
               {tiling_.columns.tiles, strip.count, stride_});
 }
 
 FromTiles::FromTiles(const Tiling& tiling, const Array& image, std::int64_t block)
-    : tiling_(tiling),
-      image_(image),
-      channels_(image.dim(1)),
-      stride_(padded(channels_)),
-      rows_(block * tiling.rows.scheme->m) {
+    : tiling_(tiling), image_(image), stride_(padded(image_.channels)), rows_(block * tiling.rows.scheme->m) {
   for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, line.tiles * tiling.columns.scheme->m);
   place_step_ = spread(block * tiling.columns.tiles * stride_);
   row_step_ = spread(tiling.columns.tiles * tiling.columns.scheme->n() * stride_);
@@ -192,32 +182,34 @@ void FromTiles::use(float* memory) {
 void FromTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column) {
   const std::int64_t tile = tiling_.columns.scheme->n() * stride_;
   for (const Strip& strip : strips)
-    tiling_.rows.scheme->output({products_ + strip.tile * stride_, place_step_, stride_, strip.count * stride_},
-                                {by_row_ + strip.output_row * row_step_ + column * stride_, row_step_, tile},
-                                {tiling_.columns.tiles, strip.count, stride_}, nullptr);
+    tiling_.rows.scheme->output(
+        {products_ + strip.tile * stride_, place_step_, tiling_.columns.tiles * stride_, stride_},
+        {by_row_ + strip.output_row * row_step_ + column * stride_, row_step_, tile},
+        {tiling_.columns.tiles, strip.count, stride_}, nullptr);
 }
 
 void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
-  const std::int64_t tile = scheme->n() * stride_, height = image_.dim(2), width = image_.dim(3);
+  const std::int64_t tile = scheme->n() * stride_;
   // Whole tiles go straight into the image where its pixels lie as in a line.
-  const bool direct = step == 1 && channels_ == stride_ && image_.dtype() == DType::f32;
+  const bool direct = step == 1 && image_.channels == stride_ && image_.dtype == DType::f32;
   for (const Strip& strip : strips) {
     const std::int64_t done = strip.first * tiling_.rows.scheme->m;
     const std::int64_t count = std::min(strip.count * tiling_.rows.scheme->m, strip.line->outputs - done);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t h = strip.line->first_output + (done + i) * tiling_.rows.step;
+      char* const at = image_.row(strip.image, h);
       const float* from = by_row_ + (strip.output_row + i) * row_step_;
       for (const auto& line : lines) {
         const std::int64_t whole = direct ? line.outputs / scheme->m : 0, rest = line.tiles - whole;
-        dispatch_image(image_.dtype(), [&](auto type) {
-          auto* const row = static_cast<decltype(type)*>(image_.raw()) + (strip.image * height + h) * width * channels_;
+        dispatch_image(image_.dtype, [&](auto type) {
+          auto* const row = reinterpret_cast<decltype(type)*>(at);
           if constexpr (std::is_same_v<decltype(type), float>) {
-            if (whole > 0) scheme->output({from, stride_, tile}, {row, stride_}, {1, whole, stride_}, bias);
+            if (whole > 0) scheme->output({from, stride_, tile}, {row, image_.next}, {1, whole, stride_}, bias);
           }
           if (rest == 0) return;
           scheme->output({from + whole * tile, stride_, tile}, {line_, stride_}, {1, rest, stride_}, bias);
-          put_back(line_, channels_,
+          put_back(line_, image_,
                    {line.first_output + whole * scheme->m * step, step, line.outputs - whole * scheme->m}, row);
         });
         from += line.tiles * tile;

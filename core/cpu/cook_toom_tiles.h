@@ -50,6 +50,23 @@ struct Tiling {
   std::vector<Strip> strips(std::int64_t first, std::int64_t last) const;
 };
 
+// An image (N, C, H, W), channels last, of f32 or 16 bits, or some channels of such an image.
+struct TiledImage {
+  DType dtype;
+  std::int64_t channels, height, width, next;  // numbers from one pixel of a row to the next
+  std::int64_t image_bytes, row_bytes;
+  char* data;
+
+  explicit TiledImage(const Array& a)
+      : dtype(a.dtype()), channels(a.dim(1)), height(a.dim(2)), width(a.dim(3)), next(a.strides()[3]) {
+    const auto size = static_cast<std::int64_t>(size_of(dtype));
+    image_bytes = a.strides()[0] * size;
+    row_bytes = a.strides()[2] * size;
+    data = static_cast<char*>(a.raw());
+  }
+  char* row(std::int64_t image, std::int64_t h) const { return data + image * image_bytes + h * row_bytes; }
+};
+
 // The way from an image, the input or the outputs' gradient, to places: first along the rows of pixels, for a whole
 // block, and then along the columns, one place of the rows at a time. So the places of one column of a block's tiles,
 // which are multiplied next, are still in the cache.
@@ -57,7 +74,7 @@ class ToTiles {
  public:
   enum class Kind { input, output_grad };
 
-  // `image` (N, C, H, W), channels last, of f32 or 16 bits. `block` is the number of tile rows in a block.
+  // `image` outlives this. `block` is the number of tile rows in a block.
   ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block);
 
   // Numbers of memory that it needs, and where they are.
@@ -65,11 +82,10 @@ class ToTiles {
   void use(float* memory);
 
   void along_rows(const std::vector<Strip>& strips);
-  // Place `column` of the rows. Its places along the columns, (tiles, padded channels) each, are then at tiles() and
-  // lie place_step() apart.
-  void along_columns(const std::vector<Strip>& strips, std::int64_t column);
-  const float* tiles() const { return tiles_; }
-  std::int64_t place_step() const { return tile_place_step_; }
+  // Place `column` of the rows: writes its places along the columns, (tiles, padded channels) each, place_step apart.
+  // Tiles are in the order of rows of tiles.
+  void along_columns(const std::vector<Strip>& strips, std::int64_t column, float* tiles,
+                     std::int64_t place_step) const;
 
  private:
   std::int64_t pixels(const Axis& axis, std::int64_t tiles) const;
@@ -80,10 +96,10 @@ class ToTiles {
 
   const Tiling& tiling_;
   const Kind kind_;
-  const Array image_;
-  const std::int64_t channels_, stride_;  // numbers of a pixel in the image, and here: padded
-  std::int64_t longest_ = 0, column_step_, place_step_, tile_place_step_;
-  float *line_ = nullptr, *by_column_ = nullptr, *tiles_ = nullptr;
+  const TiledImage image_;
+  const std::int64_t stride_;  // numbers of a pixel here: padded channels
+  std::int64_t longest_ = 0, column_step_, place_step_;
+  float *line_ = nullptr, *by_column_ = nullptr;
 };
 
 // The way back from places to an image, first along the columns and then along the rows.
@@ -103,8 +119,8 @@ class FromTiles {
 
  private:
   const Tiling& tiling_;
-  const Array image_;
-  const std::int64_t channels_, stride_;
+  const TiledImage image_;
+  const std::int64_t stride_;
   std::int64_t longest_ = 0, place_step_, row_step_, rows_;
   float *line_ = nullptr, *products_ = nullptr, *by_row_ = nullptr;
 };

@@ -38,8 +38,8 @@ void for_each_part(std::int64_t rows, F f) {
 // `count` products of matrices that follow one another at equal distances:
 //   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.
 // `a` is row-major or, where it is transposed, column-major; a_line is from row to row, or from column to column. The
-// columns of b lie in panels, b_panel from one to the next, and the rows of a panel b_row apart. The rows of y lie
-// y_row apart. `columns` is a multiple of `lanes`.
+// columns of b lie in panels, b_panel from one to the next, and the rows of a panel b_row apart; the same for y.
+// `columns` is a multiple of `lanes`.
 struct TileProducts {
   std::int64_t count, rows, inner, columns;
   const float* a;
@@ -47,7 +47,7 @@ struct TileProducts {
   const float* b;
   std::int64_t b_panel, b_row, b_next;
   float* y;
-  std::int64_t y_row, y_next;
+  std::int64_t y_panel, y_row, y_next;
   bool add;
 };
 
@@ -120,7 +120,7 @@ void multiply_tiles(const TileProducts& p) {
     for_each_part(p.rows, [&](auto part, std::int64_t first) {
       const float* const a = p.a + (transposed ? first : first * p.a_line);
       const float* const b = p.b + c / panel * p.b_panel;
-      float* const y = p.y + first * p.y_row + c;
+      float* const y = p.y + c / panel * p.y_panel + first * p.y_row;
       if (p.columns - c > lanes) multiply_part<part, 2, transposed>(p, a, b, y);
       else multiply_part<part, 1, transposed>(p, a, b, y);
     });

@@ -145,8 +145,8 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
   manual_seed(9);
   const Window window{.kernel = 3, .padding = 1};
   const Array x = ops::randn({10, 32, 28, 28}).channels_last(), weight = ops::randn({32, 32, 3, 3});
-  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).pays(DType::f32, 1));
-  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).pays(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).choose_forward(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).choose_forward(DType::f32, 1));
   const Array whole = ops::conv2d(x, weight, {}, window), part = ops::conv2d(x.narrow(0, 3, 5), weight, {}, window);
   EXPECT_EQ(whole.narrow(0, 3, 5).contiguous().to_vector<float>(), part.contiguous().to_vector<float>());
   const Array grad = ops::conv2d_grad_input(x, weight, window, x.shape());
@@ -157,7 +157,7 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
 // The output that sees an Inf or NaN is not finite. Others of its tile may not be, either.
 TEST(ConvTiles, ShowWhatIsNotFinite) {
   const Window window{.kernel = 3, .padding = 1};
-  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).pays(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).choose_forward(DType::f32, 1));
   for (const float odd : {INFINITY, NAN}) {
     const Array x = ops::ones({2, 32, 20, 20}).channels_last();
     x.narrow(0, 1, 1).narrow(2, 9, 1).narrow(3, 13, 1).fill(odd);

@@ -1,0 +1,58 @@
+// The two orders in which convolutions by tiles run. Block by block: a thread takes some rows of tiles from the image
+// that is read to the image that is written, with all outputs; what lies in between stays in the caches. Panel by
+// panel: where the weight at its places is larger than a cache, the tiles of many rows are kept instead, and a thread
+// takes a panel of outputs from its taps to the image. The weight at its places is then never in memory as a whole.
+//
+// The results of `convolve` are the same in both.
+#pragma once
+
+#include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/parallel.h>
+
+namespace tandem::cpu {
+
+// x -> y, with `bias` (padded outputs, or null) added.
+void convolve_by_blocks(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
+                        const Array& y);
+void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
+                        const Array& y);
+
+// The gradient of the weight, as sums over all tiles.
+void sum_by_blocks(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums);
+void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums);
+
+// Whether the weight fits into three quarters of the second-level cache (1 MiB).
+inline bool weight_fits(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) {
+  return tiling.places() * padded(inputs) * padded(outputs) * 4 <= 768 << 10;
+}
+
+// Rows of tiles [first, last), cut into blocks, and those spread over threads.
+struct Blocks {
+  std::int64_t first, last, block, workers;
+
+  // Blocks of at most `rows` rows, and at least one.
+  Blocks(std::int64_t first, std::int64_t last, std::int64_t rows)
+      : first(first), last(last), block(std::clamp<std::int64_t>(rows, 1, (last - first + threads() - 1) / threads())) {
+    workers = std::min(threads(), count());
+  }
+  static std::int64_t threads() { return omp_get_max_threads(); }
+  std::int64_t count() const { return (last - first + block - 1) / block; }
+
+  // Calls f(worker, first, last) for each block. A worker is a thread, and takes its blocks one after the other.
+  template <class F>
+  void for_each(std::int64_t elements, F f) const {
+    parallel_for(workers, elements, [&](std::int64_t worker) {
+      for (std::int64_t b = count() * worker / workers; b < count() * (worker + 1) / workers; ++b)
+        f(worker, first + b * block, std::min(first + (b + 1) * block, last));
+    });
+  }
+};
+
+// Rows of tiles whose numbers at one place of the rows, `channels` for each tile, take about 64 KB. That was tried on
+// an AMD EPYC (Zen 4); half and twice are as fast.
+inline std::int64_t rows_of_block(const Tiling& tiling, std::int64_t channels) {
+  const std::int64_t tile = 4 * tiling.rows.scheme->n() * channels;
+  return std::max<std::int64_t>((64 << 10) / tile, 16) / tiling.columns.tiles;
+}
+
+}  // namespace tandem::cpu

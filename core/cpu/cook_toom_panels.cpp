@@ -1,0 +1,174 @@
+#include <tandem/core/cpu/cook_toom_orders.h>
+
+namespace tandem::cpu {
+
+namespace {
+
+// Tiles of an image at all their places, (places of the columns, places of the rows, tiles, padded channels), for a
+// group of rows of tiles.
+class PlacedTiles {
+ public:
+  PlacedTiles(const Tiling& tiling, const Array& image)
+      : tiling_(tiling), image_(image), channels_(padded(image.dim(1))) {
+    const std::int64_t row = 4 * tiling.places() * tiling.columns.tiles * channels_;
+    group_ = std::clamp<std::int64_t>(most_bytes / row, 1, tiling.tile_rows());
+    place_step_ = spread(group_ * tiling.columns.tiles * channels_);
+    memory_ = Array::empty({tiling.places() * place_step_});
+  }
+
+  // Calls f(first, last) for each group, with its tiles in place.
+  template <class F>
+  void for_each_group(F f) {
+    for (std::int64_t first = 0; first < tiling_.tile_rows(); first += group_) {
+      const std::int64_t last = std::min(first + group_, tiling_.tile_rows());
+      place(first, last);
+      f(first, last);
+    }
+  }
+  std::int64_t group() const { return group_; }
+
+  // The tiles of the rows from `row` of the group on, at place `column` of the rows and all places of the columns.
+  const float* at(std::int64_t column, std::int64_t row) const {
+    return memory_.data<float>() + column * tiling_.rows.scheme->n() * place_step_ +
+           row * tiling_.columns.tiles * channels_;
+  }
+  std::int64_t place_step() const { return place_step_; }
+
+ private:
+  // They are written once and read once for each panel, so they need not fit into a thread's own caches.
+  static constexpr std::int64_t most_bytes = 8 << 20;
+
+  void place(std::int64_t first, std::int64_t last) {
+    const Blocks blocks(first, last, rows_of_block(tiling_, channels_));
+    const ToTiles input(tiling_, ToTiles::Kind::input, image_, blocks.block);
+    const Array memory = Array::empty({blocks.workers, spread(input.numbers())});
+    blocks.for_each(memory_.numel(), [&](std::int64_t worker, std::int64_t begin, std::int64_t end) {
+      ToTiles from = input;
+      from.use(memory.data<float>() + worker * memory.dim(1));
+      const auto strips = tiling_.strips(begin, end);
+      from.along_rows(strips);
+      for (std::int64_t column = 0; column < tiling_.columns.scheme->n(); ++column)
+        from.along_columns(strips, column, const_cast<float*>(at(column, begin - first)), place_step_);
+    });
+  }
+
+  const Tiling& tiling_;
+  const Array image_;
+  const std::int64_t channels_;
+  std::int64_t group_, place_step_;
+  Array memory_;
+};
+
+// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back.
+struct Slices {
+  std::int64_t outputs, width, workers;
+
+  // What a slice's matrices of one column take should leave room in the second-level cache (1 MiB) for the tiles.
+  Slices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) : outputs(outputs) {
+    const std::int64_t most = (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
+    const std::int64_t panels = (outputs + panel - 1) / panel, threads = Blocks::threads();
+    width = panel * std::clamp<std::int64_t>((panels + threads - 1) / threads, 1, std::max<std::int64_t>(most, 1));
+    workers = std::min(count(), threads);
+  }
+  std::int64_t count() const { return (outputs + width - 1) / width; }
+  // The channels of slice i of an image.
+  Array of(const Array& image, std::int64_t i) const {
+    return image.narrow(1, i * width, std::min(width, outputs - i * width));
+  }
+  template <class F>
+  void for_each(std::int64_t elements, F f) const {
+    parallel_for(workers, elements, [&](std::int64_t worker) {
+      for (std::int64_t i = count() * worker / workers; i < count() * (worker + 1) / workers; ++i) f(worker, i);
+    });
+  }
+};
+
+}  // namespace
+
+void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
+                        const Array& y) {
+  const std::int64_t inputs = padded(x.dim(1));
+  PlacedTiles tiles(tiling, x);
+  const Slices slices(tiling, x.dim(1), y.dim(1));
+  const std::int64_t weight_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
+  const FromTiles widest(tiling, slices.of(y, 0), tiles.group());
+  const Array memory = Array::empty({slices.workers, spread(weight_numbers + widest.numbers())});
+  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
+    const auto strips = tiling.strips(first, last);
+    slices.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice) {
+      const Array image = slices.of(y, slice);
+      const std::int64_t output = slice * slices.width;
+      const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
+      float* const weight = memory.data<float>() + worker * memory.dim(1);
+      FromTiles to(tiling, image, tiles.group());
+      to.use(weight + weight_numbers);
+      for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
+        for (std::int64_t p = 0; p < matrices.panels(); ++p)
+          matrices.from_taps(taps, output / panel, column, p, weight);
+        multiply_tiles<false>({.count = tiling.rows.scheme->n(),
+                               .rows = (last - first) * tiling.columns.tiles,
+                               .inner = matrices.inputs,
+                               .columns = matrices.outputs,
+                               .a = tiles.at(column, 0),
+                               .a_line = inputs,
+                               .a_next = tiles.place_step(),
+                               .b = weight,
+                               .b_panel = matrices.panel_numbers(),
+                               .b_row = matrices.width(),
+                               .b_next = matrices.place_step(),
+                               .y = to.products(),
+                               .y_panel = panel,
+                               .y_row = matrices.outputs,
+                               .y_next = to.place_step(),
+                               .add = false});
+        to.along_columns(strips, column);
+      }
+      to.along_rows(strips, bias ? bias + output : nullptr);
+    });
+  });
+}
+
+void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums) {
+  const std::int64_t inputs = padded(x.dim(1)), down = tiling.rows.scheme->n();
+  PlacedTiles tiles(tiling, x);
+  const Slices slices(tiling, x.dim(1), grad_y.dim(1));
+  const std::int64_t place_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
+  const ToTiles widest(tiling, ToTiles::Kind::output_grad, slices.of(grad_y, 0), tiles.group());
+  const std::int64_t out_step = spread(tiles.group() * tiling.columns.tiles * slices.width);
+  const Array memory = Array::empty({slices.workers, spread(place_numbers + widest.numbers() + down * out_step)});
+  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
+    const auto strips = tiling.strips(first, last);
+    slices.for_each(grad_y.numel(), [&](std::int64_t worker, std::int64_t slice) {
+      const Array image = slices.of(grad_y, slice);
+      const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
+      float* const places = memory.data<float>() + worker * memory.dim(1);
+      float* const out_tiles = places + place_numbers + widest.numbers();
+      ToTiles out(tiling, ToTiles::Kind::output_grad, image, tiles.group());
+      out.use(places + place_numbers);
+      out.along_rows(strips);
+      for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
+        out.along_columns(strips, column, out_tiles, out_step);
+        multiply_tiles<true>({.count = down,
+                              .rows = matrices.inputs,
+                              .inner = (last - first) * tiling.columns.tiles,
+                              .columns = matrices.outputs,
+                              .a = tiles.at(column, 0),
+                              .a_line = inputs,
+                              .a_next = tiles.place_step(),
+                              .b = out_tiles,
+                              .b_panel = panel,
+                              .b_row = matrices.outputs,
+                              .b_next = out_step,
+                              .y = places,
+                              .y_panel = matrices.panel_numbers(),
+                              .y_row = matrices.width(),
+                              .y_next = matrices.place_step(),
+                              .add = false});
+        for (std::int64_t p = 0; p < matrices.panels(); ++p)
+          matrices.to_taps(places, column, p, first > 0 || column > 0, slice * slices.width / panel, sums);
+      }
+    });
+  });
+}
+
+}  // namespace tandem::cpu
