@@ -14,14 +14,14 @@ struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
   double preference;            // a little more for larger errors
-  std::int64_t most_inputs;     // errors grow with the length of sums; to here they are below 6.5e-6
+  std::int64_t most_inputs;     // errors grow with the length of sums; to here they are below 6e-6
 };
 constexpr std::int64_t any = 1 << 20;
 constexpr std::array<TileCosts, 1> kernel_1{{{&scheme<1, 1>, 5, 4, 1, any}}};
 constexpr std::array<TileCosts, 3> kernel_3{
-    {{&scheme<2, 3>, 16, 13, 1, any}, {&scheme<4, 3>, 33, 27, 1, any}, {&scheme<6, 3>, 53, 40, 1.06, 256}}};
+    {{&scheme<2, 3>, 16, 13, 1, any}, {&scheme<4, 3>, 33, 27, 1, any}, {&scheme<6, 3>, 53, 40, 1.06, any}}};
 constexpr std::array<TileCosts, 3> kernel_5{
-    {{&scheme<2, 5>, 33, 20, 1, any}, {&scheme<4, 5>, 53, 35, 1, 256}, {&scheme<5, 5>, 64, 42, 1, 32}}};
+    {{&scheme<2, 5>, 33, 20, 1, any}, {&scheme<4, 5>, 53, 35, 1, any}, {&scheme<5, 5>, 64, 42, 1, 32}}};
 
 constexpr double product = 1.05;     // a number times 16
 constexpr double product_end = 3;    // of a sum of products

@@ -15,16 +15,19 @@ struct RowPart {
 template <class T>
 void lay_out(const T* row, const TiledImage& image, const RowPart& part, float* to) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
-  for (std::int64_t i = 0, w = part.first; i < part.count; ++i, w += part.step, to += stride) {
-    if (w < 0 || w >= image.width) {
-      for (std::int64_t c = 0; c < stride; c += lanes) store<lanes>(to + c, Lanes{});
-      continue;
-    }
-    const T* const from = row + w * image.next;
-    for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
-    if (whole < stride) store<lanes>(to + whole, Lanes{});
-    for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<float>(from[c]);
+  const auto pixels_before = [&](std::int64_t end) {
+    return std::clamp<std::int64_t>((end - part.first + part.step - 1) / part.step, 0, part.count);
+  };
+  const std::int64_t begin = pixels_before(0), end = pixels_before(image.width);
+  std::fill(to, to + begin * stride, 0.0f);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const T* const from = row + (part.first + i * part.step) * image.next;
+    float* const pixel = to + i * stride;
+    for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(pixel + c, load<lanes>(from + c));
+    if (whole < stride) store<lanes>(pixel + whole, Lanes{});
+    for (std::int64_t c = whole; c < channels; ++c) pixel[c] = static_cast<float>(from[c]);
   }
+  std::fill(to + end * stride, to + part.count * stride, 0.0f);
 }
 
 // The way back.
@@ -123,9 +126,10 @@ void ToTiles::transform_row(const char* row, float* to) {
       });
       transform_tiles(line_, stride_, begin, end);
     };
-    // What lies in the image as it would lie in the copy is read from there.
-    if (step == 1 && image_.channels == stride_ && image_.dtype == DType::f32) {
-      const auto [begin, end] = inside(line);
+    // What lies in the image as it would lie in the copy is read from there, where it is more than the rest.
+    const auto [begin, end] = inside(line);
+    const bool lies_right = step == 1 && image_.channels == stride_ && image_.dtype == DType::f32;
+    if (lies_right && 2 * (end - begin) > line.tiles) {
       const std::int64_t at = first(line) + begin * scheme->m;
       transform_copy(0, begin);
       if (begin < end) transform_tiles(reinterpret_cast<const float*>(row) + at * image_.next, image_.next, begin, end);

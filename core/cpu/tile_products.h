@@ -114,16 +114,26 @@ template <int rows, int vectors, bool transposed>
   }
 }
 
+// Sums are added up in parts: two levels keep errors small. Where `a` is transposed, y is the larger matrix, and is
+// read and written less often.
 template <bool transposed>
-void multiply_tiles(const TileProducts& p) {
-  for (std::int64_t c = 0; c < p.columns; c += panel)
-    for_each_part(p.rows, [&](auto part, std::int64_t first) {
-      const float* const a = p.a + (transposed ? first : first * p.a_line);
-      const float* const b = p.b + c / panel * p.b_panel;
-      float* const y = p.y + c / panel * p.y_panel + first * p.y_row;
-      if (p.columns - c > lanes) multiply_part<part, 2, transposed>(p, a, b, y);
-      else multiply_part<part, 1, transposed>(p, a, b, y);
-    });
+void multiply_tiles(const TileProducts& all) {
+  constexpr std::int64_t most_inner = transposed ? 512 : 128;
+  const std::int64_t parts = std::max<std::int64_t>((all.inner + most_inner - 1) / most_inner, 1);
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t begin = all.inner * i / parts, end = all.inner * (i + 1) / parts;
+    TileProducts p = all;
+    p.inner = end - begin;
+    p.add = all.add || i > 0;
+    for (std::int64_t c = 0; c < p.columns; c += panel)
+      for_each_part(p.rows, [&](auto part, std::int64_t first) {
+        const float* const a = p.a + (transposed ? first + begin * p.a_line : first * p.a_line + begin);
+        const float* const b = p.b + c / panel * p.b_panel + begin * p.b_row;
+        float* const y = p.y + c / panel * p.y_panel + first * p.y_row;
+        if (p.columns - c > lanes) multiply_part<part, 2, transposed>(p, a, b, y);
+        else multiply_part<part, 1, transposed>(p, a, b, y);
+      });
+  }
 }
 
 }  // namespace tandem::cpu

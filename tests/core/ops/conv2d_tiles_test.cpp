@@ -80,13 +80,13 @@ TEST(ConvTiles, ErrorsAreAsTheHeaderSays) {
     }
 }
 
-TEST(ConvTiles, AreSmallerWhereSumsAreLong) {
+TEST(ConvTiles, HaveSmallErrorsWhereSumsAreLong) {
   manual_seed(8);
   for (const std::int64_t kernel : {3, 5})
-    for (const std::int64_t channels : {32, 33, 256, 257}) {
+    for (const std::int64_t channels : {32, 33, 128, 257, 512}) {
       const Case c{{1, channels, 12, 12}, channels, {.kernel = kernel, .padding = kernel / 2}};
       const CookToomChoice tiles = cpu::choose_cook_toom(kernel, 1, 100, channels, channels);
-      EXPECT_LT(error_of_tiles(c, tiles, false), 6.5e-6) << c << ", tiles of " << tiles.rows->m;
+      EXPECT_LT(error_of_tiles(c, tiles, false), 6e-6) << c << ", tiles of " << tiles.rows->m;
     }
 }
 
