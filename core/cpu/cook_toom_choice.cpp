@@ -30,7 +30,7 @@ constexpr double odd_channel = 1.5;  // a channel beyond whole vectors, of a pix
 constexpr double call = 80;          // of a transform, whatever it does
 // A number of the weight's matrices, transformed, written and read again, where they stay in the cache and where they
 // do not. A batch of images pays for it.
-constexpr double cached_weight = 1.5, large_weight = 6, cache_numbers = 1 << 18, batch = 16;
+constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
 constexpr double direct_product = 1.03;
 constexpr double direct_row = 300;
 // Of direct sums, by AVX-512's instructions; the AMX unit has eight times their peak, and was not measured.
