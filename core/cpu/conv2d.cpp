@@ -7,6 +7,7 @@
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/profile/profile.h>
 
 #include <Eigen/Core>
 #include <cstring>
@@ -77,6 +78,16 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
   return {a.data<T>() + n * pixels * a.dim(1), pixels, a.dim(1)};
 }
 
+// Says in a trace which kernel computes a pass: tiles, or another one and why not tiles.
+void note_kernel(const char* pass, const cpu::CookToomChoice& tiles, const std::string& other = "") {
+  ProfileRange* const range = detail::current_range;
+  if (!range || !range->is_recorded()) return;
+  if (tiles.pays()) return range->note(pass, tiles.describe());
+  range->note(pass, tiles.rows ? other + "; " + tiles.describe() : other);
+}
+constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the input's gradient",
+                     *weight_pass = "kernel of the weight's gradient";
+
 // Sums (N, C, H, W) to (C).
 void sum_pixels(const Array& image, const Array& sums) {
   const Array pixels = image.permute({0, 2, 3, 1}).reshape({-1, image.dim(1)}).to(DType::f32);
@@ -96,13 +107,20 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     return copy(out, y);
   }
   const cpu::CookToomConv tiles(window, x.shape(), y.shape());
-  if (tiles.can(x.dtype())) {
-    const double share = cpu::ConvTaps(window, x.shape(), y.shape()).row_share();
-    if (const auto best = tiles.choose_forward(x.dtype(), share)) return tiles.forward(*best, x, weight, bias, y);
+  cpu::CookToomChoice best;
+  if (tiles.can(x.dtype()))
+    best = tiles.choose_forward(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share());
+  if (best.pays()) {
+    note_kernel(forward_pass, best);
+    return tiles.forward(best, x, weight, bias, y);
   }
   const cpu::DirectConv direct(window, x.shape(), y.shape());
-  if (direct.pays(x.dtype())) return direct.forward(x, weight, bias, y);
-  if (onednn::conv2d(x, weight, bias, window, y)) return;
+  if (direct.pays(x.dtype())) {
+    note_kernel(forward_pass, best, "sums of rows, for few outputs");
+    return direct.forward(x, weight, bias, y);
+  }
+  if (onednn::conv2d(x, weight, bias, window, y)) return note_kernel(forward_pass, best, "oneDNN");
+  note_kernel(forward_pass, best, "product with windows, which oneDNN does not have");
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
   const Array out = y.dtype() == dtype ? y : Array::empty_channels_last(y.shape(), dtype);
@@ -133,16 +151,25 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
   const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
   const cpu::CookToomConv tiles(window, grad_x.shape(), grad_y.shape());
-  if (tiles.can(grad_y.dtype())) {
-    const double share = by_taps ? taps.share() : taps.row_share();
-    if (const auto best = tiles.choose_grad_input(grad_y.dtype(), share))
-      return tiles.grad_input(*best, grad_y, weight, grad_x);
+  cpu::CookToomChoice best;
+  if (tiles.can(grad_y.dtype()))
+    best = tiles.choose_grad_input(grad_y.dtype(), by_taps ? taps.share() : taps.row_share());
+  if (best.pays()) {
+    note_kernel(input_pass, best);
+    return tiles.grad_input(best, grad_y, weight, grad_x);
   }
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
-  if (direct.pays_for_input(grad_y.dtype())) return direct.grad_input(grad_y, weight, grad_x);
-  if (by_taps) return taps.grad_input(grad_y, weight, grad_x);
-  if (onednn::conv2d_grad_input(grad_y, weight, window, grad_x)) return;
-  if (taps.can(grad_y.dtype())) return taps.grad_input(grad_y, weight, grad_x);
+  if (direct.pays_for_input(grad_y.dtype())) {
+    note_kernel(input_pass, best, "sums of rows, for few outputs");
+    return direct.grad_input(grad_y, weight, grad_x);
+  }
+  if (!by_taps && onednn::conv2d_grad_input(grad_y, weight, window, grad_x))
+    return note_kernel(input_pass, best, "oneDNN");
+  if (taps.can(grad_y.dtype())) {
+    note_kernel(input_pass, best, "a product for each tap");
+    return taps.grad_input(grad_y, weight, grad_x);
+  }
+  note_kernel(input_pass, best, "product with windows, which oneDNN does not have");
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
   const Array gx = grad_x.dtype() == dtype ? grad_x : Array::empty_channels_last(grad_x.shape(), dtype);
@@ -175,26 +202,28 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     if (grad_bias) copy(*bias_sum, *grad_bias);
     return;
   }
-  const auto bias_too = [&] {
+  const auto sum_bias = [&] {
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
-  };
-  const auto by_products = [&](const cpu::ConvTaps& taps) {
-    taps.grad_weight(x, grad_y, grad_weight);
-    bias_too();
   };
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
   const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
-  if (x.dtype() == grad_y.dtype() && tiles.can(x.dtype())) {
-    const double share = by_taps ? taps.share() : taps.row_share();
-    if (const auto best = tiles.choose_grad_weight(x.dtype(), share)) {
-      tiles.grad_weight(*best, x, grad_y, grad_weight);
-      return bias_too();
-    }
+  cpu::CookToomChoice best;
+  if (x.dtype() == grad_y.dtype() && tiles.can(x.dtype()))
+    best = tiles.choose_grad_weight(x.dtype(), by_taps ? taps.share() : taps.row_share());
+  if (best.pays()) {
+    note_kernel(weight_pass, best);
+    tiles.grad_weight(best, x, grad_y, grad_weight);
+    return sum_bias();
   }
-  if (by_taps) return by_products(taps);
-  if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
-  if (taps.can(x.dtype())) return by_products(taps);
+  if (!by_taps && onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias))
+    return note_kernel(weight_pass, best, "oneDNN");
+  if (taps.can(x.dtype())) {
+    note_kernel(weight_pass, best, "a product for each tap");
+    taps.grad_weight(x, grad_y, grad_weight);
+    return sum_bias();
+  }
+  note_kernel(weight_pass, best, "product with windows, which oneDNN does not have");
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
   const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);

@@ -14,10 +14,10 @@ void convolve(const Tiling& tiling, const Array& x, const KernelTaps& taps, cons
   else convolve_by_panels(tiling, x, taps, bias, y);
 }
 
-std::optional<CookToomChoice> choose(const Window& window, Extent size, std::int64_t inputs, std::int64_t outputs,
-                                     double share, DType dtype) {
-  const CookToomChoice best = choose_cook_toom(window.kernel, window.dilation, size, inputs, outputs);
-  if (!best.rows || best.cycles >= direct_cycles(window.kernel, size, inputs, outputs, share, dtype)) return {};
+CookToomChoice choose(const Window& window, Extent size, std::int64_t inputs, std::int64_t outputs, double share,
+                      DType dtype) {
+  CookToomChoice best = choose_cook_toom(window.kernel, window.dilation, size, inputs, outputs);
+  best.direct_cycles = direct_cycles(window.kernel, size, inputs, outputs, share, dtype);
   return best;
 }
 
@@ -29,10 +29,10 @@ bool CookToomConv::can(DType dtype) const {
          has_scheme(window_.kernel.w) && window_.kernel != Extent(1) && !math_mode().exact_convolutions;
 }
 
-std::optional<CookToomChoice> CookToomConv::choose_forward(DType dtype, double share) const {
+CookToomChoice CookToomConv::choose_forward(DType dtype, double share) const {
   return choose(window_, size_of_image(y_), x_[1], y_[1], share, dtype);
 }
-std::optional<CookToomChoice> CookToomConv::choose_grad_input(DType dtype, double share) const {
+CookToomChoice CookToomConv::choose_grad_input(DType dtype, double share) const {
   return choose(window_, size_of_image(x_), y_[1], x_[1], share, dtype);
 }
 

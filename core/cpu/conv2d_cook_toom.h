@@ -36,13 +36,11 @@ class CookToomConv {
   // where math_mode() wants exact convolutions.
   bool can(DType dtype) const;
 
-  // The tiles that compute it faster than direct sums, if there are such tiles. `share` is the part of the kernel's
-  // products that the other way computes; the rest is padding.
-  std::optional<CookToomChoice> choose_forward(DType dtype, double share) const;
-  std::optional<CookToomChoice> choose_grad_input(DType dtype, double share) const;
-  std::optional<CookToomChoice> choose_grad_weight(DType dtype, double share) const {
-    return choose_forward(dtype, share);
-  }
+  // The best tiles, and whether they are faster than direct sums. `share` is the part of the kernel's products that the
+  // other way computes; the rest is padding.
+  CookToomChoice choose_forward(DType dtype, double share) const;
+  CookToomChoice choose_grad_input(DType dtype, double share) const;
+  CookToomChoice choose_grad_weight(DType dtype, double share) const { return choose_forward(dtype, share); }
 
   // Arguments are as in Backend: f32 or 16-bit floats. Images are channels last.
   void forward(const CookToomChoice& tiles, const Array& x, const Array& weight, const std::optional<Array>& bias,

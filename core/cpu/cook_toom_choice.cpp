@@ -94,4 +94,13 @@ double direct_cycles(Extent kernel, Extent size, std::int64_t inputs, std::int64
   return products * share * direct_product / faster + static_cast<double>(size.h) * direct_row;
 }
 
+std::string CookToomChoice::describe() const {
+  const auto scheme = [](const CookToomScheme& s) {
+    return "F(" + std::to_string(s.m) + ", " + std::to_string(s.r) + ")";
+  };
+  const auto percent = static_cast<int>(100 * cycles / direct_cycles + 0.5);
+  return "tiles of " + scheme(*rows) + " by " + scheme(*columns) + ", estimated at " + std::to_string(percent) +
+         " % of direct sums";
+}
+
 }  // namespace tandem::cpu

@@ -8,11 +8,17 @@
 #include <tandem/core/cpu/cook_toom_scheme.h>
 #include <tandem/core/device/backend.h>
 
+#include <string>
+
 namespace tandem::cpu {
 
 struct CookToomChoice {
   const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there is no scheme for the kernel
   double cycles = 0;  // estimated, for an image; a little more where errors are larger
+  double direct_cycles = 0;
+
+  bool pays() const { return rows && cycles < direct_cycles; }
+  std::string describe() const;  // for people
 };
 
 // For a kernel with `dilation` that takes `inputs` to `outputs` channels, over an output of `size` pixels.

@@ -2,14 +2,20 @@
 #include <tandem/core/cpu/conv2d_cook_toom.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <random>
+#include <string>
+
+#include "support/temporary_folder.h"
+#include "support/trace.h"
 
 namespace tandem {
 namespace {
@@ -145,8 +151,8 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
   manual_seed(9);
   const Window window{.kernel = 3, .padding = 1};
   const Array x = ops::randn({10, 32, 28, 28}).channels_last(), weight = ops::randn({32, 32, 3, 3});
-  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).choose_forward(DType::f32, 1));
-  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).choose_forward(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).choose_forward(DType::f32, 1).pays());
+  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).choose_forward(DType::f32, 1).pays());
   const Array whole = ops::conv2d(x, weight, {}, window), part = ops::conv2d(x.narrow(0, 3, 5), weight, {}, window);
   EXPECT_EQ(whole.narrow(0, 3, 5).contiguous().to_vector<float>(), part.contiguous().to_vector<float>());
   const Array grad = ops::conv2d_grad_input(x, weight, window, x.shape());
@@ -157,7 +163,7 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
 // The output that sees an Inf or NaN is not finite. Others of its tile may not be, either.
 TEST(ConvTiles, ShowWhatIsNotFinite) {
   const Window window{.kernel = 3, .padding = 1};
-  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).choose_forward(DType::f32, 1));
+  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).choose_forward(DType::f32, 1).pays());
   for (const float odd : {INFINITY, NAN}) {
     const Array x = ops::ones({2, 32, 20, 20}).channels_last();
     x.narrow(0, 1, 1).narrow(2, 9, 1).narrow(3, 13, 1).fill(odd);
@@ -197,6 +203,29 @@ TEST(ConvTiles, Take16Bits) {
     const Array expected = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, c.window);
     EXPECT_LT(error(y, expected), dtype == DType::bf16 ? 2e-3 : 3e-4);  // the rounding of the result alone
   }
+}
+
+// The note that a trace has about a convolution of `x` with kernels of 3 x 3.
+std::string kernel_in_trace(const Shape& x) {
+  const testing::TemporaryFolder folder;
+  const auto path = (folder / "trace.json").string();
+  Profile::start(path);
+  {
+    const ProfileRange range("conv2d");
+    ops::conv2d(ops::ones(x).channels_last(), ops::ones({x[1], x[1], 3, 3}), {}, {.kernel = 3, .padding = 1});
+  }
+  Profile::stop();
+  for (const auto& range : testing::read_trace(path).ranges)
+    if (range.at("name") == "conv2d") return range.at("args").at("kernel");
+  return "no range";
+}
+
+TEST(ConvTiles, TraceSaysWhichKernelAndWhy) {
+  EXPECT_THAT(kernel_in_trace({1, 32, 28, 28}), ::testing::StartsWith("tiles of F(4, 3) by F(4, 3), estimated at "));
+  EXPECT_THAT(kernel_in_trace({1, 512, 2, 2}), ::testing::MatchesRegex("oneDNN; tiles of .* estimated at .*"));
+  set_exact_convolutions(true);
+  EXPECT_EQ(kernel_in_trace({1, 32, 28, 28}), "oneDNN");
+  set_exact_convolutions(false);
 }
 
 }  // namespace
