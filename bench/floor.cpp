@@ -2,9 +2,11 @@
 // batch norms (with the ReLU fused), max pools and matrix products of the network, with its shapes. Each kernel has the
 // layout that suits it best, without the reorders between them. Each is measured in two ways. In the first it runs
 // alone, again and again, with its data warm in the caches; this is the floor. In the second all kernels run in the
-// order of a step, as a program must call them.
+// order of a step, as a program must call them. Below oneDNN's floor stands that of Tandem's own kernels (own_floor.h).
 //
 //   floor [--json]     OMP_NUM_THREADS is the number of threads
+#include <bench/own_floor.h>
+
 #include <dnnl.hpp>
 
 #include <algorithm>
@@ -358,6 +360,23 @@ void print_table(const char* type, const Summary& summary) {
               epoch_seconds(summary.in_step));
 }
 
+void print_own(const own_floor::Floor& floor, bool json) {
+  const double seconds = epoch_seconds(floor.milliseconds());
+  if (json) {
+    std::printf(
+        "{\"dtype\": \"own\", \"epoch_seconds\": %.4f, \"multiplications\": %.0f, \"bytes\": %.0f, "
+        "\"multiplications_a_second\": %.4g, \"bytes_a_second\": %.4g}\n",
+        seconds, floor.multiplications, floor.bytes, floor.multiplications_a_second, floor.bytes_a_second);
+    return;
+  }
+  std::printf("Tandem's kernels, f32, batch %d\n", batch);
+  std::printf("  %.0f million multiplications at %.1f thousand million a second, %.1f MB at %.1f GB/s\n",
+              floor.multiplications / 1e6, floor.multiplications_a_second / 1e9, floor.bytes / 1e6,
+              floor.bytes_a_second / 1e9);
+  std::printf("  %-22s %8.3f\n  %-22s %8.2f            seconds\n", "a step", floor.milliseconds(),
+              "an epoch of 600 steps", seconds);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -370,6 +389,7 @@ int main(int argc, char** argv) {
     const auto print = json ? print_json : print_table;
     print("f32", best(Type::f32));
     print("bf16", best(Type::bf16));
+    print_own(own_floor::measure(), json);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "floor: %s\n", error.what());
     return 1;
