@@ -13,7 +13,7 @@ void convolve_by_blocks(const Tiling& tiling, const Array& x, const KernelTaps& 
   const Array weight = Array::empty({across, matrices.numbers()});
   parallel_for(across * matrices.panels(), weight.numel(), [&](std::int64_t i) {
     const std::int64_t column = i % across, p = i / across;
-    matrices.from_taps(taps, 0, column, p, weight.data<float>() + column * weight.dim(1));
+    matrices.from_taps(taps, {0, 0}, column, p, weight.data<float>() + column * weight.dim(1));
   });
 
   const Blocks blocks(0, tiling.tile_rows(), rows_of_block(tiling, inputs + outputs));
@@ -105,7 +105,7 @@ void sum_by_blocks(const Tiling& tiling, const Array& x, const Array& grad_y, co
   for (std::int64_t w = 1; w < blocks.workers; ++w) backend({}).zip(functors::Add{}, total, places.select(0, w), total);
   parallel_for(matrices.panels(), total.numel(), [&](std::int64_t p) {
     for (std::int64_t column = 0; column < across; ++column)
-      matrices.to_taps(total.data<float>() + column * matrices.numbers(), column, p, column > 0, 0, sums);
+      matrices.to_taps(total.data<float>() + column * matrices.numbers(), column, p, column > 0, {0, 0}, sums);
   });
 }
 

@@ -46,21 +46,22 @@ void KernelTaps::copy_to(const Array& weight) const {
 
 // Calls f(first number of the matrix's row, first number of the taps) for each input and vector of outputs.
 template <class F>
-void PlaceMatrices::for_each_vector(const KernelTaps& taps, std::int64_t first, std::int64_t p, F f) const {
+void PlaceMatrices::for_each_vector(const KernelTaps& taps, Begin begin, std::int64_t p, F f) const {
   const std::int64_t columns = std::min(width(), outputs - p * width());
   for (std::int64_t c = 0; c < inputs; ++c) {
-    float* const tap = taps.array.data<float>() + ((first + p) * inputs + c) * taps.array.dim(2) * taps.width();
+    const std::int64_t place = (begin.panel + p) * taps.array.dim(1) + begin.input + c;
+    float* const tap = taps.array.data<float>() + place * taps.array.dim(2) * taps.width();
     for (std::int64_t o = 0; o < columns; o += lanes) f(p * panel_numbers() + c * width() + o, tap + o);
   }
 }
 
 // The taps of each row of the kernel become one number, at the column's place; these numbers are then transformed.
-void PlaceMatrices::from_taps(const KernelTaps& taps, std::int64_t first, std::int64_t column, std::int64_t p,
+void PlaceMatrices::from_taps(const KernelTaps& taps, Begin begin, std::int64_t column, std::int64_t p,
                               float* places) const {
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
-  for_each_vector(taps, first, p, [&](std::int64_t at, const float* tap) {
+  for_each_vector(taps, begin, p, [&](std::int64_t at, const float* tap) {
     for (int h = 0; h < rows.r; ++h) {
       Lanes sum{};
       for (int w = 0; w < columns.r; ++w, tap += taps.width())
@@ -71,12 +72,12 @@ void PlaceMatrices::from_taps(const KernelTaps& taps, std::int64_t first, std::i
   });
 }
 
-void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, std::int64_t first,
+void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, Begin begin,
                             const KernelTaps& taps) const {
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
-  for_each_vector(taps, first, p, [&](std::int64_t at, float* tap) {
+  for_each_vector(taps, begin, p, [&](std::int64_t at, float* tap) {
     rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, nullptr);
     for (int h = 0; h < rows.r; ++h) {
       const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(h * lanes)]);

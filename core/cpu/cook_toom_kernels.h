@@ -37,15 +37,19 @@ struct PlaceMatrices {
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
   std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
 
-  // Makes the matrices of `column` from taps, of which they begin with panel `first`: their panel `p`.
-  void from_taps(const KernelTaps& taps, std::int64_t first, std::int64_t column, std::int64_t p, float* places) const;
+  // Where the matrices begin in the taps.
+  struct Begin {
+    std::int64_t panel, input;
+  };
+  // Makes panel `p` of the matrices of `column`.
+  void from_taps(const KernelTaps& taps, Begin begin, std::int64_t column, std::int64_t p, float* places) const;
   // The way back adds to the taps what the column gives, or writes it.
-  void to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, std::int64_t first,
+  void to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, Begin begin,
                const KernelTaps& taps) const;
 
  private:
   template <class F>
-  void for_each_vector(const KernelTaps& taps, std::int64_t first, std::int64_t p, F f) const;
+  void for_each_vector(const KernelTaps& taps, Begin begin, std::int64_t p, F f) const;
 };
 
 }  // namespace tandem::cpu

@@ -3,7 +3,7 @@
 // panel: where the weight at its places is larger than a cache, the tiles of many rows are kept instead, and a thread
 // takes a panel of outputs from its taps to the image. The weight at its places is then never in memory as a whole.
 //
-// The results of `convolve` are the same in both.
+// The results of `convolve` are the same in both, and those of `sum_by_panels` for every number of threads.
 #pragma once
 
 #include <tandem/core/cpu/cook_toom_kernels.h>

@@ -59,26 +59,31 @@ class PlacedTiles {
   Array memory_;
 };
 
-// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back.
+// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back. Where there
+// are more threads than slices, several share a slice: each does a part of it.
 struct Slices {
-  std::int64_t outputs, width, workers;
+  std::int64_t outputs, width, parts, workers;
 
   // What a slice's matrices of one column take should leave room in the second-level cache (1 MiB) for the tiles.
   Slices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) : outputs(outputs) {
     const std::int64_t most = (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
     const std::int64_t panels = (outputs + panel - 1) / panel, threads = Blocks::threads();
     width = panel * std::clamp<std::int64_t>((panels + threads - 1) / threads, 1, std::max<std::int64_t>(most, 1));
-    workers = std::min(count(), threads);
+    parts = (threads + count() - 1) / count();
+    workers = std::min(count() * parts, threads);
   }
   std::int64_t count() const { return (outputs + width - 1) / width; }
   // The channels of slice i of an image.
   Array of(const Array& image, std::int64_t i) const {
     return image.narrow(1, i * width, std::min(width, outputs - i * width));
   }
+  // Calls f(worker, slice, part).
   template <class F>
   void for_each(std::int64_t elements, F f) const {
     parallel_for(workers, elements, [&](std::int64_t worker) {
-      for (std::int64_t i = count() * worker / workers; i < count() * (worker + 1) / workers; ++i) f(worker, i);
+      const std::int64_t jobs = count() * parts;
+      for (std::int64_t i = jobs * worker / workers; i < jobs * (worker + 1) / workers; ++i)
+        f(worker, i / parts, i % parts);
     });
   }
 };
@@ -91,25 +96,28 @@ void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& 
   PlacedTiles tiles(tiling, x);
   const Slices slices(tiling, x.dim(1), y.dim(1));
   const std::int64_t weight_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
-  const FromTiles widest(tiling, slices.of(y, 0), tiles.group());
+  const std::int64_t most_rows = (tiles.group() + slices.parts - 1) / slices.parts;
+  const FromTiles widest(tiling, slices.of(y, 0), most_rows);
   const Array memory = Array::empty({slices.workers, spread(weight_numbers + widest.numbers())});
   tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
-    const auto strips = tiling.strips(first, last);
-    slices.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice) {
+    slices.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+      const std::int64_t begin = first + (last - first) * part / slices.parts;
+      const std::int64_t end = first + (last - first) * (part + 1) / slices.parts;
+      const auto strips = tiling.strips(begin, end);
       const Array image = slices.of(y, slice);
       const std::int64_t output = slice * slices.width;
       const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
       float* const weight = memory.data<float>() + worker * memory.dim(1);
-      FromTiles to(tiling, image, tiles.group());
+      FromTiles to(tiling, image, most_rows);
       to.use(weight + weight_numbers);
       for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.from_taps(taps, output / panel, column, p, weight);
+          matrices.from_taps(taps, {output / panel, 0}, column, p, weight);
         multiply_tiles<false>({.count = tiling.rows.scheme->n(),
-                               .rows = (last - first) * tiling.columns.tiles,
+                               .rows = (end - begin) * tiling.columns.tiles,
                                .inner = matrices.inputs,
                                .columns = matrices.outputs,
-                               .a = tiles.at(column, 0),
+                               .a = tiles.at(column, begin - first),
                                .a_line = inputs,
                                .a_next = tiles.place_step(),
                                .b = weight,
@@ -132,15 +140,17 @@ void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, co
   const std::int64_t inputs = padded(x.dim(1)), down = tiling.rows.scheme->n();
   PlacedTiles tiles(tiling, x);
   const Slices slices(tiling, x.dim(1), grad_y.dim(1));
-  const std::int64_t place_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
+  const std::int64_t most_inputs = (x.dim(1) + slices.parts - 1) / slices.parts;
+  const std::int64_t place_numbers = PlaceMatrices(tiling, most_inputs, slices.width).numbers();
   const ToTiles widest(tiling, ToTiles::Kind::output_grad, slices.of(grad_y, 0), tiles.group());
   const std::int64_t out_step = spread(tiles.group() * tiling.columns.tiles * slices.width);
   const Array memory = Array::empty({slices.workers, spread(place_numbers + widest.numbers() + down * out_step)});
   tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
     const auto strips = tiling.strips(first, last);
-    slices.for_each(grad_y.numel(), [&](std::int64_t worker, std::int64_t slice) {
+    slices.for_each(grad_y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
       const Array image = slices.of(grad_y, slice);
-      const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
+      const std::int64_t first_input = x.dim(1) * part / slices.parts;
+      const PlaceMatrices matrices(tiling, x.dim(1) * (part + 1) / slices.parts - first_input, image.dim(1));
       float* const places = memory.data<float>() + worker * memory.dim(1);
       float* const out_tiles = places + place_numbers + widest.numbers();
       ToTiles out(tiling, ToTiles::Kind::output_grad, image, tiles.group());
@@ -152,7 +162,7 @@ void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, co
                               .rows = matrices.inputs,
                               .inner = (last - first) * tiling.columns.tiles,
                               .columns = matrices.outputs,
-                              .a = tiles.at(column, 0),
+                              .a = tiles.at(column, 0) + first_input,
                               .a_line = inputs,
                               .a_next = tiles.place_step(),
                               .b = out_tiles,
@@ -165,7 +175,8 @@ void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, co
                               .y_next = matrices.place_step(),
                               .add = false});
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.to_taps(places, column, p, first > 0 || column > 0, slice * slices.width / panel, sums);
+          matrices.to_taps(places, column, p, first > 0 || column > 0, {slice * slices.width / panel, first_input},
+                           sums);
       }
     });
   });
