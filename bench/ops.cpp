@@ -3,7 +3,8 @@
 //
 // Reads lines "NAME ELEMENTS SECONDS". Calls the operation again and again for SECONDS, and answers with the time of
 // the shortest call, in seconds. NAME_train means forward and backward. A convolution that bench/convolutions asks for
-// is described in its NAME, and ELEMENTS is the number of images.
+// is described in its NAME, and ELEMENTS is the number of images; "exact:" before it asks for direct sums.
+#include <tandem/core/device/math_mode.h>
 #include <tandem/tandem.h>
 
 #include <algorithm>
@@ -294,6 +295,9 @@ int main() try {
   double seconds = 0;
   std::cout.precision(9);
   while (std::cin >> name >> elements >> seconds) {
+    const bool exact = name.starts_with("exact:");
+    set_exact_convolutions(exact);
+    if (exact) name = name.substr(name.find(':') + 1);
     if (name.starts_with("conv") && name.find(':') != std::string::npos) {
       std::cout << shortest(convolution(name, elements), seconds) << std::endl;
       continue;

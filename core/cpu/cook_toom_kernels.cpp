@@ -1,4 +1,5 @@
 #include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/parallel.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 
@@ -11,14 +12,15 @@ namespace {
 
 constexpr int most_taps = 5;  // along an axis
 
-// Calls f(panel of the taps, panel of the weight) for each panel, as (inputs, kernel h, kernel w, outputs).
-template <class F>
-void for_each_panel(const Array& taps, const Array& inputs_first, F f) {
-  for (std::int64_t p = 0; p < taps.dim(0); ++p) {
-    const std::int64_t first = p * taps.dim(3), count = std::min(taps.dim(3), inputs_first.dim(3) - first);
-    const Array weight = inputs_first.narrow(3, first, count);
-    f(taps.select(0, p).narrow(2, 0, count).view(weight.shape()), weight);
-  }
+// to (columns, rows) = from (rows, columns), whose rows lie to_step and from_step apart, in squares that stay in the
+// cache.
+void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t from_step, float* to,
+               std::int64_t to_step) {
+  constexpr std::int64_t square = 16;
+  for (std::int64_t i = 0; i < rows; i += square)
+    for (std::int64_t j = 0; j < columns; j += square)
+      for (std::int64_t c = j; c < std::min(j + square, columns); ++c)
+        for (std::int64_t r = i; r < std::min(i + square, rows); ++r) to[c * to_step + r] = from[r * from_step + c];
 }
 
 Shape shape_of_taps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs) {
@@ -28,20 +30,35 @@ Shape shape_of_taps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs
 
 }  // namespace
 
-KernelTaps::KernelTaps(const Array& weight, bool turned) : turned(turned) {
-  const Array inputs_first = weight.permute(turned ? Dims{0, 2, 3, 1} : Dims{1, 2, 3, 0});
-  const std::int64_t outputs = inputs_first.dim(3);
-  const Shape shape = shape_of_taps(inputs_first.dim(0), inputs_first.dim(1) * inputs_first.dim(2), outputs);
+KernelTaps::KernelTaps(const Array& any_weight, bool turned) : turned(turned) {
+  const Array weight = any_weight.to(DType::f32).contiguous();
+  const std::int64_t outputs = weight.dim(turned ? 1 : 0), inputs = weight.dim(turned ? 0 : 1);
+  const std::int64_t taps = weight.dim(2) * weight.dim(3);
+  const Shape shape = shape_of_taps(inputs, taps, outputs);
   array = outputs == shape[0] * shape[3] ? Array::empty(shape) : ops::zeros(shape);
-  for_each_panel(array, inputs_first, [](const Array& taps, const Array& from) { backend({}).copy(from, taps); });
+  const auto* const from = static_cast<const float*>(weight.raw());
+  parallel_for(shape[0], weight.numel(), [&](std::int64_t p) {
+    const std::int64_t first = p * width(), count = std::min(width(), outputs - first);
+    float* const to = array.data<float>() + p * inputs * taps * width();
+    if (!turned) return transpose(from + first * inputs * taps, count, inputs * taps, inputs * taps, to, width());
+    for (std::int64_t c = 0; c < inputs; ++c)
+      transpose(from + (c * outputs + first) * taps, count, taps, taps, to + c * taps * width(), width());
+  });
 }
 
 KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs)
     : array(Array::empty(shape_of_taps(inputs, taps, outputs))), turned(false) {}
 
 void KernelTaps::copy_to(const Array& weight) const {
-  for_each_panel(array, weight.permute({1, 2, 3, 0}),
-                 [](const Array& taps, const Array& to) { backend({}).copy(taps, to); });
+  const Array result =
+      weight.dtype() == DType::f32 && weight.is_contiguous() ? weight : Array::empty(weight.shape(), DType::f32);
+  const std::int64_t numbers = array.dim(1) * array.dim(2);
+  parallel_for(array.dim(0), weight.numel(), [&](std::int64_t p) {
+    const std::int64_t first = p * width(), count = std::min(width(), weight.dim(0) - first);
+    transpose(array.data<float>() + p * numbers * width(), numbers, count, width(),
+              result.data<float>() + first * numbers, numbers);
+  });
+  if (result.raw() != weight.raw()) backend({}).copy(result, weight);
 }
 
 // Calls f(first number of the matrix's row, first number of the taps) for each input and vector of outputs.
