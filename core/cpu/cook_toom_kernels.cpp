@@ -1,7 +1,6 @@
 #include <tandem/core/cpu/cook_toom_kernels.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/device/backend.h>
-#include <tandem/core/ops/create.h>
 
 #include <algorithm>
 #include <array>
@@ -23,39 +22,39 @@ void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::
         for (std::int64_t r = i; r < std::min(i + square, rows); ++r) to[c * to_step + r] = from[r * from_step + c];
 }
 
-Shape shape_of_taps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs) {
-  const std::int64_t width = panel_width(outputs);
-  return {(outputs + width - 1) / width, inputs, taps, width};
-}
-
 }  // namespace
 
-KernelTaps::KernelTaps(const Array& any_weight, bool turned) : turned(turned) {
+KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs)
+    : inputs(inputs),
+      taps(taps),
+      width(std::min(panel, padded(outputs))),
+      array(Array::empty({(outputs + width - 1) / width, inputs, taps, width})),
+      turned(false) {}
+
+KernelTaps::KernelTaps(const Array& any_weight, bool turned)
+    : KernelTaps(any_weight.dim(turned ? 0 : 1), any_weight.dim(2) * any_weight.dim(3),
+                 any_weight.dim(turned ? 1 : 0)) {
+  this->turned = turned;
   const Array weight = any_weight.to(DType::f32).contiguous();
-  const std::int64_t outputs = weight.dim(turned ? 1 : 0), inputs = weight.dim(turned ? 0 : 1);
-  const std::int64_t taps = weight.dim(2) * weight.dim(3);
-  const Shape shape = shape_of_taps(inputs, taps, outputs);
-  array = outputs == shape[0] * shape[3] ? Array::empty(shape) : ops::zeros(shape);
+  const std::int64_t outputs = weight.dim(turned ? 1 : 0), panels = array.dim(0);
+  if (outputs < panels * width) backend({}).fill(array, 0);
   const auto* const from = static_cast<const float*>(weight.raw());
-  parallel_for(shape[0], weight.numel(), [&](std::int64_t p) {
-    const std::int64_t first = p * width(), count = std::min(width(), outputs - first);
-    float* const to = array.data<float>() + p * inputs * taps * width();
-    if (!turned) return transpose(from + first * inputs * taps, count, inputs * taps, inputs * taps, to, width());
+  parallel_for(panels, weight.numel(), [&](std::int64_t p) {
+    const std::int64_t first = p * width, count = std::min(width, outputs - first);
+    float* const to = array.data<float>() + p * inputs * taps * width;
+    if (!turned) return transpose(from + first * inputs * taps, count, inputs * taps, inputs * taps, to, width);
     for (std::int64_t c = 0; c < inputs; ++c)
-      transpose(from + (c * outputs + first) * taps, count, taps, taps, to + c * taps * width(), width());
+      transpose(from + (c * outputs + first) * taps, count, taps, taps, to + c * taps * width, width);
   });
 }
-
-KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs)
-    : array(Array::empty(shape_of_taps(inputs, taps, outputs))), turned(false) {}
 
 void KernelTaps::copy_to(const Array& weight) const {
   const Array result =
       weight.dtype() == DType::f32 && weight.is_contiguous() ? weight : Array::empty(weight.shape(), DType::f32);
-  const std::int64_t numbers = array.dim(1) * array.dim(2);
+  const std::int64_t outputs = weight.dim(0), numbers = inputs * taps;
   parallel_for(array.dim(0), weight.numel(), [&](std::int64_t p) {
-    const std::int64_t first = p * width(), count = std::min(width(), weight.dim(0) - first);
-    transpose(array.data<float>() + p * numbers * width(), numbers, count, width(),
+    const std::int64_t first = p * width;
+    transpose(array.data<float>() + p * numbers * width, numbers, std::min(width, outputs - first), width,
               result.data<float>() + first * numbers, numbers);
   });
   if (result.raw() != weight.raw()) backend({}).copy(result, weight);
@@ -65,9 +64,9 @@ void KernelTaps::copy_to(const Array& weight) const {
 template <class F>
 void PlaceMatrices::for_each_vector(const KernelTaps& taps, Begin begin, std::int64_t p, F f) const {
   const std::int64_t columns = std::min(width(), outputs - p * width());
+  float* const all = taps.array.data<float>();
   for (std::int64_t c = 0; c < inputs; ++c) {
-    const std::int64_t place = (begin.panel + p) * taps.array.dim(1) + begin.input + c;
-    float* const tap = taps.array.data<float>() + place * taps.array.dim(2) * taps.width();
+    float* const tap = all + ((begin.panel + p) * taps.inputs + begin.input + c) * taps.taps * taps.width;
     for (std::int64_t o = 0; o < columns; o += lanes) f(p * panel_numbers() + c * width() + o, tap + o);
   }
 }
@@ -77,11 +76,12 @@ void PlaceMatrices::from_taps(const KernelTaps& taps, Begin begin, std::int64_t 
                               float* places) const {
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
+  const std::int64_t step = taps.width;
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
   for_each_vector(taps, begin, p, [&](std::int64_t at, const float* tap) {
     for (int h = 0; h < rows.r; ++h) {
       Lanes sum{};
-      for (int w = 0; w < columns.r; ++w, tap += taps.width())
+      for (int w = 0; w < columns.r; ++w, tap += step)
         sum += factors[taps.turned ? columns.r - 1 - w : w] * load<lanes>(tap);
       store<lanes>(&row_taps[static_cast<std::size_t>((taps.turned ? rows.r - 1 - h : h) * lanes)], sum);
     }
@@ -93,12 +93,13 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
                             const KernelTaps& taps) const {
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
+  const std::int64_t step = taps.width;
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
   for_each_vector(taps, begin, p, [&](std::int64_t at, float* tap) {
     rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, nullptr);
     for (int h = 0; h < rows.r; ++h) {
       const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(h * lanes)]);
-      for (int w = 0; w < columns.r; ++w, tap += taps.width())
+      for (int w = 0; w < columns.r; ++w, tap += step)
         store<lanes>(tap, add ? load<lanes>(tap) + factors[w] * row_tap : factors[w] * row_tap);
     }
   });

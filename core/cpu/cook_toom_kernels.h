@@ -6,11 +6,10 @@
 
 namespace tandem::cpu {
 
-inline std::int64_t panel_width(std::int64_t outputs) { return std::min(panel, padded(outputs)); }
-
 // The taps of a weight with its outputs innermost, in panels: (panels, inputs, kernel h * kernel w, panel width), f32.
 // The last panel has zeros behind its outputs.
 struct KernelTaps {
+  std::int64_t inputs, taps, width;
   Array array;
   bool turned;  // by half a turn
 
@@ -20,7 +19,6 @@ struct KernelTaps {
   // For sums.
   KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs);
   void copy_to(const Array& weight) const;
-  std::int64_t width() const { return array.dim(3); }
 };
 
 // Matrices (inputs, outputs) at the places of one column: at one place of a tile's columns, all places of its rows.
@@ -31,7 +29,7 @@ struct PlaceMatrices {
 
   PlaceMatrices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs)
       : tiling(tiling), inputs(inputs), outputs(padded(outputs)) {}
-  std::int64_t width() const { return panel_width(outputs); }
+  std::int64_t width() const { return std::min(panel, outputs); }
   std::int64_t panels() const { return (outputs + width() - 1) / width(); }
   std::int64_t panel_numbers() const { return inputs * width(); }
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
