@@ -3,6 +3,18 @@
 // panel: where the weight at its places is larger than a cache, the tiles of many rows are kept instead, and a thread
 // takes a panel of outputs from its taps to the image. The weight at its places is then never in memory as a whole.
 //
+// One block, with tiles of n x n places and m x m outputs:
+//
+//   image x                                      image y
+//     | ToTiles::along_rows                        ^ FromTiles::along_rows
+//   n places of each row of pixels               n places of each row of outputs
+//     | ToTiles::along_columns, for one place      ^ FromTiles::along_columns
+//   n matrices (tiles, inputs) -- multiply_tiles -> n matrices (tiles, outputs)
+//                                  ^
+//                     n matrices (inputs, outputs) of the weight, by PlaceMatrices
+//
+// The lower half runs n times, once for each place of the rows.
+//
 // The results of `convolve` are the same in both, and those of `sum_by_panels` for every number of threads.
 #pragma once
 
