@@ -1,6 +1,8 @@
 #include <tandem/core/cpu/cook_toom_choice.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace tandem::cpu {
 
@@ -14,14 +16,22 @@ struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
   double preference;            // a little more for larger errors
-  std::int64_t most_inputs;     // errors grow with the length of sums; to here they are below 6e-6
+  double error;                 // RMS along both axes with 32 inputs, in millionths
 };
-constexpr std::int64_t any = 1 << 20;
-constexpr std::array<TileCosts, 1> kernel_1{{{&scheme<1, 1>, 5, 4, 1, any}}};
-constexpr std::array<TileCosts, 3> kernel_3{
-    {{&scheme<2, 3>, 16, 13, 1, any}, {&scheme<4, 3>, 33, 27, 1, any}, {&scheme<6, 3>, 53, 40, 1.06, any}}};
+constexpr std::array<TileCosts, 1> kernel_1{{{&scheme<1, 1>, 5, 4, 1, 0.2}}};
+constexpr std::array<TileCosts, 4> kernel_3{{{&scheme<2, 3>, 16, 13, 1, 0.25},
+                                             {&scheme<4, 3>, 33, 27, 1, 0.7},
+                                             {&scheme<6, 3>, 53, 40, 1.06, 2.6},
+                                             {&scheme<7, 3>, 64, 50, 1.06, 6.1}}};
 constexpr std::array<TileCosts, 3> kernel_5{
-    {{&scheme<2, 5>, 33, 20, 1, any}, {&scheme<4, 5>, 53, 35, 1, any}, {&scheme<5, 5>, 64, 42, 1, 32}}};
+    {{&scheme<2, 5>, 33, 20, 1, 0.75}, {&scheme<4, 5>, 53, 35, 1, 2.6}, {&scheme<5, 5>, 64, 42, 1, 5.3}}};
+
+// Errors of the two axes multiply, and grow with the length of sums up to the 128 inputs that are added up in one go.
+constexpr double most_error = 6;
+bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64_t inputs) {
+  const double longer = static_cast<double>(std::clamp<std::int64_t>(inputs, 32, 128)) / 32;
+  return std::sqrt(rows.error * columns.error * longer) <= most_error;
+}
 
 constexpr double product = 1.05;     // a number times 16
 constexpr double product_end = 3;    // of a sum of products
@@ -80,7 +90,7 @@ CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std
   if (kernel == Extent(1)) return best;
   for_each_scheme(kernel.h, [&](const TileCosts& rows) {
     for_each_scheme(kernel.w, [&](const TileCosts& columns) {
-      if (inputs > std::min(rows.most_inputs, columns.most_inputs)) return;
+      if (!is_exact_enough(rows, columns, inputs)) return;
       const double found = cycles(rows, columns, dilation, size, inputs, outputs);
       if (!best.rows || found < best.cycles) best = {rows.scheme, columns.scheme, found};
     });
