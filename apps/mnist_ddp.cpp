@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   double lr = 1e-4, momentum = 0, weight_decay = 0;
   options.add("--data", data, "folder of the MNIST files (TANDEM_DATA, else a download, else a sample)");
   options.add("--lr", lr, "learning rate", {.min = 0});
-  options.add("--momentum", momentum, "of the gradients", {.min = 0});
+  options.add("--momentum", momentum, "of the gradients", {.min = 0, .max = 1});
   options.add("--weight-decay", weight_decay, "L2 penalty", {.min = 0});
 
   return options.run(argc, argv, [&] {

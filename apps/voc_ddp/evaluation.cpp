@@ -1,10 +1,8 @@
 #include <apps/voc_ddp/evaluation.h>
 
-#include <tandem/core/io/arrays_file.h>
 #include <tandem/data/images/image_file.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 #include <tandem/data/segmentation/voc.h>
-#include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/pretrained.h>
 #include <tandem/distributed/training/training_options.h>
 
@@ -28,14 +26,6 @@ Array shown(const Array& picture, const Array& classes) {
 Array compared(const data::SegmentationPair& pair, const Array& classes) {
   const Array picture = data::ImageFile(pair.image).read();
   return data::side_by_side({picture, shown(picture, data::MaskFile(pair.mask).read()), shown(picture, classes)});
-}
-
-std::vector<NamedArray> load_tensors(const std::string& file) {
-  auto tensors = load_arrays(file);
-  TANDEM_CHECK(!distributed::is_checkpoint(tensors),
-               "this is a checkpoint, not a model: the same voc_ddp command with --checkpoint FOLDER --resume "
-               "--epochs 0 --save FILE makes a model of the newest in a folder");
-  return tensors;
 }
 
 void check_output(const std::string& option, const std::filesystem::path& folder) {

@@ -1,6 +1,7 @@
 // How voc_ddp uses a model: it predicts pictures, and measures how good the predictions are.
 #pragma once
 
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/data/segmentation/segmentation.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
@@ -21,16 +22,12 @@ Array shown(const Array& picture, const Array& classes);
 // A picture of a data set, then the picture with its mask, then with the classes (H, W), beside each other.
 Array compared(const data::SegmentationPair& pair, const Array& classes);
 
-// The tensors in a file of weights. Error when the file is one of voc_ddp's checkpoints, in which the tensors have
-// other names.
-std::vector<NamedArray> load_tensors(const std::string& file);
-
-// Calls `load` with the tensors in the file that `option` names, and returns its result. Every Error begins with the
-// option and the file.
+// Calls `load` with the tensors in the file that `option` names, those of the model in a checkpoint. Returns its
+// result. Every Error begins with the option and the file.
 template <class Load>
 auto load_from(const std::string& option, const std::string& file, Load load) {
   try {
-    return load(load_tensors(file));
+    return load(load_arrays(file));
   } catch (const Error& error) {
     throw Error(option + " " + file + ": " + error.what());
   }

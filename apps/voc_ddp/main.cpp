@@ -49,7 +49,7 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--weights", s.weights, "to start from: none, a name, a file or a URL (none)");
   options.add("--init", s.init, "a file with every tensor of the model, to start from");
   options.add("--lr", s.lr, "learning rate; ten times as much for the auxiliary classifier", {.min = 0});
-  options.add("--momentum", s.momentum, "of the gradients", {.min = 0});
+  options.add("--momentum", s.momentum, "of the gradients", {.min = 0, .max = 1});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
   options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
   options.add("--base", s.base, "short side before random resizing, and in evaluation", {.min = 1, .max = 1 << 14});

@@ -5,21 +5,43 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace tandem {
 
-std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key) {
-  bool is_safetensors = false;
-  {
-    const InputFile file(path, "file");
-    const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
-    is_safetensors = first.size() == 9 && first[8] == '{';
-    file.check(is_safetensors || first.starts_with("PK") || first.starts_with("\x80\x02"),
-               "is neither a safetensors file nor a .pth file of torch.save");
-    file.check(!is_safetensors || key.empty(), "is a safetensors file, in which there is no \"", key,
+namespace {
+
+// The arrays of one dict of a checkpoint of a training program (distributed/training/checkpoint.h), where they are
+// named DICT/NAME. Of other files, all arrays.
+std::vector<NamedArray> dict_of(Safetensors contents, const InputFile& file, const std::string& key) {
+  if (!contents.metadata.contains("program") || !contents.metadata.contains("world_size")) {
+    file.check(key.empty(), "is a safetensors file, in which there is no \"", key,
                "\" to choose: its arrays lie side by side");
+    return std::move(contents.arrays);
   }
-  return is_safetensors ? read_safetensors(path).arrays : read_pth(path, key);
+  const std::string dict = key.empty() ? "model" : key;
+  std::vector<NamedArray> arrays;
+  std::set<std::string> dicts;
+  for (auto& [name, array] : contents.arrays) {
+    dicts.insert(name.substr(0, name.find('/')));
+    if (name.starts_with(dict + '/')) arrays.push_back({name.substr(dict.size() + 1), std::move(array)});
+  }
+  std::string names;
+  for (const auto& other : dicts) names += (names.empty() ? "\"" : ", \"") + other + '"';
+  file.check(!arrays.empty(), "is a checkpoint that has no \"", dict, "\", but ", names.empty() ? "nothing" : names);
+  return arrays;
+}
+
+}  // namespace
+
+std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key) {
+  const InputFile file(path, "file");
+  const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
+  const bool is_safetensors = first.size() == 9 && first[8] == '{';
+  file.check(is_safetensors || first.starts_with("PK") || first.starts_with("\x80\x02"),
+             "is neither a safetensors file nor a .pth file of torch.save");
+  return is_safetensors ? dict_of(read_safetensors(path), file, key) : read_pth(path, key);
 }
 
 bool is_arrays_file_name(const std::filesystem::path& path) {

@@ -12,9 +12,11 @@
 
 namespace tandem {
 
-// Reads a file of arrays. The format is recognised by the file's contents, not by its name. When a .pth checkpoint
-// holds several dicts, `key` names the one to read (pth.h); a safetensors file has no key.
+// Reads a file of arrays. The format is recognised by the file's contents, not by its name. When a checkpoint holds
+// several dicts, `key` names the one to read; the model's is the default: of a .pth file (pth.h), and of a checkpoint
+// of a training program, whose arrays are named DICT/NAME. Other safetensors files have no key.
 //   model.load_state_dict(load_arrays("weights.pth"));
+//   model.load_state_dict(load_arrays("run1/best.safetensors"));
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
 
 // Writes the arrays in the format that the ending of the name stands for. `metadata` goes into a safetensors file; .pth

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/file_error.h>
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_file.h>
@@ -8,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 
 namespace tandem::detail {
@@ -16,8 +16,6 @@ namespace tandem::detail {
 namespace {
 
 const std::string end = "\n]\n";
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
@@ -36,10 +34,10 @@ TraceFile::TraceFile(const std::string& path, int rank)
   const std::string number = std::to_string(rank);
   text_ =
       "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " + number + "\"}}";
-  if (file_ < 0) failure_ = reason(errno);
+  if (file_ < 0) failure_ = explain_file_error(errno);
   if (write()) return;
   if (file_ >= 0) ::close(file_);
-  fail("can't write the profile ", path, ": ", failure_, ": name a file in a folder where you may write");
+  fail("can't write the profile ", path, ": ", failure_);
 }
 
 TraceFile::~TraceFile() {
@@ -76,18 +74,17 @@ bool TraceFile::write() {
     size_ += static_cast<off_t>(text.size());
     return true;
   }
-  failure_ = reason(errno);
+  failure_ = explain_file_error(errno);
   // The write failed. The file goes back to its old end, over bytes that already belong to it.
   if (size_ > 0 && (!put(end, size_) || ::ftruncate(file_, size_ + static_cast<off_t>(end.size())) != 0))
-    failure_ += ", and its end is not valid JSON";
+    failure_ += ". Its end is not valid JSON";
   return false;
 }
 
 void TraceFile::close() {
   write();
-  if (::close(std::exchange(file_, -1)) != 0 && failure_.empty()) failure_ = reason(errno);
-  TANDEM_CHECK(failure_.empty(), "the profile ", path_, " is not complete: ", failure_,
-               ": free space there, or write it to another file system; it holds what came before that");
+  if (::close(std::exchange(file_, -1)) != 0 && failure_.empty()) failure_ = explain_file_error(errno);
+  TANDEM_CHECK(failure_.empty(), "the profile ", path_, " holds only what came before this error: ", failure_);
 }
 
 bool TraceFile::put(const std::string& text, off_t at) {

@@ -105,7 +105,7 @@ std::vector<NamedArray> DistributedDataParallel::state_dict() const {
 }
 
 void DistributedDataParallel::load_state_dict(const std::vector<NamedArray>& state) {
-  if (state.empty()) return;
+  if (state.empty()) return reducer_->set_gradient_order({});
   TANDEM_CHECK(state.size() == 1 && state[0].name == order_name, "DistributedDataParallel: the saved state has ",
                state.size(), " entries, the first named ", state[0].name, "; expected one, ", order_name);
   TANDEM_CHECK(state[0].array.dtype() == DType::i64, "DistributedDataParallel: ", order_name, " is ",

@@ -90,8 +90,8 @@ class DistributedDataParallel {
   // What the next step depends on besides the model and the hook, the same on all ranks: the order of the gradients in
   // the buckets. Empty before the first backward pass, and with a group of one rank.
   std::vector<NamedArray> state_dict() const;
-  // For a group of as many ranks. All ranks must give the same. An empty state changes nothing. Error when an entry is
-  // unknown or fits other parameters. Then nothing is changed.
+  // For a group of as many ranks. All ranks must give the same. After an empty state the next backward pass counts as
+  // the first. Error when an entry is unknown or fits other parameters. Then nothing is changed.
   void load_state_dict(const std::vector<NamedArray>& state);
 
   nn::Module& model() const { return model_; }

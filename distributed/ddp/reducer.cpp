@@ -100,6 +100,14 @@ void Reducer::take_order(std::vector<std::int64_t> order) {
 }
 
 void Reducer::set_gradient_order(std::vector<std::int64_t> order) {
+  if (order.empty()) {
+    used_.assign(used_.size(), 0);
+    if (!rebuilt_) return;
+    rebuilt_ = false;
+    gradient_order_.clear();
+    make_buckets(assign_buckets(parameters_, reverse_registration_order(parameters_), sizes_));
+    return;
+  }
   std::vector<std::int64_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
   TANDEM_CHECK(std::equal(sorted.begin(), sorted.end(), reduced_.begin(), reduced_.end(),

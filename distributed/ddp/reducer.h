@@ -51,8 +51,9 @@ class Reducer {
 
   // The parameters in the order by which the buckets were made anew. Empty before that, and in a group of one rank.
   const std::vector<std::int64_t>& gradient_order() const { return gradient_order_; }
-  // Makes the buckets in that order now, and not at the end of the first pass. All ranks must give the same. Error when
-  // `order` does not hold each parameter that requires a gradient once. Then nothing is changed.
+  // Makes the buckets in that order now, and not at the end of the first pass. All ranks must give the same. With an
+  // empty order the next pass is the first one again. Error when `order` does not hold each parameter that requires a
+  // gradient once. Then nothing is changed.
   void set_gradient_order(std::vector<std::int64_t> order);
 
   void begin_forward() { clock_.begin_forward(); }  // for the report

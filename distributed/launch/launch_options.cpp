@@ -340,6 +340,8 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   app.allow_extras(false);
   app.footer("Every option has a default from the environment, such as PET_NPROC_PER_NODE.");
   app.set_version_flag("--version", [] { return version_text("tandemrun"); });
+  app.get_help_ptr()->disable_flag_override();
+  app.get_version_ptr()->disable_flag_override();
   Arguments parsed;
   declare_options(app, parsed);
   const auto split = split_off_command(app, arguments);

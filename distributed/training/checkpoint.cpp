@@ -55,6 +55,8 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
   std::ostringstream losses;
   losses << std::hexfloat;  // keeps every bit in a short text
   for (const float loss : state.losses) losses << loss << ' ';
+  std::ostringstream kept_steps;
+  for (const std::int64_t step : state.kept_steps) kept_steps << step << ' ';
   return {{"format", format_version},
           {"program", state.program},
           {"epoch", std::to_string(state.epoch)},
@@ -70,6 +72,7 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"options", state.options},
           {"best_of", state.best_of},
           {"best", state.best},
+          {"kept_steps", kept_steps.str()},
           {"generator", state.generator},
           {"generator_now", state.generator_now},
           {"losses", losses.str()}};
@@ -114,6 +117,11 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
     state.best_of = text_in(metadata, "best_of");
     state.best = text_in(metadata, "best");
   }
+  if (metadata.contains("kept_steps")) {
+    std::istringstream steps(metadata.at("kept_steps"));
+    for (std::int64_t step = 0; steps >> step;) state.kept_steps.insert(step);
+    TANDEM_CHECK(steps.eof(), "its \"kept_steps\" is \"", steps.str(), "\", not numbers");
+  }
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
   TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
@@ -140,15 +148,10 @@ bool is_whole(const fs::path& path) {
 
 }  // namespace
 
-bool is_checkpoint(const std::vector<NamedArray>& arrays) {
-  return std::any_of(arrays.begin(), arrays.end(),
-                     [](const NamedArray& entry) { return entry.name.starts_with(model_prefix); });
-}
-
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
-                     std::set<fs::path>* proven, std::int64_t spared) {
+                     std::set<fs::path>* proven) {
   const fs::path written = folder / file_name(state);
   const auto metadata = metadata_of(state);
   try {
@@ -166,7 +169,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
   std::int64_t kept = 1;  // the one just written
   for (const auto& path : checkpoints_in(folder)) {
     const auto key = parse_name(path.filename().string());
-    if (key >= parse_name(written.filename().string()) || key->second == spared) continue;
+    if (key >= parse_name(written.filename().string()) || state.kept_steps.contains(key->second)) continue;
     if (kept < keep_last) {
       if (!proven->contains(path) && !is_whole(path)) continue;
       proven->insert(path);

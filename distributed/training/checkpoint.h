@@ -4,7 +4,8 @@
 // the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
 // DistributedDataParallel (ddp/NAME), those of other objects (kept/OBJECT/NAME) and what each rank alone has
 // (rank-R/NAME). Its metadata are the other members of
-// TrainingState, as text, and checksums of all that (safetensors.h).
+// TrainingState, as text, and checksums of all that (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the
+// model out of it.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -29,17 +30,17 @@ struct TrainingState {
   std::int64_t before = 0;    // samples of this epoch, of all ranks, that were done before these batches; see Position
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 1;    // of each process
-  std::int64_t accumulate = 0;    // batches of an optimizer step; 0: unknown, in older checkpoints
-  std::int64_t samples = 0;       // of each process in what is left of the epoch after `before`
-  std::int64_t dataset_size = 0;  // 0: unknown, in older checkpoints
-  std::string options;            // what the user gave: "--lr=0.1" and a line break for each
-  std::string best_of;            // --keep-best
-  std::string best;               // BestValue::state_text()
-  std::int64_t best_step = -1;    // of the best evaluation; for save_checkpoint(), which keeps its checkpoint
-  std::string generator;          // default_generator().state() when this epoch began
-  std::string generator_now;      // default_generator().state() after the last batch, if that was within this epoch
-  std::vector<float> losses;      // by rank: the sum of the rank's losses in this epoch
+  std::int64_t batch_size = 1;        // of each process
+  std::int64_t accumulate = 0;        // batches of an optimizer step; 0: unknown, in older checkpoints
+  std::int64_t samples = 0;           // of each process in what is left of the epoch after `before`
+  std::int64_t dataset_size = 0;      // 0: unknown, in older checkpoints
+  std::string options;                // what the user gave: "--lr=0.1" and a line break for each
+  std::string best_of;                // --keep-best
+  std::string best;                   // Ranking::state_text()
+  std::set<std::int64_t> kept_steps;  // Ranking::kept_steps(); save_checkpoint() keeps their checkpoints
+  std::string generator;              // default_generator().state() when this epoch began
+  std::string generator_now;          // default_generator().state() after the last batch, if that was within this epoch
+  std::vector<float> losses;          // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
   std::vector<NamedArray> kept;     // other objects', "OBJECT/NAME"
@@ -50,23 +51,20 @@ struct TrainingState {
   bool has_checksums = false;           // of a checkpoint that was read; older ones have none
 };
 
-// Whether `arrays` come from a checkpoint.
-bool is_checkpoint(const std::vector<NamedArray>& arrays);
-
 // Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 
 // Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` whole ones are left, of which this
 // one is the newest. Damaged ones do not count. Checkpoints with higher numbers than this one's stay and do not count,
-// because a job that went on from an older one has left them out. The checkpoint of step `spared` stays, too (-1:
-// none). A crash or a full disk while it writes leaves the older checkpoints as they were, and no partial file.
+// because a job that went on from an older one has left them out. Those of state.kept_steps stay, too. A crash or a
+// full disk while it writes leaves the older checkpoints as they were, and no partial file.
 //
 // Error, and nothing written, when `state` is none that can be read again, as without a loss for each rank.
 //
 // `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
 // that are not in it and may be kept are read to find out, as a whole.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
-                     std::set<std::filesystem::path>* proven = nullptr, std::int64_t spared = -1);
+                     std::set<std::filesystem::path>* proven = nullptr);
 
 // Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
 // or the new one. Returns why there is none: empty, or the reason in a few words, as on a file system without links. A

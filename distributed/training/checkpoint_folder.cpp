@@ -76,24 +76,24 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
   for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
 }
 
-void CheckpointFolder::save(TrainingState state, const Array& loss) {
+void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t best_step) {
   std::vector<Array> losses;
   for (int r = 0; r < group_.size(); ++r) losses.push_back(ops::empty_like(loss));
   group_.all_gather(losses, loss, "losses")->wait();
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
   RankArrays of_ranks(group_, job_.of_rank(state.generator, state.generator_now));
-  group_.rank() == 0 ? write(state, of_ranks) : of_ranks.give();
+  group_.rank() == 0 ? write(state, of_ranks, best_step) : of_ranks.give();
   // The others wait here and not in the next collective, because rank 0 may write for longer than the group's timeout.
   run_together(group_, [] {}, {.what = "the checkpoint"});
 }
 
-void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks) {
+void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks, std::int64_t best_step) {
   job_.require_finite();
   job_.fill(state);
   state.to_write = &of_ranks;
   lock_->check();
-  save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_, state.best_step);
-  link_best(state.best_step);
+  save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_);
+  link_best(best_step);
   const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
   if (mebibytes >= 1)
     note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with {}",

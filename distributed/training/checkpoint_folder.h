@@ -31,12 +31,12 @@ class CheckpointFolder {
   std::optional<TrainingState> go_on(const TrainingState& now);
 
   // Writes a checkpoint. `state` is what go_on() will return. `loss`: the sum of this rank's losses of the epoch.
-  // Collective.
-  void save(TrainingState state, const Array& loss);
+  // `best_step`: that of the best evaluation, to whose checkpoint a link leads; -1: none. Collective.
+  void save(TrainingState state, const Array& loss, std::int64_t best_step);
 
  private:
   void check_fits(const TrainingState& saved, const TrainingState& now) const;
-  void write(TrainingState& state, RankArrays& of_ranks);
+  void write(TrainingState& state, RankArrays& of_ranks, std::int64_t best_step);
   void link_best(std::int64_t step);
 
   const TrainingOptions& options_;

@@ -13,14 +13,14 @@ namespace tandem::distributed {
 
 Evaluation::Evaluation(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group,
                        DistributedDataParallel& ddp, TrainingLog& log)
-    : options_(options), group_(std::move(group)), ddp_(ddp), log_(log), best_(options.keep_best) {}
+    : options_(options), group_(std::move(group)), ddp_(ddp), log_(log), ranking_(options.keep_best, options.top_k) {}
 
 void Evaluation::try_out(const Progress& progress) {
   is_trying_out_ = true;
   auto figures = log_.epoch_figures(progress, 0);
   const auto metrics = run();
   figures.insert(figures.end(), metrics.begin(), metrics.end());
-  best_.check(figures);
+  ranking_.check(figures);
   is_trying_out_ = false;
 }
 
@@ -44,18 +44,18 @@ std::vector<Metric> Evaluation::run() {
 }
 
 bool Evaluation::consider(const std::vector<Metric>& figures, const Progress& progress) {
-  if (!best_.is_on()) return false;
+  if (!ranking_.is_on()) return false;
   // Times and the total loss are each rank's own figures.
-  const bool is_best_here = best_.consider(figures, progress.position().step);
+  const bool has_place_here = ranking_.consider(figures, progress.position().step);
   const std::string said =
-      group_->broadcast_string((is_best_here ? "best " : "worse ") + best_.state_text(), 0, "the best evaluation");
-  const bool is_best = said.starts_with("best ");
-  best_.go_on(said.substr(said.find(' ') + 1));
-  if (is_best) log_.note("the best so far: " + best_.text());
+      group_->broadcast_string((has_place_here ? "keep " : "drop ") + ranking_.state_text(), 0, "the best evaluations");
+  const bool has_place = said.starts_with("keep ");
+  ranking_.set_state(said.substr(said.find(' ') + 1));
+  if (has_place && ranking_.since() == 0) log_.note("the best so far: " + ranking_.text());
   if (is_out_of_patience())
     log_.note(fmt::format("{} without a better {}: the training ends; the best was {}",
-                          counted(options_.patience, "evaluation"), best_.wanted(), best_.text()));
-  return is_best;
+                          counted(options_.patience, "evaluation"), ranking_.wanted(), ranking_.text()));
+  return has_place;
 }
 
 }  // namespace tandem::distributed

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/distributed/training/best_value.h>
 #include <tandem/distributed/training/progress.h>
+#include <tandem/distributed/training/ranking.h>
 #include <tandem/distributed/training/training_log.h>
 #include <tandem/distributed/training/training_options.h>
 
@@ -30,19 +30,20 @@ class Evaluation {
   bool is_trying_out() const { return is_trying_out_; }
   // The program's figures; none without a function.
   std::vector<Metric> run();
-  // Whether `figures` are the best ones so far; says it to people. Rank 0 decides.
+  // Whether the checkpoint of now is to be kept for `figures`. Says it to people when they are the best ones so far.
+  // Rank 0 decides.
   bool consider(const std::vector<Metric>& figures, const Progress& progress);
-  bool is_out_of_patience() const { return options_.patience > 0 && best_.state().since >= options_.patience; }
+  bool is_out_of_patience() const { return options_.patience > 0 && ranking_.since() >= options_.patience; }
 
-  BestValue& best() { return best_; }
-  const BestValue& best() const { return best_; }
+  Ranking& ranking() { return ranking_; }
+  const Ranking& ranking() const { return ranking_; }
 
  private:
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
   DistributedDataParallel& ddp_;
   TrainingLog& log_;
-  BestValue best_;
+  Ranking ranking_;
   Evaluate evaluate_;
   bool is_trying_out_ = false;
 };

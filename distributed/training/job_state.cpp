@@ -101,6 +101,8 @@ std::function<void()> JobState::remember() {
                  [this](const std::vector<NamedArray>& state) { ddp_.model().load_state_dict(state); }});
   all.push_back({"scaler", [this] { return scaler_.state_dict(); },
                  [this](const std::vector<NamedArray>& state) { scaler_.load_state_dict(state); }});
+  all.push_back({"ddp", [this] { return ddp_.state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { ddp_.load_state_dict(state); }});
   if (optimizer_)
     all.push_back({"optimizer", [this] { return optimizer_->state_dict(); },
                    [this](const std::vector<NamedArray>& state) { optimizer_->load_state_dict(state); }});

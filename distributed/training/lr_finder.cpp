@@ -31,7 +31,8 @@ std::optional<double> steepest(const LrCurve& curve, std::size_t planned) {
 LrCurve sweep_learning_rates(const LrSweep& sweep, const std::function<double(double lr)>& step) {
   TANDEM_CHECK(sweep.first > 0 && sweep.last > sweep.first && std::isfinite(sweep.last),
                "find_lr: the learning rates must grow from a number above 0, got ", sweep.first, " to ", sweep.last);
-  TANDEM_CHECK(sweep.steps >= 10, "find_lr: expected at least 10 steps, got ", sweep.steps);
+  TANDEM_CHECK(sweep.steps >= least_sweep_steps, "find_lr: expected at least ", least_sweep_steps, " steps, got ",
+               sweep.steps);
   TANDEM_CHECK(sweep.smoothing >= 0 && sweep.smoothing < 1, "find_lr: smoothing must be in [0, 1), got ",
                sweep.smoothing);
   LrCurve curve;

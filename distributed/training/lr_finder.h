@@ -12,9 +12,11 @@
 
 namespace tandem::distributed {
 
+constexpr std::int64_t least_sweep_steps = 10;
+
 struct LrSweep {
   double first = 1e-7, last = 10;  // learning rates, of the first parameter group
-  std::int64_t steps = 100;        // at most
+  std::int64_t steps = 100;        // at most; least_sweep_steps or more
   double smoothing = 0.9;          // of the loss: the weight of what was there before
   double limit = 4;                // the sweep ends when the smooth loss is so many times its least
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -46,7 +47,9 @@ void LrTrial::show(TrainingLog& log) {
   run_together(group_, [&] {
     if (group_.rank() == 0) const AtomicFile probe(file);
   });
-  const LrCurve curve = run({});
+  LrSweep sweep;
+  sweep.steps = std::min(sweep.steps, options_.max_steps);
+  const LrCurve curve = run(sweep);
   TANDEM_CHECK(!curve.lrs.empty(), "--find-lr: the loss is not finite before the first step");
   run_together(group_, [&] {
     if (group_.rank() == 0) draw(curve, options_.program() + ": loss by learning rate", file);

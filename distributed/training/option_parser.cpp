@@ -20,9 +20,14 @@ constexpr double any = std::numeric_limits<double>::max();
 template <class T>
 std::string allowed(OptionRange range) {
   std::ostringstream text;
-  text << std::setprecision(10) << (std::is_integral_v<T> ? "a whole number" : "a number");
   const bool has_min = range.min > std::numeric_limits<double>::lowest(), has_max = range.max < any;
-  if (has_min && has_max) text << " from " << range.min << " to " << range.max;
+  text << std::setprecision(10)
+       << (std::is_integral_v<T> ? "a whole number"
+           : has_min && has_max  ? "a number"
+                                 : "a finite number");
+  const auto number = [](double bound) { return static_cast<T>(bound); };
+  if (has_min && has_max) text << " from " << number(range.min) << " to " << number(range.max);
+  else if (has_min && std::is_integral_v<T>) text << " from " << range.min << " to " << std::numeric_limits<T>::max();
   else if (has_min) text << " of at least " << range.min;
   else if (has_max) text << " of at most " << range.max;
   return text.str();
@@ -85,6 +90,8 @@ OptionParser::OptionParser(const std::string& program, const std::string& descri
     : app_(std::make_unique<CLI::App>(description, program)) {
   app_->set_help_flag("--help", "this text");
   app_->set_version_flag("--version", [program] { return version_text(program); });
+  app_->get_help_ptr()->disable_flag_override();
+  app_->get_version_ptr()->disable_flag_override();
   app_->get_formatter()->column_width(30);
   app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }

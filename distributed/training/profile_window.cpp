@@ -50,6 +50,20 @@ void ProfileWindow::finish() {
   note_("profile in " + file_ + ": " + summary_text(Profile::summary(), steps_));
 }
 
+ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
+  Profile::name_thread("compute");
+  if (!path.empty()) Profile::start(path, rank);
+}
+
+// TrainingOptions::run() stops the profile itself when its body returns. So here the body may have thrown, and its
+// error counts.
+ProfileOfRun::~ProfileOfRun() {
+  try {
+    Profile::stop();
+  } catch (const Error&) {
+  }
+}
+
 std::string summary_text(const ProfileSummary& summary, std::int64_t steps) {
   // Ranges of the thread that trains. None of these names lies in another of them.
   const auto share_of = [&](std::initializer_list<const char*> names) {

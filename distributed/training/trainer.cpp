@@ -55,7 +55,7 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
 
 // The loss of the program's own model, which it knows itself.
 Trainer::LossOfModel Trainer::of_model(const LossOf& loss_of) const {
-  running_->job.require_no_replicas();
+  running_->job.strategy().require_no_replicas();
   return [loss_of](nn::Module&, const data::Batch& batch) { return loss_of(batch); };
 }
 
@@ -67,7 +67,7 @@ LrCurve Trainer::find_lr(data::Loader& loader, const LossOfModel& loss_of, const
 }
 
 Trainer::Batches Trainer::batches(data::Loader& loader, Evaluate evaluate) {
-  running_->job.require_no_replicas();
+  running_->job.strategy().require_no_replicas();
   if (!running_->job.options().find_lr.empty())
     throw UsageError("--find-lr: " + running_->job.options().program() +
                      " writes its loop itself: it is for programs with Trainer::fit");

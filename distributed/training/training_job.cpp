@@ -2,50 +2,20 @@
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
-#include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/training/given_options.h>
+#include <tandem/distributed/training/introduction.h>
 #include <tandem/distributed/training/training_job.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <omp.h>
 
-#include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <utility>
 
 namespace tandem::distributed {
 namespace {
-
-nn::Module& prepared(nn::Module& model, const TrainingOptions& options, const std::shared_ptr<ProcessGroup>& group) {
-  model.to(options.device());
-  if (options.sync_bn) convert_sync_batch_norm(model, group);
-  return model;
-}
-
-std::string shown(Device device) {
-  std::ostringstream text;
-  text << device;
-  return text.str();
-}
-
-// Where the replicas of --strategy dp compute: one for each thread, or on each GPU.
-std::vector<Device> replica_devices(const TrainingOptions& options) {
-  if (options.device().is_cpu())
-    return std::vector<Device>(static_cast<std::size_t>(std::max<std::int64_t>(1, options.threads)));
-  std::vector<Device> devices;
-  for (int i = 0; i < device_count(Device::Kind::cuda); ++i) devices.push_back(Device::cuda(i));
-  return devices;
-}
-
-std::int64_t parameters_of(const nn::Module& model) {
-  std::int64_t numbers = 0;
-  for (const auto& parameter : model.parameters()) numbers += parameter.tensor.numel();
-  return numbers;
-}
 
 // Why a job that goes on from a checkpoint has nothing left to do, and what would change that; empty: it has.
 std::string nothing_left(const TrainingOptions& options, const TrainingState& saved, const Evaluation& evaluation) {
@@ -55,7 +25,7 @@ std::string nothing_left(const TrainingOptions& options, const TrainingState& sa
     return fmt::format("of {}: a larger --max-steps", counted(options.max_steps, "step"));
   if (!evaluation.is_out_of_patience()) return "";
   return fmt::format("after {} without a better {}: a larger --patience",
-                     counted(evaluation.best().state().since, "evaluation"), evaluation.best().wanted());
+                     counted(evaluation.ranking().since(), "evaluation"), evaluation.ranking().wanted());
 }
 
 }  // namespace
@@ -64,20 +34,14 @@ TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<Process
                          const DataParallel::Factory& make_replica)
     : options_(options),
       group_(std::move(group)),
-      ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused),
+      strategy_(options, group_, model, make_replica),
       log_(options, group_->rank() == 0),
       profile_(options, group_->rank(), group_->size(), [this](const std::string& line) { log_.note(line); }),
       // Without a checkpoint there is nothing to do before the end, so a signal ends the process at once.
       stop_(*group_, {.takes_signals = !options.checkpoint.empty() && options.epochs > 0,
                       .max_time = options.max_time,
                       .device = options.device()}) {
-  ddp_.set_communication_hook(options.communication_hook());
-  // One server, whose state of the optimizers is the one that checkpoints have.
-  if (options.strategy == "ps") update_.through(server_.emplace(model, group_, 1));
-  if (options.strategy != "dp") return;
-  if (!make_replica) require_no_replicas();
-  const auto devices = replica_devices(options);
-  replicas_.emplace(model, make_replica, devices);
+  if (strategy_.server()) update_.through(*strategy_.server());
 }
 
 void TrainingJob::use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts) {
@@ -100,7 +64,10 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   loader_ = &loader;
   evaluation_.set(evaluate);
   check_same_on_all_ranks(options_.given(), *group_);
-  introduce();
+  for (const auto& line :
+       introduction(options_, *group_, ddp().model(), loader, progress_->steps_per_epoch(), update_.lrs()))
+    log_.note(line);
+  if (const auto text = strategy_.text(); !text.empty()) log_.note(text);
   run_together(*group_, [this] { open_outputs(); });
   for (const auto& line : std::exchange(notes_, {})) log_.note(line);
   if (options_.resume) resume();
@@ -116,7 +83,7 @@ bool TrainingJob::next_epoch() {
   loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
   loader_->skip(at.batch, at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "");
   if (before_epoch_) before_epoch_(at.epoch);
-  total_loss_ = ops::scalar(total_before_, DType::f32, options_.device());
+  losses_.begin_epoch(total_before_, options_.device());
   log_.begin_epoch(begin_ = at.batch);
   return true;
 }
@@ -126,25 +93,13 @@ void TrainingJob::begin_batch(data::Batch& batch) {
   if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
   if (progress_->position().batch == begin_) generator_ = default_generator();
   if (progress_->begins_step()) profile_.begin_step(progress_->position().step + 1);
-  ddp_.forward([] {});
-}
-
-Tensor TrainingJob::loss(const data::Batch& batch, const LossOf& loss_of) {
-  return replicas_ ? replicas_->mean_loss(batch, loss_of) : loss_of(ddp_.model(), batch);
-}
-
-void TrainingJob::require_no_replicas() const {
-  if (options_.strategy == "dp")
-    throw UsageError("--strategy dp: " + options_.program() +
-                     " does not say how to make a replica of its model and how to compute its loss: docs/trainer.md");
+  ddp().forward([] {});
 }
 
 bool TrainingJob::count(const Array& loss) {
   update_.set_again({});  // which holds the batch: the loader makes the next one in the same memory
   const Array value = loss.reshape({}).to(DType::f32);
-  if (total_loss_.device() != value.device()) total_loss_ = total_loss_.to(value.device());
-  ops::add_(total_loss_, value);
-  if (options_.log_every > 0) add_to_step_loss(value);
+  losses_.add(value, *progress_);
   const bool complete = progress_->completes_step();
   progress_->count();
   generator_ = default_generator();
@@ -158,8 +113,7 @@ bool TrainingJob::count(const Array& loss) {
 }
 
 void TrainingJob::end_epoch() {
-  Array total = total_loss_.clone();
-  group_->reduce(total, 0, ReduceOp::sum, "total loss")->wait();
+  const double total = losses_.total(*group_);
   require_finite();
   // When the program itself has left the epoch early, the epoch is over. When a limit has ended it, a later run goes
   // on in its middle.
@@ -168,19 +122,19 @@ void TrainingJob::end_epoch() {
   const bool is_last = ends_early() || epochs >= options_.epochs;
   std::vector<Metric> metrics;
   if (is_last || epochs % options_.eval_every == 0) metrics = evaluation_.run();
-  log_.epoch(*progress_, total.item(), metrics);
-  auto figures = log_.epoch_figures(*progress_, total.item());
+  log_.epoch(*progress_, total, metrics);
+  auto figures = log_.epoch_figures(*progress_, total);
   figures.insert(figures.end(), metrics.begin(), metrics.end());
   if (complete) {
     progress_->end_epoch();
     total_before_ = 0;
-    total_loss_ = ops::scalar(0, DType::f32, total_loss_.device());
+    losses_.begin_epoch(0, losses_.of_epoch().device());
     epoch_generator_ = default_generator().state();
     update_.follow_schedules(*progress_);
   }
-  const bool is_best = evaluation_.consider(figures, *progress_);
+  const bool is_kept = evaluation_.consider(figures, *progress_);
   const bool is_due = (complete && epochs % options_.save_every == 0) || step_is_multiple_of(options_.save_every_steps);
-  if (!options_.checkpoint.empty() && (is_over() || is_due || is_best)) save();
+  if (!options_.checkpoint.empty() && (is_over() || is_due || is_kept)) save();
 }
 
 void TrainingJob::finish() {
@@ -190,11 +144,11 @@ void TrainingJob::finish() {
                           counted(progress_->position().step, "step")));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
   profile_.finish();
-  if (group_->size() > 1 && !server_) log_.note(ddp_.report().to_string());
+  if (const auto report = strategy_.report(); !report.empty()) log_.note(report);
   run_together(*group_, [this] {
     if (group_->rank() != 0 || options_.save.empty()) return;
     job_.require_finite();
-    save_arrays(options_.save, ddp_.model().state_dict(), {{"program", options_.program()}});
+    save_arrays(options_.save, ddp().model().state_dict(), {{"program", options_.program()}});
     log_.note("saved the model to " + options_.save);
   });
 }
@@ -210,7 +164,7 @@ void TrainingJob::set_again(std::function<Tensor()> again) {
 
 LrTrial TrainingJob::lr_trial(data::Loader& loader, const LossOf& loss_of) {
   TANDEM_CHECK(!progress_, "Trainer::find_lr: call it before the training");
-  return {options_, *group_, ddp_, update_, job_, loader, [this, &loss_of](const data::Batch& batch) {
+  return {options_, *group_, ddp(), update_, job_, loader, [this, &loss_of](const data::Batch& batch) {
             return loss(batch, loss_of);
           }};
 }
@@ -228,25 +182,6 @@ void TrainingJob::say_if_left() {
 void TrainingJob::note(const std::string& line) {
   if (progress_) log_.note(line);
   else notes_.push_back(line);
-}
-
-void TrainingJob::introduce() {
-  const auto threads = group_->all_gather_strings(std::to_string(omp_get_max_threads()), "threads");
-  const bool are_equal = std::ranges::count(threads, threads[0]) == std::ssize(threads);
-  const std::string threads_text =
-      are_equal ? counted(omp_get_max_threads(), "thread") : fmt::format("{} threads", fmt::join(threads, ", "));
-  log_.note(fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options_.program(),
-                        counted(group_->size(), "process", "es"), group_->backend(), shown(options_.device()),
-                        name_of(options_.dtype), threads_text, counted(options_.workers, "loader worker"),
-                        loader_->batch_size(), counted(progress_->steps_per_epoch(), "step")));
-  log_.note(fmt::format("{}: {} parameters, {} {}, global batch {}, lr {:g}", ddp_.model().class_name(),
-                        parameters_of(ddp_.model()), loader_->dataset_size(), options_.samples_name,
-                        std::min(loader_->batch_size() * options_.accumulate * group_->size(), loader_->dataset_size()),
-                        fmt::join(update_.lrs(), " and ")));
-  if (options_.strategy != "ddp")
-    log_.note("strategy " + options_.strategy +
-              (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +
-              (server_ ? ": rank 0 has the parameters and the optimizer" : ""));
 }
 
 // Finds out before the training, not after hours of it, whether all output files can be written.
@@ -268,20 +203,16 @@ void TrainingJob::resume() {
   if (is_mid_epoch && before == progress_->division()) total_before_ = saved->losses.at(group_->rank());
   else if (is_mid_epoch && group_->rank() == 0)
     for (const float loss : saved->losses) total_before_ += loss;
-  auto& best = evaluation_.best();
-  if (best.is_on() && saved->best_of == best.wanted()) best.go_on(saved->best);
+  auto& ranking = evaluation_.ranking();
+  ranking.go_on(saved->best_of, saved->best, saved->kept_steps);
+  if (const auto steps = ranking.others(); !steps.empty())
+    log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoint of step {}",
+                          fmt::join(steps, ", ")));
   epoch_generator_ = saved->generator;
   resumed_generator_ = saved->generator_now;
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
   const std::string why = nothing_left(options_, *saved, evaluation_);
   if (!why.empty()) log_.note("nothing left to do " + why + " goes on");
-}
-
-void TrainingJob::add_to_step_loss(const Array& loss) {
-  Array part = loss.clone();
-  if (progress_->parts() > 1) ops::scale_(part, progress_->weight());
-  if (progress_->begins_step()) step_loss_ = part;
-  else ops::add_(step_loss_, part);
 }
 
 void TrainingJob::end_step() {
@@ -305,9 +236,7 @@ void TrainingJob::end_step() {
 }
 
 void TrainingJob::log_step() {
-  Array mean = step_loss_.clone();
-  group_->all_reduce(mean, ReduceOp::mean, "step loss")->wait();
-  const double loss = mean.item();  // waits for the GPU, so the time of the line counts all its work
+  const double loss = losses_.step_mean(*group_);  // waits for the GPU, so the time of the line counts all its work
   require_finite();
   log_.step(*progress_, loss, update_.lr());
 }
@@ -315,7 +244,7 @@ void TrainingJob::log_step() {
 // For a GPU, where the host has not looked at each step.
 void TrainingJob::require_finite() {
   if (options_.device().is_cpu() || scaler_.is_enabled()) return;
-  if (!update_.is_finite() || !std::isfinite(total_loss_.item()))
+  if (!update_.is_finite() || !std::isfinite(losses_.of_epoch().item()))
     update_.fail("a loss or gradient of an earlier step is not finite", progress_->position().step);
 }
 
@@ -341,10 +270,10 @@ TrainingState TrainingJob::describe() const {
   state.samples = loader_->samples();
   state.dataset_size = loader_->dataset_size();
   state.options = text_of(options_.given());
-  const auto& best = evaluation_.best();
-  state.best_of = best.wanted();
-  state.best = best.state_text();
-  state.best_step = best.state().step;
+  const auto& ranking = evaluation_.ranking();
+  state.best_of = ranking.wanted();
+  state.best = ranking.state_text();
+  state.kept_steps = ranking.kept_steps();
   state.generator = epoch_generator_;
   state.generator_now = generator_.state();
   return state;
@@ -352,7 +281,7 @@ TrainingState TrainingJob::describe() const {
 
 void TrainingJob::save() {
   require_finite();
-  folder_.save(describe(), total_loss_);
+  folder_.save(describe(), losses_.of_epoch(), evaluation_.ranking().best_step());
   stop_.saved(fmt::format("of step {}", progress_->position().step));
 }
 

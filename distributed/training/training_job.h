@@ -1,18 +1,16 @@
 // TrainingJob: the parts of a training loop. Trainer::fit() and Trainer::batches() are made of them.
 #pragma once
 
-#include <tandem/core/ops.h>
 #include <tandem/data/loader.h>
-#include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/distributed/strategies/data_parallel.h>
-#include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
 #include <tandem/distributed/training/evaluation.h>
 #include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/losses.h>
 #include <tandem/distributed/training/lr_trial.h>
 #include <tandem/distributed/training/profile_window.h>
 #include <tandem/distributed/training/progress.h>
 #include <tandem/distributed/training/stop_request.h>
+#include <tandem/distributed/training/strategy.h>
 #include <tandem/distributed/training/training_log.h>
 #include <tandem/distributed/training/training_options.h>
 #include <tandem/distributed/training/update.h>
@@ -31,7 +29,7 @@ namespace tandem::distributed {
 class TrainingJob {
  public:
   using Evaluate = Evaluation::Evaluate;
-  using LossOf = DataParallel::LossOf;
+  using LossOf = Strategy::LossOf;
 
   // Moves the model to its device, and gives all ranks rank 0's values. `make_replica` may be empty.
   TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
@@ -45,7 +43,7 @@ class TrainingJob {
   // Before the forward pass. Brings the batch to the device.
   void begin_batch(data::Batch& batch);
   // The loss of the batch, by the model or by its replicas.
-  Tensor loss(const data::Batch& batch, const LossOf& loss_of);
+  Tensor loss(const data::Batch& batch, const LossOf& loss_of) { return strategy_.loss(batch, loss_of); }
   // Backward, and the step where the batch completes one. On a GPU it may be recorded.
   void update(const Tensor& loss) { update_(loss, *progress_); }
   // After each batch: what is due. False when it was the last one of the epoch, or a limit is reached.
@@ -59,8 +57,6 @@ class TrainingJob {
   LrTrial lr_trial(data::Loader& loader, const LossOf& loss_of);
   // What --find-lr asks for: a picture, and no training.
   void show_lr(data::Loader& loader, const LossOf& loss_of);
-  // UsageError where --strategy dp can't have the loss of its replicas.
-  void require_no_replicas() const;
 
   // A line for people when the program has left its loop over the batches before the end.
   void say_if_left();
@@ -72,7 +68,8 @@ class TrainingJob {
   void progress(const std::string& what, std::int64_t done, std::int64_t all) { log_.progress(what, done, all); }
 
   const TrainingOptions& options() const { return options_; }
-  DistributedDataParallel& ddp() { return ddp_; }
+  const Strategy& strategy() const { return strategy_; }
+  DistributedDataParallel& ddp() { return strategy_.ddp(); }
   EventFile* events() { return evaluation_.is_trying_out() ? nullptr : log_.events(); }
   bool is_trying_out() const { return evaluation_.is_trying_out(); }
   const Position& position() const;
@@ -87,10 +84,8 @@ class TrainingJob {
   bool is_over() const { return progress_->position().epoch >= options_.epochs || ends_early(); }
   bool step_is_multiple_of(std::int64_t n) const { return n > 0 && progress_->position().step % n == 0; }
 
-  void introduce();
   void open_outputs();
   void resume();
-  void add_to_step_loss(const Array& loss);
   void end_step();
   void log_step();
   void require_finite();
@@ -100,17 +95,16 @@ class TrainingJob {
 
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
-  DistributedDataParallel ddp_;
+  Strategy strategy_;
   optim::GradScaler scaler_{{.enabled = options_.dtype == DType::f16}};
-  Update update_{ddp_, scaler_, options_.device()};
-  JobState job_{*group_, ddp_, scaler_};
-  std::optional<ParameterServer> server_;  // --strategy ps
-  std::optional<DataParallel> replicas_;   // --strategy dp
+  Update update_{strategy_.ddp(), scaler_, options_.device()};
+  JobState job_{*group_, strategy_.ddp(), scaler_};
   TrainingLog log_;
-  Evaluation evaluation_{options_, group_, ddp_, log_};
+  Evaluation evaluation_{options_, group_, strategy_.ddp(), log_};
   ProfileWindow profile_;
   StopRequest stop_;
   CheckpointFolder folder_{options_, *group_, job_, [this](const std::string& line) { log_.note(line); }};
+  Losses losses_{options_.log_every > 0};
   std::function<void(std::int64_t)> before_epoch_;
   std::vector<std::function<void()>> after_step_;
   std::vector<std::string> notes_;  // from before begin()
@@ -118,15 +112,13 @@ class TrainingJob {
   // From begin() on.
   std::optional<Progress> progress_;
   data::Loader* loader_ = nullptr;
-  std::string epoch_generator_;        // default_generator().state() when this epoch began
-  std::string resumed_generator_;      // of a checkpoint in the middle of an epoch; empty: none
-  bool time_is_up_ = false;            // --max-time is over
-  bool is_finished_ = false;           // finish() has been called
-  Generator generator_;                // default_generator() as the last batch left it
-  std::int64_t begin_ = 0;             // the batch with which this process began the epoch
-  double total_before_ = 0;            // the sum of this rank's losses in this epoch before the job was resumed
-  Array total_loss_ = ops::scalar(0);  // the sum of this rank's losses in this epoch
-  Array step_loss_;                    // the mean of this rank's losses in this step, as far as it is done
+  std::string epoch_generator_;    // default_generator().state() when this epoch began
+  std::string resumed_generator_;  // of a checkpoint in the middle of an epoch; empty: none
+  bool time_is_up_ = false;        // --max-time is over
+  bool is_finished_ = false;       // finish() has been called
+  Generator generator_;            // default_generator() as the last batch left it
+  std::int64_t begin_ = 0;         // the batch with which this process began the epoch
+  double total_before_ = 0;        // the sum of this rank's losses in this epoch before the job was resumed
 };
 
 }  // namespace tandem::distributed

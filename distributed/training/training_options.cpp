@@ -1,40 +1,31 @@
 #include <tandem/core/base/standard_output.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
-#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/job/core_division.h>
-#include <tandem/distributed/job/failure_report.h>
-#include <tandem/distributed/job/together.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/training/gpu_choice.h>
+#include <tandem/distributed/training/option_rules.h>
+#include <tandem/distributed/training/profile_window.h>
+#include <tandem/distributed/training/program_end.h>
 #include <tandem/distributed/training/shared_data.h>
-#include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <omp.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <map>
 #include <sstream>
 
 namespace tandem::distributed {
 namespace {
-
-#ifdef TANDEM_HAS_CUDA
-constexpr bool build_has_cuda = true;
-#else
-constexpr bool build_has_cuda = false;
-#endif
 
 template <class T>
 std::string shown(T value) {
@@ -162,6 +153,7 @@ void TrainingOptions::add_training_options(const std::string& shared) {
            {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
   p.text(shared, "--keep-best", "min:NAME|max:NAME", keep_best, "also keep the checkpoint with the best figure");
+  p.number(shared, "--top-k", top_k, "how many of the best checkpoints --keep-best keeps (1)", {.min = 1, .max = 1e6});
   p.number(shared, "--eval-every", eval_every, "epochs between evaluations (1)", {.min = 1, .max = 1e9});
   p.number(shared, "--eval-every-steps", eval_every_steps, "steps between further ones (none)",
            {.min = 1, .max = 1e15});
@@ -183,45 +175,6 @@ void TrainingOptions::add_training_options(const std::string& shared) {
            [this](const std::string& v) { profile_steps = parse_steps("--profile-steps", v); });
 }
 
-namespace {
-
-// UsageError when an option is given that the strategy lacks.
-void check_strategy(const std::string& strategy, const std::map<std::string, std::string>& given, DType dtype) {
-  static const std::map<std::string, std::vector<const char*>> lacks = {
-      {"dp", {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
-      {"ps", {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
-      {"ring", {"--compress"}}};
-  const auto lacking = lacks.find(strategy);
-  if (lacking == lacks.end()) return;
-  for (const char* name : lacking->second)
-    if (given.contains(name))
-      throw UsageError("--strategy " + strategy + " has no " + name + ": leave out one of the two");
-  if (strategy == "ps" && dtype == DType::f16)
-    throw UsageError(
-        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
-}
-
-}  // namespace
-
-// Checks options that depend on each other.
-void TrainingOptions::check_together() const {
-  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
-    if (parser_->given(name) && checkpoint.empty()) {
-      throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
-    }
-  }
-  if (!keep_best.empty() && checkpoint.empty() && patience == 0)
-    throw UsageError("--keep-best: needs --checkpoint DIR, where the best one is kept, or --patience N");
-  if (patience > 0 && keep_best.empty()) throw UsageError("--patience: needs --keep-best, which says what is better");
-  if (!save.empty() && !is_arrays_file_name(save))
-    throw UsageError("--save " + save + ": expected a file name that ends in .safetensors or .pth");
-  if (!find_lr.empty() && resume)
-    throw UsageError("--find-lr begins with the program's own weights: leave out --resume");
-  if (parser_->given("--profile-steps") && profile.empty())
-    throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
-  check_strategy(strategy, parser_->given(), dtype);
-}
-
 void TrainingOptions::apply_threads(const Environment& environment) {
   const auto text_of = [](const char* name) {
     const char* const text = std::getenv(name);
@@ -239,26 +192,10 @@ void TrainingOptions::apply_threads(const Environment& environment) {
 void TrainingOptions::divide_threads(ProcessGroup& group) const {
   const std::string warning = divide_cores(group, are_threads_given_);
   if (!warning.empty() && !quiet) std::cerr << program_ << ": warning: " << warning << std::endl;
+  if (group.rank() == 0 && parser_->given("--workers") && workers > available_cores() && !quiet)
+    std::cerr << program_ << ": warning: --workers " << workers << ": more than there are cores, " << available_cores()
+              << ", help only where they wait for a disk" << std::endl;
 }
-
-namespace {
-
-// The GPU of this process. Error, with the reason, when there is none for it. All processes of a host throw alike.
-Device find_gpu(const Environment& environment, bool is_auto) {
-  const int count = device_count(Device::Kind::cuda);
-  if (count == 0) backend(Device::cuda(0));  // throws an Error with the reason
-  // A process that sees one GPU may have it for itself, because the launcher hides the other GPUs. --device auto
-  // believes that only where CUDA_VISIBLE_DEVICES is set. If processes do share the GPU, nccl_group() finds it out.
-  const bool may_be_own = count == 1 && (!is_auto || std::getenv("CUDA_VISIBLE_DEVICES"));
-  TANDEM_CHECK(count == 0 || may_be_own || environment.local_world_size <= count, "this host has ",
-               environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs",
-               ": start at most one process for each");
-  const Device device = Device::cuda(gpu_of(environment, count));
-  backend(device);
-  return device;
-}
-
-}  // namespace
 
 void TrainingOptions::choose_device(Environment environment) {
   if (device_name == "cpu") return;
@@ -275,63 +212,15 @@ void TrainingOptions::choose_device(Environment environment) {
   }
 }
 
-namespace {
-
-// How this process names itself in errors. Known even if the launcher's variables contradict each other.
-struct Speaker {
-  std::string rank{};             // empty: it is the only process
-  bool is_first_of_host = false;  // also true where nobody knows which processes share a host
-};
-
-Speaker find_speaker() {
-  const char* rank = std::getenv("RANK");
-  try {
-    const auto environment = environment_for("file://anywhere");
-    return {environment.world_size > 1 ? std::to_string(environment.rank) : "", environment.local_rank == 0};
-  } catch (const Error&) {  // run() meets the same Error later, and prints it then
-    return {rank ? rank : "", true};
-  }
-}
-
-}  // namespace
-
-namespace {
-
-// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). A program
-// that fails leaves a trace, too.
-class ProfileOfRun {
- public:
-  ProfileOfRun(const std::string& path, int rank) {
-    Profile::name_thread("compute");
-    if (!path.empty()) Profile::start(path, rank);
-  }
-  ~ProfileOfRun() {
-    try {
-      Profile::stop();
-    } catch (const Error&) {
-      // run() stops the profile itself when the body returns. So here the body has thrown, and its error counts.
-    }
-  }
-};
-
-}  // namespace
-
 int TrainingOptions::run(int argc, const char* const* argv, const std::function<void()>& body) {
-  // Without the signal, a file that grows above the limit of sizes (ulimit -f) is an error of write(), like a full
-  // disk.
-  std::signal(SIGXFSZ, SIG_IGN);
-  // The errors below begin with the rank, so it must be known before anything can fail.
-  const auto [rank, is_first_of_host] = find_speaker();
-  const std::string speaker = rank.empty() ? program_ + ": " : "[rank" + rank + "]: ";
-  const bool is_rank_0 = rank.empty() || rank == "0";
-  try {
+  return exit_code_of(program_, [&](bool is_rank_0) {
     add_shared_options();
     if (const std::string text = parser_->parse(argc, argv); !text.empty()) {
       if (is_rank_0) std::cout << text;
       flush_standard_output();
-      return 0;
+      return;
     }
-    if (shared_ == Shared::all) check_together();
+    if (shared_ == Shared::all) check_together(*this);
     if (fast_dev_run) {
       if (is_rank_0 && !quiet)
         std::cerr << program_ << ": note: --fast-dev-run takes one batch, and reads and writes no file of this run"
@@ -360,30 +249,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     body();
     Profile::stop();
     flush_standard_output();
-    return 0;
-  } catch (const StoppedBySignal& stop) {
-    return stop.signal == SIGUSR1 ? 0 : 128 + stop.signal;
-  } catch (const UsageError& error) {
-    // The processes of a host were given the same arguments, so one of them prints the error.
-    const bool speaks = is_rank_0 || is_first_of_host;
-    if (speaks) std::cerr << (is_rank_0 ? program_ + ": " : speaker) << error.what() << std::endl;
-    report_failure(error, speaks);
-    return 2;
-  } catch (const PeerError& error) {
-    // Under a launcher one message is enough: that of the rank that failed.
-    const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
-    if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
-    report_failure(error, !other_speaks);
-    return 1;
-  } catch (const std::exception& error) {
-    std::cerr << speaker << error.what() << std::endl;
-    report_failure(error, true);
-    return 1;
-  } catch (...) {
-    std::cerr << speaker << unknown_exception << std::endl;
-    report_failure(Error(unknown_exception), true);
-    return 1;
-  }
+  });
 }
 
 InitOptions TrainingOptions::init_options() const {

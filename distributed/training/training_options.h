@@ -98,6 +98,7 @@ class TrainingOptions {
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
   std::string keep_best;              // "max:test_accuracy" or "min:NAME"; empty: none
+  std::int64_t top_k = 1;             // how many of the best ones
   std::int64_t eval_every = 1;        // epochs
   std::int64_t eval_every_steps = 0;  // 0: only after epochs
   std::int64_t patience = 0;          // evaluations without a better one; 0: no limit
@@ -147,7 +148,6 @@ class TrainingOptions {
   void add_shared_options();
   void add_process_options(const std::string& group);
   void add_training_options(const std::string& group);
-  void check_together() const;
   void apply_threads(const Environment& environment);
   void divide_threads(ProcessGroup& group) const;
   void choose_device(Environment environment);

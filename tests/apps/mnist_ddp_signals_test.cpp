@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "mnist_ddp_fixture.h"
 
@@ -101,6 +102,26 @@ TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
   EXPECT_EQ(running.finish(std::chrono::seconds(20)), 128 + SIGTERM) << running.err();
   expect_parts(running.err(), {"no checkpoint could be written within the launcher's grace time of 2 s after SIGTERM",
                                "would have sufficed"});
+}
+
+// The disk takes 2 s. A terminal and a launcher may both send a signal, which counts once; somebody who sends a second
+// one later does not want to wait.
+TEST_F(MnistDdpSignals, ASecondSignalWithinASecondCountsOnceALaterOneEndsAtOnce) {
+  for (const auto& [name, pause, is_saved] :
+       {std::tuple("once", std::chrono::milliseconds(100), true), {"later", std::chrono::milliseconds(1300), false}}) {
+    Words command = {"env", "LD_PRELOAD=" TANDEM_PROGRAM_DIR "/slow_fsync.so", "SLOW_FSYNC=2",
+                     "ASAN_OPTIONS=verify_asan_link_order=0"};
+    const auto words = job(1, {"--checkpoint", path(name), "--save-every", "1000000000", "--log-every", "1"});
+    command.insert(command.end(), words.begin(), words.end());
+    RunningProcess running(command, {{"OMP_NUM_THREADS", "1"}});
+    ASSERT_TRUE(eventually([&] { return running.out().find("step 5:") != std::string::npos; })) << running.err();
+    running.send(SIGTERM);
+    std::this_thread::sleep_for(pause);
+    running.send(SIGTERM);
+    EXPECT_EQ(running.finish(std::chrono::seconds(30)), 128 + SIGTERM) << running.err();
+    EXPECT_EQ(newest_step(name) > 0, is_saved) << name;
+    EXPECT_EQ(running.err().find("stopped by SIGTERM") != std::string::npos, is_saved) << running.err();
+  }
 }
 
 TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {

@@ -31,22 +31,28 @@ class VocDdp : public ::testing::Test {
   TemporaryFolder folder;
   std::string path(const std::string& name) const { return (folder / name).string(); }
 
-  static Outcome run(int processes, std::vector<std::string> arguments,
-                     std::map<std::string, std::string> variables = {}) {
+  static std::vector<std::string> command(int processes, const std::vector<std::string>& arguments) {
     std::vector<std::string> command;
     if (processes > 1) command = {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", std::to_string(processes)};
     command.push_back(TANDEM_PROGRAM_DIR "/voc_ddp");
     command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
+  }
+  static Outcome run(int processes, const std::vector<std::string>& arguments,
+                     std::map<std::string, std::string> variables = {}) {
     variables.emplace("OMP_NUM_THREADS", "1");
-    return run_process(command, variables);
+    return run_process(command(processes, arguments), variables);
   }
   // Three pictures, small: batches of one per process need --sync-bn, or statistics of one value would fail.
-  static Outcome train(int processes, std::vector<std::string> more) {
+  static std::vector<std::string> small_training(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"--data",   voc_sample, "--image-set",        "trainval", "--val-set",
                                           "trainval", "--model",  "deeplabv3_resnet18", "--crop",   "33",
                                           "--base",   "33",       "--workers",          "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(processes, arguments);
+    return arguments;
+  }
+  static Outcome train(int processes, const std::vector<std::string>& more) {
+    return run(processes, small_training(more));
   }
   std::vector<nlohmann::json> lines(const std::string& name) const {
     std::vector<nlohmann::json> result;

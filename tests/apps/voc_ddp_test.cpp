@@ -3,7 +3,10 @@
 #include <tandem/data/images/image_file.h>
 #include <tandem/data/images/image_png.h>
 
+#include <support/running_process.h>
+
 #include <cmath>
+#include <csignal>
 
 #include "apps/voc_ddp_fixture.h"
 
@@ -202,6 +205,40 @@ TEST_F(VocDdp, two_processes_with_one_picture_each_resume_to_the_bit) {
   EXPECT_TRUE(testing::read_bytes(folder / "whole.safetensors") == testing::read_bytes(folder / "resumed.safetensors"));
 }
 
+// A signal saves after the running step; so does a limit of time.
+TEST_F(VocDdp, a_signal_leaves_a_checkpoint_from_which_it_goes_on) {
+  const std::vector<std::string> common = {"--batch-size", "1", "--sync-bn", "--checkpoint", path("c"), "--resume"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    return small_training(more);
+  };
+  const auto newest = [&] {
+    const auto names = testing::files_in(path("c"));
+    const auto is_one = [](const std::string& name) {
+      return name.starts_with("checkpoint-") && name.ends_with(".safetensors");
+    };
+    const auto last = std::find_if(names.rbegin(), names.rend(), is_one);
+    return last == names.rend() ? 0 : std::stoi(last->substr(last->rfind('-') + 1));
+  };
+  int before = 0;
+  for (const auto& [signal, word, code] : {std::tuple(SIGTERM, "SIGTERM", 128 + SIGTERM), {SIGUSR1, "SIGUSR1", 0}}) {
+    testing::RunningProcess running(command(2, with({"--epochs", "1000000", "--save-every-steps", "1"})),
+                                    {{"OMP_NUM_THREADS", "1"}});
+    ASSERT_TRUE(testing::eventually([&] { return std::filesystem::exists(path("c")) && newest() > before; },
+                                    std::chrono::seconds(60)))
+        << running.err();
+    running.send(signal);
+    EXPECT_EQ(running.finish(), code) << running.err();
+    before = newest();
+    const auto said = std::string("stopped by ") + word + " after " + std::to_string(before) + " step";
+    EXPECT_NE(running.err().find(said), std::string::npos) << running.err();
+  }
+  const auto limited = run(2, with({"--epochs", "1000000", "--max-time", "1s"}));
+  EXPECT_EQ(limited.code, 0) << limited.err;
+  EXPECT_GT(newest(), before);
+  EXPECT_NE(limited.err.find("and " + std::to_string(before) + " steps done"), std::string::npos) << limited.err;
+}
+
 TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.safetensors")}).code, 0);
   const auto evaluate = [&](std::vector<std::string> from) {
@@ -231,13 +268,24 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   EXPECT_EQ(other.code, 1);
   EXPECT_NE(other.err.find("--init " + path("resnet.pth") + ": "), std::string::npos) << other.err;
 
-  // A checkpoint holds more than a model.
+  // A checkpoint holds more than the model, which is taken.
+  const std::string checkpoint = path("c/checkpoint-0001-00000001.safetensors");
   ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--checkpoint", path("c")}).code, 0);
   for (const char* option : {"--init", "--weights"}) {
-    const auto outcome = evaluate({option, path("c/checkpoint-0001-00000001.safetensors")});
-    EXPECT_EQ(outcome.code, 1);
-    EXPECT_NE(outcome.err.find("is a checkpoint, not a model"), std::string::npos) << outcome.err;
+    const auto outcome = evaluate({option, checkpoint});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, strict.out) << option;
   }
+  for (const auto& [file, name] : {std::pair(path("model.safetensors"), "model"), {checkpoint, "checkpoint"}}) {
+    const auto outcome = run(1, {"predict", voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg", "--weights", file,
+                                 "--output", path(name)});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  const auto masks = testing::files_in(path("model"));
+  ASSERT_EQ(masks.size(), 2u);
+  for (const auto& mask : masks)
+    EXPECT_TRUE(testing::read_bytes(path("model") + "/" + mask) ==
+                testing::read_bytes(path("checkpoint") + "/" + mask));
 }
 
 TEST_F(VocDdp, says_what_is_wrong) {

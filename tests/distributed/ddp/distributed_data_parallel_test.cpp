@@ -351,7 +351,7 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
         nn::Sequential first = make(), second = make();
         DistributedDataParallel ddp(first, group);
         EXPECT_TRUE(ddp.state_dict().empty());
-        pass(first, ddp);
+        const auto begin = pass(first, ddp);
         const auto state = ddp.state_dict();
         ASSERT_EQ(state.size(), 1u);
         EXPECT_EQ(state[0].name, "gradient_order");
@@ -368,6 +368,12 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
         resumed.load_state_dict(state);
         EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
         EXPECT_TRUE(pass(second, resumed) == expected);
+        // With an empty state everything begins anew.
+        EXPECT_TRUE(begin != expected);
+        resumed.load_state_dict({});
+        EXPECT_TRUE(resumed.state_dict().empty());
+        EXPECT_TRUE(pass(second, resumed) == begin);
+        EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
       },
       std::chrono::seconds(60), "gloo");
 }

@@ -1,3 +1,4 @@
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/training/checkpoint.h>
@@ -6,6 +7,7 @@
 #include <support/arrays.h>
 #include <support/temporary_folder.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -99,6 +101,41 @@ TEST(Checkpoint, keeps_the_newest_and_touches_nothing_else) {
   for (int epoch = 1; epoch <= 12; ++epoch) save_checkpoint(folder.path(), example(epoch, epoch * 10), 2);
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"checkpoint-0011-00000110.safetensors",
                                                       "checkpoint-0012-00000120.safetensors", "checkpoint-notes.txt"}));
+}
+
+TEST(Checkpoint, keeps_those_that_it_is_told) {
+  const TemporaryFolder folder;
+  for (int step = 1; step <= 6; ++step) {
+    auto state = example(0, step);
+    if (step > 2) state.kept_steps = {2, 4};
+    save_checkpoint(folder.path(), state, 1);
+  }
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"checkpoint-0000-00000002.safetensors", "checkpoint-0000-00000004.safetensors",
+                                      "checkpoint-0000-00000006.safetensors"}));
+  EXPECT_EQ(read_checkpoint(folder / "checkpoint-0000-00000006.safetensors").kept_steps,
+            (std::set<std::int64_t>{2, 4}));
+}
+
+// As torch.save's checkpoints, of which load_arrays() takes the model's dict.
+TEST(Checkpoint, is_a_file_of_weights_too) {
+  const TemporaryFolder folder;
+  auto state = example(0, 1);
+  state.kept = {{"average/n_averaged", Array::from(std::vector<std::int64_t>{3}, {1})}};
+  save_checkpoint(folder.path(), state, 1);
+  const auto file = folder / "checkpoint-0000-00000001.safetensors";
+  const auto model = load_arrays(file);
+  ASSERT_EQ(model.size(), state.model.size());
+  for (const auto& [name, array] : model) {
+    const auto same = std::ranges::find(state.model, name, &NamedArray::name);
+    ASSERT_NE(same, state.model.end()) << name;
+    testing::expect_same(same->array, array, name);
+  }
+  const auto average = load_arrays(file, "kept/average");
+  ASSERT_EQ(average.size(), 1u);
+  EXPECT_EQ(average[0].name, "n_averaged");
+  testing::expect_parts(testing::error_of([&] { load_arrays(file, "ema"); }),
+                        {"is a checkpoint that has no \"ema\", but ", "\"kept\", \"model\", \"optimizer\""});
 }
 
 // A job goes on from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged

@@ -20,6 +20,7 @@
 #include <support/small_training.h>
 #include <support/temporary_folder.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -379,6 +380,51 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   longer.train();
   EXPECT_EQ(longer.steps, 18);
   EXPECT_TRUE(std::filesystem::exists(folder / "checkpoint-0003-00000006.safetensors"));
+}
+
+// What Evaluated leaves in a folder of which the newest checkpoint is kept, and the best ones.
+struct BestOnes {
+  const testing::TemporaryFolder folder;
+  std::vector<std::string> after(std::int64_t epochs, const std::string& keep_best, std::int64_t top_k = 1) const {
+    Evaluated job;
+    job.options.epochs = epochs;
+    job.options.keep_best = keep_best;
+    job.options.top_k = top_k;
+    job.options.keep_last = 1;
+    job.options.checkpoint = folder.path().string();
+    job.options.resume = !folder.names().empty();
+    job.train();
+    EXPECT_EQ(job.steps, 2 * epochs);
+    std::vector<std::string> steps;  // "6", and "best 6" for where the link leads
+    for (const auto& name : folder.names()) {
+      const auto file = name == "best.safetensors" ? std::filesystem::read_symlink(folder / name).string() : name;
+      const auto step = std::to_string(std::stoi(file.substr(file.rfind('-') + 1)));
+      steps.push_back(name == "best.safetensors" ? "best " + step : step);
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  }
+};
+
+// Whoever forgets the option, or wants another figure, still has what was kept before.
+TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
+  using Steps = std::vector<std::string>;
+  const BestOnes job;
+  EXPECT_EQ(job.after(5, "min:far"), (Steps{"10", "6", "best 6"}));
+  EXPECT_EQ(job.after(6, ""), (Steps{"12", "6", "best 6"}));
+  EXPECT_EQ(job.after(7, "min:far"), (Steps{"14", "6", "best 6"}));  // it is still the best one
+  EXPECT_EQ(job.after(8, "max:far"), (Steps{"16", "6", "best 16"}));
+  EXPECT_EQ(job.after(9, "max:far"), (Steps{"18", "6", "best 18"}));  // 16 is not the best one any more
+  EXPECT_EQ(job.after(10, ""), (Steps{"18", "20", "6", "best 18"}));
+}
+
+// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. Of equal ones the first is the better one.
+TEST(Trainer, KeepsTheBestFew) {
+  using Steps = std::vector<std::string>;
+  const BestOnes job;
+  EXPECT_EQ(job.after(3, "min:far", 3), (Steps{"2", "4", "6", "best 6"}));
+  EXPECT_EQ(job.after(7, "min:far", 3), (Steps{"14", "4", "6", "8", "best 6"}));
+  EXPECT_EQ(job.after(8, "min:far"), (Steps{"16", "4", "6", "8", "best 6"}));  // of fewer, none is removed
 }
 
 // The total loss and the times are rank 0's own figures. The ranks save together all the same.

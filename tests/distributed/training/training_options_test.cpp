@@ -22,7 +22,7 @@ struct Result {
 struct Program {
   TrainingOptions options{"trainer", "Trains."};
   std::string name = "default";
-  double rate = 0.5;
+  double rate = 0.5, speed = 1;
   std::int64_t count = 3;
 
   Result run(
@@ -31,6 +31,7 @@ struct Program {
     options.batch_size = 100;
     options.add("--name", name, "a name");
     options.add("--rate", rate, "a rate", {.min = 0, .max = 1});
+    options.add("--speed", speed, "a speed", {.min = 0});
     options.add("--count", count, "a count", {.min = 1});
     arguments.insert(arguments.begin(), "trainer");
     Result result{};
@@ -211,8 +212,15 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--rate", "1.5"}, {"--rate 1.5: expected a number from 0 to 1"}},
       {{"--rate", "0.5x"}, {"--rate 0.5x: expected a number from 0 to 1"}},
       {{"--rate", ""}, {"--rate", "expected a number from 0 to 1"}},
-      {{"--count", "0"}, {"--count 0: expected a whole number of at least 1"}},
-      {{"--seed", "-1"}, {"--seed -1: expected a whole number of at least 0"}},
+      {{"--count", "0"}, {"--count 0: expected a whole number from 1 to 9223372036854775807"}},
+      {{"--seed", "-1"}, {"--seed -1: expected a whole number from 0 to 18446744073709551615"}},
+      {{"--seed", "18446744073709551616"}, {"--seed 18446744073709551616: expected a whole number from 0 to 184467"}},
+      {{"--speed", "inf"}, {"--speed inf: expected a finite number of at least 0"}},
+      {{"--speed", "1e400"}, {"--speed 1e400: expected a finite number of at least 0"}},
+      {{"--speed", "-1"}, {"--speed -1: expected a finite number of at least 0"}},
+      {{"--help=1"}, {"--help: takes no value"}},
+      {{"--version=1"}, {"--version: takes no value"}},
+      {{"--quiet=1"}, {"--quiet: takes no value"}},
       {{"--timeout", "0"}, {"--timeout 0: expected a number from 0.001"}},
       {{"--threads", "0"}, {"--threads 0: expected a whole number from 1"}},
       {{"--workers", "-1"}, {"--workers -1: expected a whole number from 0"}},
@@ -235,6 +243,7 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--save-every", "2"}, {"--save-every: needs --checkpoint DIR"}},
       {{"--save-every-steps", "2"}, {"--save-every-steps: needs --checkpoint DIR"}},
       {{"--patience", "2"}, {"--patience: needs --keep-best"}},
+      {{"--top-k", "2"}, {"--top-k: needs --keep-best"}},
       {{"--strategy", "zero"}, {"--strategy zero: expected ddp, dp, ps or ring"}},
       {{"--strategy", "dp", "--sync-bn"}, {"--strategy dp has no --sync-bn: leave out one of the two"}},
       {{"--strategy", "dp", "--unused", "zero"}, {"--strategy dp has no --unused"}},
@@ -242,6 +251,8 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--strategy", "ps", "--dtype", "f16"}, {"--strategy ps has no --dtype f16"}},
       {{"--strategy", "ps", "--find-lr", "a.svg"}, {"--strategy ps has no --find-lr"}},
       {{"--strategy", "ring", "--compress", "bf16"}, {"--strategy ring has no --compress"}},
+      {{"--find-lr", "a.png"}, {"--find-lr a.png: expected a file name that ends in .svg"}},
+      {{"--find-lr", "a.svg", "--max-steps", "9"}, {"--find-lr: needs 10 steps at least, and --max-steps is 9"}},
       {{"--find-lr", "a.svg", "--checkpoint", "c", "--resume"}, {"--find-lr begins with", "leave out --resume"}},
       {{"--profile-steps", "2:3"}, {"--profile-steps: needs --profile FILE"}},
       {{"--profile", "p", "--profile-steps", "3"}, {"--profile-steps 3: expected the first step and the last"}},

@@ -1,0 +1,62 @@
+#include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/training/strategy.h>
+#include <tandem/distributed/training/training_log.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+nn::Module& prepared(nn::Module& model, const TrainingOptions& options, const std::shared_ptr<ProcessGroup>& group) {
+  model.to(options.device());
+  if (options.sync_bn) convert_sync_batch_norm(model, group);
+  return model;
+}
+
+// Where replicas compute: one for each thread, or on each GPU.
+std::vector<Device> replica_devices(const TrainingOptions& options) {
+  if (options.device().is_cpu())
+    return std::vector<Device>(static_cast<std::size_t>(std::max<std::int64_t>(1, options.threads)));
+  std::vector<Device> devices;
+  for (int i = 0; i < device_count(Device::Kind::cuda); ++i) devices.push_back(Device::cuda(i));
+  return devices;
+}
+
+}  // namespace
+
+Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
+                   const DataParallel::Factory& make_replica)
+    : options_(options),
+      group_(std::move(group)),
+      ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused) {
+  ddp_.set_communication_hook(options.communication_hook());
+  // One server, whose state of the optimizers is the one that checkpoints have.
+  if (options.strategy == "ps") server_.emplace(model, group_, 1);
+  if (options.strategy != "dp") return;
+  if (!make_replica) require_no_replicas();
+  replicas_.emplace(model, make_replica, replica_devices(options));
+}
+
+Tensor Strategy::loss(const data::Batch& batch, const LossOf& loss_of) {
+  return replicas_ ? replicas_->mean_loss(batch, loss_of) : loss_of(ddp_.model(), batch);
+}
+
+void Strategy::require_no_replicas() const {
+  if (options_.strategy == "dp")
+    throw UsageError("--strategy dp: " + options_.program() +
+                     " does not say how to make a replica of its model and how to compute its loss: docs/trainer.md");
+}
+
+std::string Strategy::text() const {
+  if (options_.strategy == "ddp") return "";
+  return "strategy " + options_.strategy +
+         (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +
+         (server_ ? ": rank 0 has the parameters and the optimizer" : "");
+}
+
+std::string Strategy::report() const { return group_->size() > 1 && !server_ ? ddp_.report().to_string() : ""; }
+
+}  // namespace tandem::distributed
