@@ -275,7 +275,7 @@ class Reducer {
     float* place = gradients.data();
     for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
       const std::size_t size = (*p)->value.size();
-      if (buckets.empty() || buckets.back().size() + size > floats_per_bucket)
+      if (buckets.empty() || buckets.back().size() >= floats_per_bucket)  // the one before is full
         buckets.emplace_back(place, 0), members_.push_back(0);
       (*p)->grad = {place, size};
       (*p)->on_grad_ready = [this, b = buckets.size() - 1] { gradient_is_ready(b); };
@@ -286,12 +286,12 @@ class Reducer {
 
   void begin_step() {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    missing_ = members_, next_ = 0;
+    missing_ = members_, next_ = ring_.world > 1 ? 0 : buckets.size();  // a rank alone sends nothing
   }
 
   void wait() {  // after backward: until the last bucket is back. Only this much of the communication costs time.
     const auto start = Clock::now();
-    running_.get();
+    if (running_.valid()) running_.get();
     waiting += seconds_since(start);
   }
 
@@ -312,12 +312,12 @@ class Reducer {
   const Ring ring_;
   std::vector<int> members_, missing_;  // by bucket: its parameters; those whose gradient is not final yet
   std::size_t next_ = 0;                // the bucket that is to start next
-  std::future<void> running_;           // there when all buckets are back that were started
+  std::future<void> running_;           // of the last bucket that was started, and so of all
 };
 
 // ---- 5. Training
 
-constexpr int epochs = 7, batch_size = 60;
+constexpr int epochs = 5, batch_size = 60;
 
 // What Ring::all_reduce_mean computes, on one process: the same additions in the same order, chunk by chunk.
 void mean_in_the_order_of_the_ring(const std::vector<std::vector<float>>& of_rank, Reducer& reducer) {
