@@ -86,7 +86,8 @@ class Timeline(unittest.TestCase):
             self.assertAlmostEqual(lane[words][0], begin + at * millisecond, delta=0.2, msg=words)
             self.assertAlmostEqual(lane[words][1], length * millisecond, delta=0.2, msg=words)
         for words in ("One of <two>", "rank 0: compute", "rank 1: compute", "buckets", "layer1", "0", "1",
-                      "milliseconds", "waiting for ranks", "bucket in flight", "backward", "forward", "optimizer", "bucket filling"):
+                      "milliseconds", "waiting for ranks", "bucket in flight", "backward", "forward", "optimizer",
+                      "bucket filling"):
             self.assertIn(words, texts)
 
     def test_a_rank_that_is_late(self):
