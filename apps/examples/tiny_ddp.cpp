@@ -275,49 +275,49 @@ class Reducer {
     float* place = gradients.data();
     for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
       const std::size_t size = (*p)->value.size();
-      if (buckets.empty() || buckets.back().size() + size > floats_per_bucket)
+      if (buckets.empty() || buckets.back().size() >= floats_per_bucket)  // the one before is full
         buckets.emplace_back(place, 0), members_.push_back(0);
       (*p)->grad = {place, size};
-      (*p)->on_grad_ready = [this, b = buckets.size() - 1] { gradient_is_ready(b); };
+      (*p)->on_grad_ready = [this, b = buckets.size() - 1] {  // returns at once, so that backward goes on
+        if (--missing_[b] == 0) full_[b].set_value();
+      };
       buckets.back() = {buckets.back().data(), buckets.back().size() + size};
       ++members_.back(), place += size;
     }
   }
 
+  // Starts a thread that sends while this one computes: each bucket when it is full and those before it are back. All
+  // ranks must send the same bucket at the same time, and gradients may become final in another order on each.
   void begin_step() {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    missing_ = members_, next_ = 0;
+    missing_ = members_, full_ = std::vector<std::promise<void>>(buckets.size());
+    if (ring_.world == 1) return;  // nobody to send to
+    sending_ = std::async(std::launch::async, [this] {
+      for (std::size_t b = 0; b < buckets.size(); ++b) {
+        full_[b].get_future().get();
+        const auto start = Clock::now();
+        ring_.all_reduce_mean(buckets[b]);
+        communicating += seconds_since(start);
+      }
+    });
   }
 
   void wait() {  // after backward: until the last bucket is back. Only this much of the communication costs time.
     const auto start = Clock::now();
-    running_.get();
+    if (sending_.valid()) sending_.get();
     waiting += seconds_since(start);
   }
 
  private:
-  // The hook. A full bucket waits for those before it: all ranks must send the same bucket at the same time, and
-  // gradients may become final in another order on each. Another thread sends, while this one goes on computing.
-  void gradient_is_ready(std::size_t bucket) {
-    --missing_[bucket];
-    for (; next_ < buckets.size() && missing_[next_] == 0; ++next_)
-      running_ = std::async(std::launch::async, [this, all = buckets[next_], before = std::move(running_)]() mutable {
-        if (before.valid()) before.get();
-        const auto start = Clock::now();
-        ring_.all_reduce_mean(all);
-        communicating += seconds_since(start);
-      });
-  }
-
   const Ring ring_;
-  std::vector<int> members_, missing_;  // by bucket: its parameters; those whose gradient is not final yet
-  std::size_t next_ = 0;                // the bucket that is to start next
-  std::future<void> running_;           // there when all buckets are back that were started
+  std::vector<int> members_, missing_;    // by bucket: its parameters; those whose gradient is not final yet
+  std::future<void> sending_;             // there when all buckets of this step are back
+  std::vector<std::promise<void>> full_;  // by bucket: kept when it is full
 };
 
 // ---- 5. Training
 
-constexpr int epochs = 7, batch_size = 60;
+constexpr int epochs = 5, batch_size = 60;
 
 // What Ring::all_reduce_mean computes, on one process: the same additions in the same order, chunk by chunk.
 void mean_in_the_order_of_the_ring(const std::vector<std::vector<float>>& of_rank, Reducer& reducer) {

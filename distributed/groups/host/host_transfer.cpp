@@ -30,7 +30,8 @@ class HostExecutor::TransferWork : public Work {
     return error_;
   }
   void wait() override {
-    const ProfileRange range("wait for ranks");
+    ProfileRange range("wait for ranks");
+    if (range.is_recorded()) range.note("name", given_.what());
     const std::lock_guard lock(mutex_);
     if (!done_) {
       try {

@@ -74,8 +74,15 @@ inline bool passes(const Task& task) {
 
 inline int run(const std::vector<Task>& tasks) {
   std::size_t right = 0;
-  for (const Task& task : tasks) right += passes(task);
+  const Task* first_wrong = nullptr;
+  for (const Task& task : tasks) {
+    if (passes(task)) ++right;
+    else if (!first_wrong) first_wrong = &task;
+  }
   std::printf("%zu of %zu tasks are right\n", right, tasks.size());
+  if (tasks.size() - right > 1)
+    std::printf("Begin with \"%s\": a later task may be wrong only because it uses an earlier one\n",
+                first_wrong->name.c_str());
   return right == tasks.size() ? 0 : 1;
 }
 

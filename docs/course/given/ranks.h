@@ -26,22 +26,24 @@ struct Ring {
 };
 
 inline std::size_t bytes_sent = 0;             // by this process, through send_some
+inline std::size_t calls_in_vain = 0;          // of this process: calls of the two below that moved nothing
 inline constexpr std::size_t at_most = 60000;  // bytes that one call takes or gives: as with a network, not all at once
 
 // Sends as many of the bytes as the socket takes now, and returns how many: 0 if none. Throws if the other end is gone.
 inline std::size_t send_some(int socket, const void* from, std::size_t bytes) {
-  const ssize_t sent = send(socket, from, std::min(bytes, at_most), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = bytes == 0 ? 0 : send(socket, from, std::min(bytes, at_most), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN) throw std::runtime_error(std::string("send: ") + std::strerror(errno));
+  calls_in_vain += sent <= 0;
   bytes_sent += std::max<ssize_t>(sent, 0);
   return std::max<ssize_t>(sent, 0);
 }
 
 // Receives as many of the bytes as have arrived, and returns how many: 0 if none. Throws if the other end is closed.
 inline std::size_t receive_some(int socket, void* to, std::size_t bytes) {
-  if (bytes == 0) return 0;
-  const ssize_t received = recv(socket, to, std::min(bytes, at_most), MSG_DONTWAIT);
-  if (received == 0) throw std::runtime_error("receive: the other end is closed");
+  const ssize_t received = bytes == 0 ? 0 : recv(socket, to, std::min(bytes, at_most), MSG_DONTWAIT);
+  if (received == 0 && bytes > 0) throw std::runtime_error("receive: the other end is closed");
   if (received < 0 && errno != EAGAIN) throw std::runtime_error(std::string("receive: ") + std::strerror(errno));
+  calls_in_vain += received <= 0;
   return std::max<ssize_t>(received, 0);
 }
 
@@ -119,13 +121,15 @@ inline float all_digits(int world) {
   return sum;
 }
 
-// Throws, in words, unless `sum` on rank `on` has each of `world` ranks once. `where` says which number it is.
-inline void expect_each_rank_once(double sum, int on, int world, const std::string& where) {
+// Throws, in words, unless `sum` on rank `on` has each of `world` ranks once. `where` says which number it is,
+// `if_lacking` what may be wrong when a rank is not in it.
+inline void expect_each_rank_once(double sum, int on, int world, const std::string& where,
+                                  const std::string& if_lacking = "") {
   const long digits = long(sum);
   for (int rank = 0; rank < world; ++rank) {
     const long times = digits >> (4 * rank) & 15;
     const auto of = "the gradient of rank " + std::to_string(rank);
-    expect(times != 0, "the sum on rank ", on, " lacks ", of, " (", where, ")");
+    expect(times != 0, "the sum on rank ", on, " lacks ", of, " (", where, ")", if_lacking);
     expect(times != 2, "the sum on rank ", on, " has ", of, " twice: did rank ", rank, " add its own twice? (", where,
            ")");
     expect(times == 1, "the sum on rank ", on, " has ", of, " ", times, " times (", where, ")");

@@ -10,6 +10,27 @@ using course::Ring;
 using course::run_ranks;
 using course::Sample;
 
+void broadcast_gives_rank_0s() {
+  for (const int world : {1, 2, 3, 6})
+    for (const std::size_t size : {1, 1000, 200'000}) {
+      const auto values = run_ranks(world, [size](const Ring& ring) {
+        std::vector<float> mine(size);
+        for (std::size_t i = 0; i < size; ++i) mine[i] = 1000 * ring.rank + i % 1000;
+        broadcast(ring, mine.data(), size);
+        return mine;
+      });
+      for (int rank = 0; rank < world; ++rank)
+        for (std::size_t i = 0; i < size; ++i) {
+          const int from = int(values[rank][i]) / 1000;
+          expect(from == 0, "broadcast: rank ", rank, " of ", world,
+                 from == rank ? " kept its own value" : " has the value of rank ",
+                 from == rank ? std::string() : std::to_string(from), " (number ", i, " of ", size, ")");
+          expect(values[rank][i] == i % 1000, "broadcast: number ", i, " of rank ", rank,
+                 " is another one of rank 0's");
+        }
+    }
+}
+
 void shards_are_fair() {
   for (const int size : {1, 7, 12, 100})
     for (const int world : {1, 2, 3, 5}) {
@@ -39,27 +60,6 @@ void shards_are_fair() {
   expect(shard(100, 0, 2, 0) != shard(100, 0, 2, 1), "shard: epoch 1 has the order of epoch 0");
   auto sorted = shard(100, 0, 2, 0);
   expect(!std::is_sorted(sorted.begin(), sorted.end()), "shard: the samples are not shuffled");
-}
-
-void broadcast_gives_rank_0s() {
-  for (const int world : {1, 2, 3, 6})
-    for (const std::size_t size : {1, 1000, 200'000}) {
-      const auto values = run_ranks(world, [size](const Ring& ring) {
-        std::vector<float> mine(size);
-        for (std::size_t i = 0; i < size; ++i) mine[i] = 1000 * ring.rank + i % 1000;
-        broadcast(ring, mine.data(), size);
-        return mine;
-      });
-      for (int rank = 0; rank < world; ++rank)
-        for (std::size_t i = 0; i < size; ++i) {
-          const int from = int(values[rank][i]) / 1000;
-          expect(from == 0, "broadcast: rank ", rank, " of ", world,
-                 from == rank ? " kept its own value" : " has the value of rank ",
-                 from == rank ? std::string() : std::to_string(from), " (number ", i, " of ", size, ")");
-          expect(values[rank][i] == i % 1000, "broadcast: number ", i, " of rank ", rank,
-                 " is another one of rank 0's");
-        }
-    }
 }
 
 // With gradients whose digits say which rank is how often in them.
@@ -184,8 +184,8 @@ void one_process_has_the_bits_of_the_ring() {
 
 int main() {
   return course::run({
-      {"1 shard", "Is there a loop that never ends where there are fewer samples than ranks?", shards_are_fair},
-      {"2 broadcast", "The last rank sends to nobody, and rank 0 receives from nobody.", broadcast_gives_rank_0s},
+      {"1 broadcast", "The last rank sends to nobody, and rank 0 receives from nobody.", broadcast_gives_rank_0s},
+      {"2 shard", "Is there a loop that never ends where there are fewer samples than ranks?", shards_are_fair},
       {"3 average_gradients", "Do all ranks take the parameters in the same order?", gradients_are_means},
       {"4 train_step", "Does a rank leave out a step?", steps_equal_one_process},
       {"5 mean_as_the_ring_adds", "", one_process_has_the_bits_of_the_ring},

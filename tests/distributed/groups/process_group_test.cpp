@@ -1,9 +1,13 @@
 // What the operations of a process group give, on groups of every size and backend.
+#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
+#include <support/temporary_folder.h>
+#include <support/trace.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tandem::distributed {
@@ -194,6 +198,24 @@ TEST_P(ProcessGroupOfSize, sends_messages_in_order_beside_collectives) {
     }
     for (const auto& work : works) EXPECT_TRUE(work->is_done() && !work->exception());
   });
+}
+
+TEST(ProcessGroup, a_trace_names_the_message_that_is_waited_for) {
+  const testing::TemporaryFolder folder;
+  const auto path = (folder / "trace.json").string();
+  Profile::start(path);
+  const auto errors = testing::run_ranks_catching(2, [](Group group) {
+    auto message = filled<float>(10, 1.0f);
+    if (group->rank() == 0) group->send(message, 1, "gradients")->wait();
+    else group->receive(message, 0, "gradients")->wait();
+  });
+  Profile::stop();
+  for (const auto& error : errors) EXPECT_FALSE(error);
+  std::vector<std::string> named;
+  for (const auto& range : testing::read_trace(path).ranges)
+    if (range.at("name") == "wait for ranks" && range.contains("args")) named.push_back(range.at("args").at("name"));
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(named, (std::vector<std::string>{"receive 'gradients'", "send 'gradients'"}));
 }
 
 TEST_P(ProcessGroupOfSize, an_operation_runs_without_anybody_waiting_for_it) {

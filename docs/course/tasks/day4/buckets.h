@@ -5,7 +5,7 @@
 
 // Divides parameters into buckets, each a list of parameters. `bytes` is the size of each parameter's gradient, `order`
 // the parameters in the order in which their gradients become final. A bucket is closed as soon as it holds `cap` bytes
-// or more, the first one as soon as it holds `first`.
+// or more, the first one as soon as it holds `first` or more. The last one may hold less.
 inline std::vector<std::vector<int>> assign_buckets(const std::vector<std::size_t>& bytes,
                                                     const std::vector<int>& order, std::size_t first, std::size_t cap) {
   (void)bytes, (void)order, (void)first, (void)cap;
@@ -19,7 +19,7 @@ class Reducer {
   Reducer(std::vector<std::vector<int>> buckets, std::function<void(int)> start)
       : buckets_(std::move(buckets)), start_(std::move(start)) {}
 
-  // A backward pass begins: no gradient is final.
+  // A backward pass begins: no gradient is final. It is called before each pass, also before the first.
   void begin_pass() { throw course::NotWritten(); }  // your code
 
   // The hook: the gradient of this parameter is final.

@@ -1,5 +1,5 @@
 #pragma once
-#include "naive.h"
+#include "buckets.h"
 
 // Bytes of the buckets that start before the last gradient of the pass is final: only their communication can run while
 // backward still computes. `ready` are the parameters in the order in which their gradients become final; the buckets

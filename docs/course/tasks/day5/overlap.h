@@ -1,5 +1,7 @@
 #pragma once
 #include <condition_variable>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>

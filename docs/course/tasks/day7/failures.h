@@ -9,8 +9,8 @@ inline std::vector<int> behind(const std::vector<Progress>& ranks, int operation
 }
 
 // The rank whose failure is the cause; -1 if none has failed. A rank that was stopped and has no report has only
-// obeyed. The earliest failure is the cause. A rank that a signal ended could not write down the time: it counts as one
-// second older.
+// obeyed. The earliest failure is the cause. A rank that a signal ended without a report could not write down the time:
+// its end is taken to be one second earlier.
 inline int cause(const std::vector<End>& ends) {
   (void)ends;
   throw course::NotWritten();  // your code

@@ -5,6 +5,11 @@
 #include "model.h"
 #include "ring.h"
 
+inline void broadcast(const course::Ring& ring, float* values, std::size_t size) {
+  if (ring.rank > 0) receive_all(ring.previous, values, size * sizeof(float));
+  if (ring.rank < ring.world - 1) send_all(ring.next, values, size * sizeof(float));
+}
+
 inline std::vector<int> shard(int size, int rank, int world, unsigned epoch) {
   std::vector<int> order(size), mine;
   std::iota(order.begin(), order.end(), 0);
@@ -13,11 +18,6 @@ inline std::vector<int> shard(int size, int rank, int world, unsigned epoch) {
   const int each = (size + world - 1) / world;
   for (int i = 0; i < each; ++i) mine.push_back(order[(rank + i * world) % size]);
   return mine;
-}
-
-inline void broadcast(const course::Ring& ring, float* values, std::size_t size) {
-  if (ring.rank > 0) receive_all(ring.previous, values, size * sizeof(float));
-  if (ring.rank < ring.world - 1) send_all(ring.next, values, size * sizeof(float));
 }
 
 inline void average_gradients(const course::Ring& ring, course::Model& model) {
