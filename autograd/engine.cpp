@@ -5,10 +5,15 @@
 // operation that used the leaf has run. The hooks of the leaf fire at that moment, so that communication can begin
 // while the rest of the backward pass goes on.
 #include <tandem/autograd/anomaly.h>
+#include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/graph.h>
+#include <tandem/core/array/memory_order.h>
+#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 
+#include <map>
+#include <mutex>
 #include <queue>
 #include <sstream>
 #include <unordered_map>
@@ -60,6 +65,9 @@ class BackwardPass {
   void add_callback(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
   bool reaches(const TensorState* leaf) const { return leaves_.count(leaf) > 0; }
+
+  // Of the node that is running (gradient_place.h).
+  Array place(std::size_t input) const { return input < places_.size() ? places_[input] : Array(); }
 
  private:
   struct Pending {
@@ -133,9 +141,11 @@ class BackwardPass {
     }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
+      places_ = places_for(node);
       ProfileRange range(node.operation, " backward");
       if (range.is_recorded()) note(range, node);
       gradients = node.backward(gradient.to(node.dtype), node.needs);
+      places_.clear();
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
                    " gradients for ", node.edges.size(), " inputs");
     }
@@ -158,6 +168,19 @@ class BackwardPass {
       if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
   }
 
+  // Where the node may write the gradients of its inputs: in the fixed memory of leaves that get no other gradient.
+  std::vector<Array> places_for(const GraphNode& node) {
+    std::vector<Array> places;
+    for (std::size_t i = 0; i < node.edges.size() && !wanted_; ++i) {
+      const TensorState* leaf = node.edges[i].leaf.get();
+      if (!leaf || !leaf->grad_is_fixed || leaf->has_grad || leaves_[leaf] != 1) continue;
+      if (!MemoryOrder(leaf->grad).fits(leaf->grad)) continue;
+      places.resize(node.edges.size());
+      places[i] = leaf->grad;
+    }
+    return places;
+  }
+
   static void note(ProfileRange& range, const GraphNode& node) {
     std::ostringstream shape;
     shape << node.shape;
@@ -178,7 +201,24 @@ class BackwardPass {
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
   std::priority_queue<std::shared_ptr<GraphNode>, std::vector<std::shared_ptr<GraphNode>>, LaterMade> ready_;
   std::vector<std::function<void()>> callbacks_;
+  std::vector<Array> places_;
 };
+
+// The number 1, which nobody writes over: autograd writes only to memory that one Array shows. On a GPU it is kept,
+// because making it takes a kernel.
+Array one(const Shape& shape, DType dtype, Device device) {
+  const auto make = [&] { return ops::full({}, 1, dtype, device); };
+  if (device.is_cpu()) return make().reshape(shape);
+  static auto* kept = new std::map<std::pair<int, DType>, Array>;  // never destroyed: the driver may be gone by then
+  static std::mutex mutex;                                         // guards kept
+  const std::lock_guard lock(mutex);
+  const auto found = kept->find({device.index, dtype});
+  if (found != kept->end()) return found->second.reshape(shape);
+  const Array made = make();
+  // What a recorded graph makes is made again by each replay, in memory that goes with the graph.
+  if (!is_recording_graph()) kept->emplace(std::pair(device.index, dtype), made);
+  return made.reshape(shape);
+}
 
 // The gradient that a pass begins with at `tensor`: `given`, or 1 where none is given.
 Array first_gradient(const char* caller, const Tensor& tensor, Array given) {
@@ -189,7 +229,7 @@ Array first_gradient(const char* caller, const Tensor& tensor, Array given) {
     TANDEM_CHECK(tensor.numel() == 1, caller, ": shape ", tensor.shape(),
                  " has more than one element, and an objective is one number: take sum(x) or mean(x), or pass the "
                  "gradient of each element (.gradient = ...)");
-    return ops::full(tensor.shape(), 1, tensor.dtype(), tensor.device());
+    return one(tensor.shape(), tensor.dtype(), tensor.device());
   }
   TANDEM_CHECK(given.shape() == tensor.shape() && given.device() == tensor.device(), caller, ": the gradient is ",
                given.shape(), " on ", given.device(), ", the tensor ", tensor.shape(), " on ", tensor.device());
@@ -246,6 +286,8 @@ void autograd::extend_backward(const Tensor& root, Array gradient) {
   TANDEM_CHECK(running, "extend_backward: no backward pass is running on this thread");
   running->extend(edge_to(root), std::move(gradient));
 }
+
+Array autograd::gradient_place(std::size_t input) { return running ? running->place(input) : Array(); }
 
 bool backward_reaches(const Tensor& leaf) {
   TANDEM_CHECK(running, "backward_reaches: no backward pass is running on this thread");

@@ -97,8 +97,15 @@ void Tensor::move_to(Device device) {
   if (device == this->device()) return;
   TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't move to ",
                device, ": move the model before DistributedDataParallel is made");
-  state_->value = state_->value.to(device);
-  state_->grad = state_->has_grad ? state_->grad.to(device) : Array();
+  // Kernels for images want the filters of a convolution in their own order of memory: channels last on a GPU,
+  // row-major on the CPU. So a step converts none of them.
+  const auto moved = [&](const Array& a) {
+    const Array there = a.to(device);
+    if (there.ndim() != 4) return there;
+    return device.is_cpu() ? there.contiguous() : there.channels_last();
+  };
+  state_->value = moved(state_->value);
+  state_->grad = state_->has_grad ? moved(state_->grad) : Array();
 }
 
 void Tensor::move_to(DType dtype) {
@@ -147,7 +154,10 @@ void TensorState::accumulate(Array gradient) {
   if (has_grad) {
     ops::add_(grad, gradient);
   } else if (grad_is_fixed) {
-    grad.copy_from(gradient);
+    const bool is_there = gradient.storage() == grad.storage() && gradient.offset() == grad.offset() &&
+                          gradient.strides() == grad.strides();
+    if (is_there) grad.storage()->written_by("backward");  // the operation wrote it there (gradient_place.h)
+    else grad.copy_from(gradient);
   } else {
     // The gradient gets the memory order of the value, or is row-major when the value is not dense. The array that came
     // is kept when nobody else shows its memory and it has that order already. The gradient of a sum, for example, does

@@ -1,3 +1,4 @@
+#include <tandem/core/array/memory_order.h>
 #include <tandem/optim/arena.h>
 
 namespace tandem::optim {
@@ -15,8 +16,7 @@ std::vector<Array> arena_like(std::span<const Array> like) {
   std::vector<Array> arrays;
   std::size_t offset = 0;
   for (const Array& a : like) {
-    arrays.emplace_back(storage_slice(block, offset, padded(a)), a.shape(), contiguous_strides(a.shape()), 0,
-                        a.dtype());
+    arrays.push_back(MemoryOrder(a).over(storage_slice(block, offset, padded(a)), a.shape(), a.dtype()));
     offset += padded(a);
   }
   return arrays;

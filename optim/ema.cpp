@@ -1,3 +1,4 @@
+#include <tandem/core/array/memory_order.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
@@ -40,7 +41,7 @@ void ExponentialMovingAverage::update() {
     if (updates_ == 0 || !e.is_averaged) {
       e.average.copy_from(value);
     } else if (value.dtype() == DType::f32) {
-      values.push_back(value.contiguous());
+      values.push_back(MemoryOrder(e.average).arranged(value));
       segments.push_back({static_cast<float*>(e.average.raw()),
                           static_cast<const float*>(values.back().raw()),
                           {},

@@ -1,3 +1,4 @@
+#include <tandem/core/array/memory_order.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/optimizer.h>
@@ -101,10 +102,13 @@ void Optimizer::step() {
       TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ", group.device,
                    " when the optimizer was made, and is on ", value.device(),
                    " now: move the model before making the optimizer");
-      TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ", e.parameter.name,
-                   " was row-major f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
+      const MemoryOrder order(value);
+      const bool fits =
+          order.fits(value) && std::ranges::all_of(e.state, [&](const Array& s) { return order.fits(s); });
+      TANDEM_CHECK(value.dtype() == DType::f32 && fits, name(), ": parameter ", e.parameter.name,
+                   " was dense f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
                    value.strides(), " now: convert the model before making the optimizer");
-      updates.emplace_back(value, gradient.contiguous(), e.state, e.count, !e.is_started);
+      updates.emplace_back(value, order.arranged(gradient), e.state, e.count, !e.is_started);
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }

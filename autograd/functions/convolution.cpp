@@ -2,9 +2,11 @@
 #include <tandem/autograd/functions/convolution.h>
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/images_and_signals.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/into.h>
 #include <tandem/core/profile/profile.h>
 
 namespace tandem {
@@ -28,6 +30,27 @@ Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dil
           extent_of(dilation, kind, 1, operation), groups};
 }
 
+// A weight as a GPU convolves x with it: channels last, and in the dtype of x. It is brought into that form once for
+// the convolution and its gradients. The CPU does so as it packs weights.
+Array filter_for(const Array& x, const Array& weight) {
+  const bool fits = weight.dtype() == x.dtype(), lowers = weight.dtype() == DType::f32 && size_of(x.dtype()) == 2;
+  if (x.device().is_cpu() || x.dtype() == DType::f64 || !(fits || lowers) || (fits && weight.is_channels_last()))
+    return weight;
+  Array filter = Array::empty_channels_last(weight.shape(), x.dtype(), weight.device());
+  filter.copy_from(weight);
+  return filter;
+}
+
+// The gradients of weight and bias: in the places that are given for them, as far as such places fit.
+ops::Conv2dWeightGrad weight_gradient(const Array& x, const Array& grad_y, const Window& window, const Array& weight,
+                                      bool with_bias, const Array& weight_place, const Array& bias_place) {
+  if (!weight_place.defined() || x.numel() == 0 || grad_y.numel() == 0 ||
+      (x.device().is_cpu() && !weight_place.is_contiguous()) || (with_bias && !bias_place.defined()))
+    return ops::conv2d_grad_weight(x, grad_y, window, weight.dim(0), with_bias, weight.dtype());
+  ops::conv2d_grad_weight_into(x, grad_y, window, weight_place, with_bias ? std::optional(bias_place) : std::nullopt);
+  return {weight_place, with_bias ? bias_place : Array()};
+}
+
 std::optional<Array> value_of(const Tensor& bias) {
   return bias.defined() ? std::optional(bias.value()) : std::nullopt;
 }
@@ -40,16 +63,19 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const Window window =
       window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
-  const Array y = ops::conv2d(image, kernel, value_of(bias), window);
+  const Array filter = filter_for(image, kernel);
+  const Array y = ops::conv2d(image, filter, value_of(bias), window);
   return record(operation, {x, weight, bias}, as_given(y, kind),
-                [in = Saved(operation, image), w = Saved(operation, kernel), window, kind](const Array& given,
-                                                                                           Needs needs) -> Gradients {
+                [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
+                    const Array& given, Needs needs) -> Gradients {
+                  w.get();  // that nobody has written over it
                   const Array grad = as_image(given, kind);
                   Gradients gradients(3);
                   if (needs[0])
-                    gradients[0] = as_given(ops::conv2d_grad_input(grad, w, window, in.get().shape()), kind);
+                    gradients[0] = as_given(ops::conv2d_grad_input(grad, filter, window, in.get().shape()), kind);
                   if (needs[1] || needs[2]) {
-                    auto sums = ops::conv2d_grad_weight(in, grad, window, w.get().dim(0), needs[2], w.get().dtype());
+                    auto sums = weight_gradient(in, grad, window, w, needs[2], as_image(gradient_place(1), kind),
+                                                gradient_place(2));
                     gradients[1] = as_given(sums.weight, kind);
                     gradients[2] = std::move(sums.bias);
                   }

@@ -2,8 +2,10 @@
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/views.h>
+#include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/into.h>
 #include <tandem/core/profile/profile.h>
 
 namespace tandem {
@@ -15,6 +17,22 @@ namespace {
 void check_ranks(const char* operation, const Tensor& a, int ndim_a, const Tensor& b, int ndim_b, const char* rule) {
   TANDEM_CHECK(a.shape().ndim() == ndim_a && b.shape().ndim() == ndim_b, operation, ": shapes ", a.shape(), " and ",
                b.shape(), " do not fit: needs ", rule);
+}
+
+// a b in `dtype`, in `place` where that is defined and row-major.
+Array product(const Array& a, const Array& b, DType dtype, const Array& place) {
+  if (!place.defined() || !place.is_contiguous()) return ops::matmul(a, b).to(dtype);
+  const bool widens = !a.device().is_cpu() && dtype == DType::f32 && size_of(a.dtype()) == 2;
+  if (dtype == a.dtype() || widens) ops::matmul_into(a, b, place);
+  else Array(place).copy_from(ops::matmul(a, b));
+  return place;
+}
+
+// The sum over the rows of x (M, N) in `dtype`, in `place` where that is defined.
+Array sum_of_rows(const Array& x, DType dtype, const Array& place) {
+  if (!place.defined() || x.numel() == 0) return ops::reduce(Reduction::sum, x.to(dtype), {0});
+  ops::reduce_into(Reduction::sum, x, place.reshape({1, place.numel()}));
+  return place;
 }
 
 }  // namespace
@@ -94,15 +112,17 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   shape.push_back(out);
   const Array table = x.value().reshape({rows, in});
   const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
-  const Array y = ops::matmul(table, weight.value().transpose(0, 1), bias_value);
+  const Array low = weight.value().to(x.dtype());  // converted once for the product and its gradient
+  const Array y = ops::matmul(table, low.transpose(0, 1), bias_value);
   return record("linear", {x, weight, bias}, y.reshape(shape),
-                [table = Saved("linear", table), w = Saved("linear", weight.value()), rows, out, shape_x = x.shape(),
-                 bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
+                [table = Saved("linear", table), w = Saved("linear", weight.value()), low, rows, out,
+                 shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
                   Gradients gradients(3);
                   const Array grad = grad_y.reshape({rows, out});
-                  if (needs[0]) gradients[0] = ops::matmul(grad, w).reshape(shape_x);
-                  if (needs[1]) gradients[1] = ops::matmul(grad.transpose(0, 1), table).to(w.get().dtype());
-                  if (needs[2]) gradients[2] = ops::reduce(Reduction::sum, grad.to(bias_dtype), {0});
+                  w.get();  // that nobody has written over it
+                  if (needs[0]) gradients[0] = ops::matmul(grad, low).reshape(shape_x);
+                  if (needs[1]) gradients[1] = product(grad.transpose(0, 1), table, w.get().dtype(), gradient_place(1));
+                  if (needs[2]) gradients[2] = sum_of_rows(grad, bias_dtype, gradient_place(2));
                   return gradients;
                 });
 }

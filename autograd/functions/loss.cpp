@@ -30,11 +30,10 @@ Tensor reduced(const Tensor& losses, LossReduction reduction) {
   }
 }
 
-// The loss where `target` holds class indices. `input` holds logits or logarithms of probabilities.
-Tensor class_loss(const char* name, const Tensor& input, const Array& target, const Array& weight,
-                  const ClassLoss& how) {
+// The loss where `target` holds class indices. x holds logits or logarithms of probabilities. Numbers of 16 bits are
+// read as they are: the loss and all that leads to it are f32.
+Tensor class_loss(const char* name, const Tensor& x, const Array& target, const Array& weight, const ClassLoss& how) {
   const ProfileRange range(name);
-  const Tensor x = autocast_f32(input);
   const auto forward = ops::cross_entropy(x.value(), target, weight, how);
   return record(name, {x}, forward.loss,
                 [forward, in = Saved(name, x.value()), wanted = Saved(name, target), weight, how](const Array& grad,

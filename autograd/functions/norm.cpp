@@ -2,8 +2,10 @@
 #include <tandem/autograd/batch_norm_exchange.h>
 #include <tandem/autograd/functions/norm.h>
 #include <tandem/autograd/functions/shape.h>
+#include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/into.h>
 #include <tandem/core/profile/profile.h>
 
 #include <limits>
@@ -78,25 +80,31 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   // a number through. Then the output y tells it.
   const bool by_output = addend.defined() && fusion.relu;
   if (by_output) fusion.relu = false;
-  return record(
-      "batch_norm", {x, weight, bias, addend}, out.y,
-      [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
-       b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine, fusion,
-       count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
-       index = out.index](const Array& grad_y, Needs needs) -> Gradients {
-        w.get();
-        b.get();
-        Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
-        if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
-        const auto sums = ops::batch_norm_grad_reduce(fusion.max_pool_2x2 ? selected : in.get(), affine, fusion, grad);
-        Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
-        if (needs[0]) {
-          const auto all = exchange ? ops::unpack_batch_norm_sums(exchange->sum_over_ranks(sums.packed)) : sums;
-          const bool in_place = needs.is_last_run() && in.is_unshared();
-          gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
-        }
-        return gradients;
-      });
+  return record("batch_norm", {x, weight, bias, addend}, out.y,
+                [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
+                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine,
+                 fusion, count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
+                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
+                  w.get();
+                  b.get();
+                  Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
+                  if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
+                  // Where ranks share statistics, their sums travel side by side, and not in the places of two
+                  // gradients.
+                  const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
+                  ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
+                  if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())
+                    ops::batch_norm_grad_reduce_into(seen, affine, fusion, grad, sums.dy, sums.dy_xhat);
+                  else sums = ops::batch_norm_grad_reduce(seen, affine, fusion, grad);
+                  Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
+                  if (needs[0]) {
+                    const auto all =
+                        exchange ? ops::unpack_batch_norm_sums(exchange->sum_over_ranks(sums.packed)) : sums;
+                    const bool in_place = needs.is_last_run() && in.is_unshared();
+                    gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
+                  }
+                  return gradients;
+                });
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <tandem/core/array/array.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem {
 
@@ -31,11 +32,21 @@ class MemoryOrder {
   Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
   // Whether `a`, whose dimensions are those of that array, is dense in this order.
   bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
+  // `a` itself where it fits, else a copy that does.
+  Array arranged(const Array& a) const {
+    if (fits(a)) return a;
+    Array copy = empty(a.shape(), a.dtype(), a.device());
+    copy.copy_from(a);
+    return copy;
+  }
   // Uninitialised memory of the given shape, dense in this order.
   Array empty(const Shape& shape, DType dtype, Device device) const {
-    Shape permuted = shape;
-    for (int i = 0; i < shape.ndim(); ++i) permuted[i] = shape[static_cast<int>(order_[i])];
-    return restore(Array::empty(permuted, dtype, device));
+    return restore(Array::empty(permuted(shape), dtype, device));
+  }
+  // An array of the given shape over the beginning of `storage`, dense in this order.
+  Array over(std::shared_ptr<Storage> storage, const Shape& shape, DType dtype) const {
+    const Shape sizes = permuted(shape);
+    return restore(Array(std::move(storage), sizes, contiguous_strides(sizes), 0, dtype));
   }
   // The position of dimension `dim` in this order.
   int position(int dim) const { return static_cast<int>(inverse()[dim]); }
@@ -49,6 +60,11 @@ class MemoryOrder {
   }
 
  private:
+  Shape permuted(const Shape& shape) const {
+    Shape sizes = shape;
+    for (int i = 0; i < shape.ndim(); ++i) sizes[i] = shape[static_cast<int>(order_[i])];
+    return sizes;
+  }
   Dims inverse() const {
     Dims inverse = order_;
     for (int i = 0; i < order_.ndim(); ++i) inverse[static_cast<int>(order_[i])] = i;

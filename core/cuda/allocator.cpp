@@ -48,7 +48,7 @@ class DeviceMemory : public MemorySource {
 
 CachingAllocator& device_allocator(int index) {
   struct Memory {
-    explicit Memory(int index) : source(index), allocator(source, alignment) {}
+    explicit Memory(int index) : source(index), allocator(source, alignment, true) {}
     DeviceMemory source;
     CachingAllocator allocator;
   };

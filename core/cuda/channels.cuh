@@ -47,7 +47,7 @@ void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
 // at once; blockIdx.y says which columns it covers.
 struct ChannelTiles {
   static constexpr int threads = 256;
-  static constexpr std::int64_t most_tiles = 4096;  // blocks side by side; each has a counter (channel_sums.cuh)
+  static constexpr std::int64_t most_tiles = 4096;  // blocks side by side; each has counters (block_tree.cuh)
   dim3 grid, block;
 
   // Makes so many blocks that a thread does `rows_each` rows. Once there are `most` blocks, a thread does more rows.

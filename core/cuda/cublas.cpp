@@ -55,6 +55,7 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
+// `dtype` is that of the operands.
 Operation make_operation(DType dtype, bool tf32, const ColumnMajor& left, const ColumnMajor& right) {
   cublasLtMatmulDesc_t made = nullptr;
   const bool wide = dtype == DType::f64;
@@ -143,7 +144,7 @@ bool choose_algorithm(cublasLtHandle_t handle, const Preference& preference, Pla
 
 std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const Array& b, const Array* bias,
                                 const Array& y, bool tf32) {
-  const DType dtype = y.dtype();
+  const DType dtype = a.dtype();
   const ColumnMajor left = *transpose_of(b), right = *transpose_of(a);
   auto plan = std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
                                           make_layout(b, left),
@@ -179,8 +180,8 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
   const bool tf32 = math_mode().tf32_matmul;
-  PlanKey key{static_cast<int>(y.dtype()), tf32, bias ? alignment_of(bias->raw()) : 0};
-  std::size_t entries = 3;
+  PlanKey key{static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), tf32, bias ? alignment_of(bias->raw()) : 0};
+  std::size_t entries = 4;
   for (const Array* m : {&a, &b, &y}) {
     key[entries++] = alignment_of_matrices(*m);
     for (int d = 0; d < m->ndim(); ++d) {

@@ -6,10 +6,10 @@
 namespace tandem::cuda {
 
 // y (M, N) = a (M, K) b (K, N) + bias (N) in the current stream, or the same for a batch: all three then have a first
-// dimension of at most 65,535. All arrays are on the current GPU and of one dtype, and none is empty. y's matrices are
-// row-major, and transpose_of (layouts.h) can describe those of a and b. bias may be null; otherwise it is dense and
-// aligned to 16 bytes. Sums of 16-bit products stay f32 until the end. Returns false when the bias was not added, which
-// is then up to the caller. Any thread may call.
+// dimension of at most 65,535. All arrays are on the current GPU, and none is empty. They are of one dtype, but y and
+// bias may be f32 where a and b are 16-bit. y's matrices are row-major, and transpose_of (layouts.h) can describe those
+// of a and b. bias may be null; otherwise it is dense and aligned to 16 bytes. Sums of 16-bit products stay f32 until
+// the end. Returns false when the bias was not added, which is then up to the caller. Any thread may call.
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y);
 
 }  // namespace tandem::cuda

@@ -143,18 +143,20 @@ __global__ void sum_runs(Places at, const T* x, const C* mean, const C* rstd, co
   }
 }
 
+// A warp adds up the parts of each channel, in an order that does not change.
 template <class C>
 __global__ void add_parts(std::int64_t parts, std::int64_t channels, const TwoSums<C>* partial, C* grad_weight,
                           C* grad_bias) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= channels) return;
-  double a = 0, b = 0;
-  for (std::int64_t p = 0; p < parts; ++p) {
-    a += partial[p * channels + c].a;
-    b += partial[p * channels + c].b;
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  TwoSums<double> sums;
+  for (std::int64_t p = threadIdx.x % 32; c < channels && p < parts; p += 32) {
+    const TwoSums<C> part = partial[p * channels + c];
+    sums.merge({static_cast<double>(part.a), static_cast<double>(part.b)});
   }
-  if (grad_weight) grad_weight[c] = static_cast<C>(a);
-  if (grad_bias) grad_bias[c] = static_cast<C>(b);
+  cuda::merge_warp(sums);
+  if (c >= channels || threadIdx.x % 32 != 0) return;
+  if (grad_weight) grad_weight[c] = static_cast<C>(sums.a);
+  if (grad_bias) grad_bias[c] = static_cast<C>(sums.b);
 }
 
 constexpr std::int64_t most_blocks = 32 * cuda::multiprocessors;
@@ -216,8 +218,8 @@ void CudaBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Ar
     else
       cuda::launch(sum_runs<C, T>, cuda::blocks_for(at.samples * at.channels * 32, threads), dim3(threads), at, in, m,
                    s, grad, partial);
-    cuda::launch(add_parts<C>, columns, dim3(threads), parts, at.channels, partial, pointer<C>(grad_weight),
-                 pointer<C>(grad_bias));
+    cuda::launch(add_parts<C>, dim3(static_cast<unsigned>((at.channels * 32 + threads - 1) / threads)), dim3(threads),
+                 parts, at.channels, partial, pointer<C>(grad_weight), pointer<C>(grad_bias));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/formulas/class_loss.h>
 #include <tandem/core/formulas/reductions.h>
+#include <tandem/core/cuda/block_tree.cuh>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/rows.cuh>
 
@@ -66,11 +67,11 @@ struct WriteLoss {
   }
 };
 
-// `each` receives the loss of each row; it is null where losses are reduced. `partial` receives the Losses of each
-// block; it is null when there is only one block, which then writes the result itself.
+// `each` receives the loss of each row; it is null where losses are reduced.
 template <class By, class C, class T>
-__global__ void __launch_bounds__(1024) cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each,
-                                                           Losses* partial, WriteLoss<C> write) {
+__global__ void __launch_bounds__(1024)
+    cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each,
+                       cuda::TreeStates<Losses, Losses> states, WriteLoss<C> write) {
   const By by(all);
   const C weights = sum_of_weights(by, all, classes);
   Losses losses;
@@ -108,17 +109,7 @@ __global__ void __launch_bounds__(1024) cross_entropy_rows(Rows all, Classes<C> 
     if (each) each[r] = loss;
   }
   cuda::merge_block(losses);
-  if (threadIdx.x != 0) return;
-  if (partial) partial[blockIdx.x] = losses;
-  else write(losses);
-}
-
-template <class C>
-__global__ void merge_blocks(int blocks, const Losses* partial, WriteLoss<C> write) {
-  Losses losses;
-  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += blockDim.x) losses.merge(partial[i]);
-  cuda::merge_block(losses);
-  if (threadIdx.x == 0) write(losses);
+  cuda::merge_blocks(blockIdx.x, gridDim.x, losses, states, write);
 }
 
 template <class By, class C, class T>
@@ -159,18 +150,12 @@ C* pointer(const Array& array) {
 std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
                                         const Array& loss, const Array& sums, const Array& total_weight) {
   const Rows all(x);
-  // A small batch with few classes is enough work for one block only. Starting the second kernel would then cost more
-  // than it saves.
+  // A small batch with few classes is enough work for one block only, which then need not merge with others.
   const bool is_small = all.is_for_warps() && all.count() * ((all.n + 31) / 32) <= 256;
   const dim3 blocks = is_small ? dim3(1) : all.blocks();
   const dim3 block(is_small ? static_cast<unsigned>(std::clamp<std::int64_t>(all.count(), 1, 32)) * 32
                             : cuda::row_threads);
-  Array scratch;
-  Losses* partial = nullptr;
-  if (!is_small) {
-    scratch = Array::empty({static_cast<std::int64_t>(blocks.x * sizeof(Losses))}, DType::u8, x.device());
-    partial = static_cast<Losses*>(scratch.raw());
-  }
+  const cuda::TreeMemory<Losses, Losses> memory(blocks.x, 1, x.device());
   const bool is_reduced = how.reduction != LossReduction::none;
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
@@ -185,9 +170,7 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
                              cuda::fault_of(index_)};
     cuda::launch(all.is_for_warps() ? cross_entropy_rows<cuda::ByWarp, C, T> : cross_entropy_rows<cuda::ByThread, C, T>,
                  blocks, block, all, classes, static_cast<const T*>(x.raw()), pointer<C>(sums),
-                 is_reduced ? nullptr : pointer<C>(loss), partial, write);
-    if (partial)
-      cuda::launch(merge_blocks<C>, dim3(1), dim3(cuda::row_threads), static_cast<int>(blocks.x), partial, write);
+                 is_reduced ? nullptr : pointer<C>(loss), memory.states(), write);
   });
   return -1;
 }

@@ -1,6 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/segments_norm.h>
-#include <tandem/core/cuda/launch.cuh>
+#include <tandem/core/cuda/block_tree.cuh>
 #include <tandem/core/cuda/update.cuh>
 #include <tandem/core/cuda/warp.cuh>
 
@@ -31,31 +31,25 @@ struct NormEntry {
   std::int64_t numel;
   unsigned first_block;
 };
-using NormSegments = cuda::Segments<NormEntry, 24>;
+using NormSegments = cuda::Segments<NormEntry, 56>;
 
-// Each block takes numbers_per_block numbers of a segment and writes one sum.
+// Each block takes numbers_per_block numbers of a segment. It is block number first + blockIdx.x of `all`, which may
+// need several launches.
 template <NormKind kind>
-__global__ void norm_chunks(const __grid_constant__ NormSegments segments, double p, NormSum<kind>* sums) {
+__global__ void norm_chunks(const __grid_constant__ NormSegments segments, double p, unsigned first, unsigned all,
+                            cuda::TreeStates<NormSum<kind>, NormSum<kind>> states, float* norm) {
   const auto& s = segments.of_block(blockIdx.x);
-  const std::int64_t first = (blockIdx.x - s.first_block) * numbers_per_block + threadIdx.x;
+  const std::int64_t begin = (blockIdx.x - s.first_block) * numbers_per_block + threadIdx.x;
   float numbers[numbers_per_thread] = {};
   for (int k = 0; k < numbers_per_thread; ++k) {
-    const std::int64_t i = first + k * block_threads;
+    const std::int64_t i = begin + k * block_threads;
     if (i < s.numel) numbers[k] = s.numbers[i];
   }
   NormSum<kind> sum;
   // A zero, which stands for numbers behind the end, adds nothing.
   for (int k = 0; k < numbers_per_thread; ++k) sum.add(numbers[k], p);
   cuda::merge_block(sum);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-template <NormKind kind>
-__global__ void merge_norms(const NormSum<kind>* sums, unsigned count, double p, float* norm) {
-  NormSum<kind> sum;
-  for (unsigned i = threadIdx.x; i < count; i += block_threads) sum.merge(sums[i]);
-  cuda::merge_block(sum);
-  if (threadIdx.x == 0) *norm = sum.norm(p);
+  cuda::merge_blocks(first + blockIdx.x, all, sum, states, [&](const NormSum<kind>& whole) { *norm = whole.norm(p); });
 }
 
 }  // namespace
@@ -71,20 +65,21 @@ void CudaBackend::write_rule(const UpdateRule& rule, void* to) {
 void CudaBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
   unsigned all = 0;
   for (const Segment& s : segments) all += blocks_of(s.numel);
-  const Array sums = Array::empty({all}, DType::f64, Device::cuda(index_));
+  if (all == 0) return fill(norm, 0);  // of no numbers
   with_norm_kind(p, [&](auto kind) {
-    auto* next = static_cast<NormSum<kind>*>(sums.raw());
+    const cuda::TreeMemory<NormSum<kind>, NormSum<kind>> memory(all, 1, norm.device());
+    unsigned first = 0;
     NormSegments some{};
     const auto launch = [&] {
-      if (some.blocks > 0) cuda::launch(norm_chunks<kind>, dim3(some.blocks), dim3(block_threads), some, p, next);
-      next += some.blocks;
+      if (some.blocks > 0)
+        cuda::launch(norm_chunks<kind>, dim3(some.blocks), dim3(block_threads), some, p, first, all, memory.states(),
+                     static_cast<float*>(norm.raw()));
+      first += some.blocks;
       some = {};
     };
     for (const Segment& s : segments)
       if (s.numel > 0 && !some.add({s.numbers, s.numel, 0}, s.numel)) launch();
     launch();
-    cuda::launch(merge_norms<kind>, dim3(1), dim3(block_threads), static_cast<NormSum<kind>*>(sums.raw()), all, p,
-                 static_cast<float*>(norm.raw()));
   });
 }
 

@@ -1,5 +1,6 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/reductions.h>
+#include <tandem/core/cuda/block_tree.cuh>
 #include <tandem/core/cuda/loops.cuh>
 #include <tandem/core/cuda/warp.cuh>
 
@@ -35,26 +36,17 @@ struct PairGradient {
   TANDEM_HOST_DEVICE T operator()(T a, T b) const { return (*this)(a, b, cuda::load_one(bits, common, 0)); }
 };
 
-// `partial` receives the sum of each block. It is null when there is only one block, which then writes y.
 template <class F, class T>
-__global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale, double* partial, T* y) {
+__global__ void sum_pairs(F loss, std::int64_t count, const T* x, const T* t, double scale,
+                          cuda::TreeStates<Sum<double>, Sum<double>> states, T* y) {
   using C = compute_t<T>;
   Sum<double> sum;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
     sum.add(loss.template value<ScalarMath<C>>(static_cast<C>(x[i]), static_cast<C>(t[i])), i);
   cuda::merge_block(sum);
-  if (threadIdx.x != 0) return;
-  if (partial) partial[blockIdx.x] = sum.total;
-  else *y = static_cast<T>(static_cast<C>(sum.total * scale));
-}
-
-template <class T>
-__global__ void merge_sums(int blocks, const double* partial, double scale, T* y) {
-  Sum<double> sum;
-  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += blockDim.x) sum.add(partial[i], i);
-  cuda::merge_block(sum);
-  if (threadIdx.x == 0) *y = static_cast<T>(static_cast<compute_t<T>>(sum.total * scale));
+  cuda::merge_blocks(blockIdx.x, gridDim.x, sum, states,
+                     [&](const Sum<double>& whole) { *y = static_cast<T>(static_cast<C>(whole.total * scale)); });
 }
 
 }  // namespace
@@ -70,14 +62,9 @@ void CudaBackend::pair_loss(const PairLoss& loss, const Array& x, const Array& t
           using E = cuda::DenseLoops::element_t<T>;
           if (!is_reduced) return cuda::DenseLoops::transform<E, E>(x, target, y, PairValue<F, E>{f});
           const dim3 blocks = cuda::blocks_for((count + 3) / 4, threads, 8 * cuda::multiprocessors);
-          Array scratch;
-          if (blocks.x > 1) scratch = Array::empty({static_cast<std::int64_t>(blocks.x)}, DType::f64, x.device());
-          double* partial = blocks.x > 1 ? static_cast<double*>(scratch.raw()) : nullptr;
-          T* out = static_cast<T*>(y.raw());
+          const cuda::TreeMemory<Sum<double>, Sum<double>> memory(blocks.x, 1, x.device());
           cuda::launch(sum_pairs<F, T>, blocks, dim3(threads), f, count, static_cast<const T*>(x.raw()),
-                       static_cast<const T*>(target.raw()), scale, partial, out);
-          if (partial)
-            cuda::launch(merge_sums<T>, dim3(1), dim3(threads), static_cast<int>(blocks.x), partial, scale, out);
+                       static_cast<const T*>(target.raw()), scale, memory.states(), static_cast<T*>(y.raw()));
         },
         loss);
   });

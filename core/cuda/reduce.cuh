@@ -1,26 +1,28 @@
-// How a reduction runs on a GPU. A warp or a thread takes each part of the elements that become one output, and then a
-// warp merges the parts. The caller gives `finish`: finish.add(state, value, index) adds an element to a state, and
-// finish(output, state) writes an output.
+// How a reduction runs on a GPU. The elements that become one output are divided over several threads of a block and,
+// where there are few outputs, over several blocks, which then merge their states (block_tree.cuh). The caller gives
+// `finish`: finish.add(state, value, index) adds an element to a state, and finish(output, state) writes an output.
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/reduce.h>
-#include <tandem/core/cuda/launch.cuh>
+#include <tandem/core/cuda/block_tree.cuh>
 #include <tandem/core/cuda/warp.cuh>
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 
 namespace tandem::cuda {
 
-// Splits x's dimensions into those that y keeps, and those in which y has size 1.
+// Splits x's dimensions into those that y keeps, and those in which y has size 1. Neighbours that one stride can walk
+// over count as one dimension.
 struct ReduceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
   ReduceNest(const Array& x, const Array& y) {
     for (int i = 0; i < x.ndim(); ++i) {
-      const bool reduced = y.shape()[i] == 1;
-      (reduced ? reduced_shape : kept_shape).push_back(x.shape()[i]);
-      (reduced ? reduced_strides : kept_strides).push_back(x.strides()[i]);
+      if (y.shape()[i] == 1) add(reduced_shape, reduced_strides, x.shape()[i], x.strides()[i]);
+      else add(kept_shape, kept_strides, x.shape()[i], x.strides()[i]);
     }
   }
   std::int64_t outputs() const { return kept_shape.product(); }
@@ -30,17 +32,31 @@ struct ReduceNest {
     const int last = kept_shape.ndim() - 1;
     return last >= 0 && kept_strides[last] == 1 && kept_shape[last] > 1;
   }
+
+ private:
+  static void add(Shape& shape, Strides& strides, std::int64_t size, std::int64_t stride) {
+    if (size == 1) return;
+    if (const int last = shape.ndim() - 1; last >= 0 && strides[last] == size * stride) {
+      shape[last] *= size;
+      strides[last] = stride;
+    } else {
+      shape.push_back(size);
+      strides.push_back(stride);
+    }
+  }
 };
 
-inline constexpr int reduce_threads = 256;
-inline constexpr std::int64_t most_threads = 2048 * multiprocessors;  // as many as a large GPU runs at a time
+inline constexpr std::int64_t reduce_threads = 256;
+inline constexpr std::int64_t most_reducing = 8 * multiprocessors;  // blocks: as many as a large GPU runs at a time
 
-// ReduceNest as the argument of a kernel. The elements of an output are divided into `parts`, so that many threads are
-// busy even with few outputs.
+// ReduceNest as the argument of a kernel. A block has `width` outputs, and `depth` threads for each of them. The
+// elements of an output are divided into `parts`, each of which has a block, so that many threads are busy even with
+// few outputs: blockIdx.x says which outputs, blockIdx.y which part.
 struct DeviceNest {
   Shape kept_shape, reduced_shape;
   Strides kept_strides, reduced_strides;
-  std::int64_t outputs, count, parts;
+  std::int64_t outputs, count;
+  unsigned width, depth, parts;
   TANDEM_HOST_DEVICE std::int64_t output_offset(std::int64_t output) const {
     return offset_of(output, kept_shape.ndim(), kept_shape.begin(), kept_strides.begin());
   }
@@ -48,82 +64,90 @@ struct DeviceNest {
     return offset_of(i, reduced_shape.ndim(), reduced_shape.begin(), reduced_strides.begin());
   }
   TANDEM_HOST_DEVICE std::int64_t begin_of(std::int64_t part) const { return count * part / parts; }
+
+  // The state of every depth'th element of this block's part, beginning with number `line`.
+  template <class State, class T, class Finish>
+  __device__ State add_elements(const T* x, std::int64_t output, unsigned line, const Finish& finish) const {
+    State state;
+    if (output >= outputs || line >= depth) return state;
+    const T* base = x + output_offset(output);
+    const std::int64_t end = begin_of(blockIdx.y + 1);
+    for (std::int64_t i = begin_of(blockIdx.y) + line; i < end; i += depth)
+      finish.add(state, base[element_offset(i)], i);
+    return state;
+  }
+
+  // `state` is that of the whole block in the threads that are the first of an output.
+  template <class State, class Finish>
+  __device__ void finish_block(const State& state, std::int64_t output, bool is_first, TreeStates<State, State> states,
+                               const Finish& finish) const {
+    if (parts == 1) {
+      if (is_first && output < outputs) finish(output, state);
+      return;
+    }
+    if (is_first && output < outputs) states.of_parts[blockIdx.y * outputs + output] = state;
+    merge_parts(TreePlace{blockIdx.y, parts, blockIdx.x}, states,
+                TreeOutputs{outputs, static_cast<std::int64_t>(blockIdx.x) * width, width}, finish);
+  }
 };
 
-// A warp takes each part of each output. For arrays in which the elements of an output are neighbours in memory.
+// For arrays in which the elements of an output are neighbours in memory: so are the threads that take them. The depth
+// is that of a warp or of the block.
 template <class State, class T, class Finish>
-__global__ void reduce_rows(DeviceNest nest, const T* x, State* partial, Finish finish) {
-  const std::int64_t item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-  const int lane = threadIdx.x % 32;
-  if (item >= nest.outputs * nest.parts) return;
-  const std::int64_t output = item / nest.parts, part = item % nest.parts;
-  const T* base = x + nest.output_offset(output);
-  State state;
-  const std::int64_t end = nest.begin_of(part + 1);
-  for (std::int64_t i = nest.begin_of(part) + lane; i < end; i += 32)
-    finish.add(state, base[nest.element_offset(i)], i);
-  merge_warp(state);
-  if (lane != 0) return;
-  if (nest.parts == 1) finish(output, state);
-  else partial[item] = state;
+__global__ void reduce_rows(DeviceNest nest, const T* x, TreeStates<State, State> states, Finish finish) {
+  const std::int64_t output = static_cast<std::int64_t>(blockIdx.x) * nest.width + threadIdx.x / nest.depth;
+  const unsigned line = threadIdx.x % nest.depth;
+  State state = nest.add_elements<State>(x, output, line, finish);
+  if (nest.depth == 32) merge_warp(state);
+  else merge_block(state);
+  nest.finish_block(state, output, line == 0, states, finish);
 }
 
-// A thread takes each part of each output. For arrays in which different outputs are neighbours in memory.
+// For arrays in which different outputs are neighbours in memory: neighbouring threads take neighbouring outputs.
 template <class State, class T, class Finish>
-__global__ void reduce_columns(DeviceNest nest, const T* x, State* partial, Finish finish) {
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (item >= nest.outputs * nest.parts) return;
-  const std::int64_t part = item / nest.outputs, output = item % nest.outputs;
-  const T* base = x + nest.output_offset(output);
-  State state;
-  const std::int64_t end = nest.begin_of(part + 1);
-  for (std::int64_t i = nest.begin_of(part); i < end; ++i) finish.add(state, base[nest.element_offset(i)], i);
-  if (nest.parts == 1) finish(output, state);
-  else partial[output * nest.parts + part] = state;
-}
-
-// A warp merges the parts of each output.
-template <class State, class Finish>
-__global__ void merge_parts(std::int64_t outputs, std::int64_t parts, const State* partial, Finish finish) {
-  const std::int64_t output = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-  const int lane = threadIdx.x % 32;
-  if (output >= outputs) return;
-  State state;
-  for (std::int64_t part = lane; part < parts; part += 32) state.merge(partial[output * parts + part]);
-  merge_warp(state);
-  if (lane == 0) finish(output, state);
+__global__ void reduce_columns(DeviceNest nest, const T* x, TreeStates<State, State> states, Finish finish) {
+  const std::int64_t output = static_cast<std::int64_t>(blockIdx.x) * nest.width + threadIdx.x % nest.width;
+  const unsigned line = threadIdx.x / nest.width;
+  State state = nest.add_elements<State>(x, output, line, finish);
+  merge_across(state, nest.width);
+  nest.finish_block(state, output, line == 0, states, finish);
 }
 
 template <class State, class T, class Finish>
 void reduce_states(const Array& x, const Array& y, Finish finish) {
+  constexpr std::int64_t fewest = 16;  // a thread has at least so many elements before an output has several blocks
   const ReduceNest shapes(x, y);
   const bool columns = shapes.keeps_neighbours_apart();
-  DeviceNest nest{shapes.kept_shape,
-                  shapes.reduced_shape,
-                  shapes.kept_strides,
-                  shapes.reduced_strides,
-                  shapes.outputs(),
-                  shapes.count(),
-                  1};
-  const std::int64_t threads_per_item = columns ? 1 : 32;
-  constexpr std::int64_t fewest = 16;  // a part has at least so many elements for each thread
-  nest.parts = std::clamp<std::int64_t>(most_threads / (nest.outputs * threads_per_item), 1,
-                                        std::max<std::int64_t>(1, nest.count / (threads_per_item * fewest)));
-  Array scratch;
-  State* partial = nullptr;
-  if (nest.parts > 1) {
-    const auto bytes = nest.outputs * nest.parts * static_cast<std::int64_t>(sizeof(State));
-    scratch = Array::empty({bytes}, DType::u8, x.device());
-    partial = static_cast<State*>(scratch.raw());
+  const std::int64_t outputs = shapes.outputs(), count = shapes.count();
+  std::int64_t depth, width;
+  if (columns) {
+    // 32 neighbours are at least a sector of memory.
+    depth = std::min(reduce_threads / std::min<std::int64_t>(outputs, 32),
+                     static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count / 8 + 1))));
+    width = std::min(outputs, reduce_threads / depth);
+  } else {
+    // A warp for each output, unless few outputs would leave most of the GPU idle.
+    const bool by_warps = count <= 32 * fewest || outputs >= reduce_threads / 32 * most_reducing;
+    depth = by_warps ? 32 : reduce_threads;
+    width = reduce_threads / depth;
   }
-  const std::int64_t all = nest.outputs * nest.parts * threads_per_item;
-  const dim3 blocks(static_cast<unsigned>((all + reduce_threads - 1) / reduce_threads));
-  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>, blocks, dim3(reduce_threads), nest,
-         static_cast<const T*>(x.raw()), partial, finish);
-  if (nest.parts == 1) return;
-  launch(merge_parts<State, Finish>,
-         dim3(static_cast<unsigned>((nest.outputs * 32 + reduce_threads - 1) / reduce_threads)), dim3(reduce_threads),
-         nest.outputs, nest.parts, partial, finish);
+  const std::int64_t tiles = (outputs + width - 1) / width;
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(most_reducing / tiles, 1, std::max<std::int64_t>(1, count / (depth * fewest)));
+  const DeviceNest nest{shapes.kept_shape,
+                        shapes.reduced_shape,
+                        shapes.kept_strides,
+                        shapes.reduced_strides,
+                        outputs,
+                        count,
+                        static_cast<unsigned>(width),
+                        static_cast<unsigned>(depth),
+                        static_cast<unsigned>(parts)};
+  std::optional<TreeMemory<State, State>> memory;
+  if (parts > 1) memory.emplace(nest.parts, outputs, x.device());
+  launch(columns ? reduce_columns<State, T, Finish> : reduce_rows<State, T, Finish>,
+         dim3(static_cast<unsigned>(tiles), nest.parts), dim3(reduce_threads), nest, static_cast<const T*>(x.raw()),
+         memory ? memory->states() : TreeStates<State, State>{}, finish);
 }
 
 // The `finish` of a reduction: adds elements by the operation, and writes its result.

@@ -15,6 +15,8 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t least = std::size_t{1} << 20, most = std::size_t{1} << 26;  // bytes of a ring
+// From so many bytes on, numbers go through a ring on the GPU. For fewer, the copy there takes longer than it saves.
+constexpr std::size_t least_ahead = std::size_t{1} << 18;
 
 class Ring {
  public:
@@ -27,7 +29,8 @@ class Ring {
       const std::size_t count = std::min(longest, bytes - done);
       const std::size_t at = make_room(count);
       std::memcpy(memory_ + at, host + done, count);
-      TANDEM_CUDA(cudaMemcpyAsync(data + done, memory_ + at, count, cudaMemcpyHostToDevice, current_stream()));
+      if (there_ && bytes >= least_ahead) send_ahead(data + done, at, count);
+      else TANDEM_CUDA(cudaMemcpyAsync(data + done, memory_ + at, count, cudaMemcpyHostToDevice, current_stream()));
       mark(at, count);
     }
   }
@@ -39,8 +42,28 @@ class Ring {
     std::unique_ptr<CudaEvent> read;
   };
 
+  // Work that was asked for earlier may still use the memory at `data`, so only the stream of computation can write
+  // there. The way over the bus, which takes longest, need not wait for that work: it goes to the ring on the GPU, in a
+  // stream of its own.
+  void send_ahead(char* data, std::size_t at, std::size_t count) {
+    TANDEM_CUDA(cudaMemcpyAsync(there_ + at, memory_ + at, count, cudaMemcpyHostToDevice, copies_));
+    TANDEM_CUDA(cudaEventRecord(*arrived_, copies_));
+    TANDEM_CUDA(cudaStreamWaitEvent(current_stream(), *arrived_));
+    TANDEM_CUDA(cudaMemcpyAsync(data, there_ + at, count, cudaMemcpyDeviceToDevice, current_stream()));
+  }
+
   void grow(std::size_t bytes) {
     while (!pieces_.empty()) retire();
+    if (!copies_) {
+      TANDEM_CUDA(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
+      arrived_ = std::make_unique<CudaEvent>();
+    }
+    if (there_) TANDEM_CUDA(cudaFree(std::exchange(there_, nullptr)));
+    // Without memory for it, numbers go straight to where they are wanted.
+    if (cudaMalloc(reinterpret_cast<void**>(&there_), bytes) != cudaSuccess) {
+      there_ = nullptr;
+      cudaGetLastError();
+    }
     char* memory = nullptr;
     TANDEM_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&memory), bytes, cudaHostAllocDefault));
     if (memory_) TANDEM_CUDA(cudaFreeHost(memory_));
@@ -83,7 +106,9 @@ class Ring {
     pieces_.pop_front();
   }
 
-  char* memory_ = nullptr;
+  char *memory_ = nullptr, *there_ = nullptr;  // page-locked on the host, and as much on the GPU
+  cudaStream_t copies_ = nullptr;
+  std::unique_ptr<CudaEvent> arrived_;
   std::size_t bytes_ = 0, next_ = 0;
   std::deque<Piece> pieces_;  // the oldest comes first
   std::vector<std::unique_ptr<CudaEvent>> free_events_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tandem/core/device/memory_stats.h>
+#include <tandem/core/device/split_blocks.h>
 
 #include <array>
 #include <cstddef>
@@ -31,21 +32,25 @@ class MemorySource {
 // most `alignment` bytes where that is more. A block serves every later request of its class. Cached blocks go
 // back to the source only when the source has no memory left.
 //
+// On a GPU, whose memory is small beside its arrays, requests of 1 MiB and more have no classes: blocks for them are
+// cut from larger ones and joined again (split_blocks.h).
+//
 // A block may be handed out again at once. On a device whose work runs later, in stream order, all users must therefore
 // share one stream. Any thread may call any method.
 class CachingAllocator {
  public:
-  // The size of a block is a multiple of `alignment` (bytes), which is a power of two. `source` must outlive the
-  // allocator.
-  CachingAllocator(MemorySource& source, std::size_t alignment) : source_(source), alignment_(alignment) {}
+  // The size of a block is a multiple of `alignment` (bytes), which is a power of two. `splits`: large blocks are cut
+  // from larger ones. `source` must outlive the allocator.
+  CachingAllocator(MemorySource& source, std::size_t alignment, bool splits = false)
+      : source_(source), alignment_(alignment), splits_(splits) {}
 
   void* allocate(std::size_t bytes);
   void deallocate(void* block, std::size_t bytes);
   MemoryStats stats() const;
 
-  // Between open_pool and close_pool, requests are served from a pool of their own. Nobody else gets the pool's blocks
-  // before drop_pool, so a recorded sequence of kernels finds its memory where it was. Only one pool can be open at a
-  // time.
+  // Between open_pool and close_pool, requests are served from a pool of their own, into which cached blocks go before
+  // new ones: those of the steps that ran before one was recorded. Nobody else gets the pool's blocks before drop_pool,
+  // so a recorded sequence of kernels finds its memory where it was. Only one pool can be open at a time.
   using Pool = int;
   Pool open_pool();
   void close_pool();
@@ -59,12 +64,17 @@ class CachingAllocator {
   using FreeLists = std::array<std::vector<void*>, 64 * most_steps>;
 
   SizeClass size_class(std::size_t bytes) const;
-  void* from_source(SizeClass wanted);
+  bool is_split(std::size_t bytes) const { return splits_ && bytes >= large; }
+  void* allocate_from_source(std::size_t bytes);
+  void* of_size_class(SizeClass wanted);
+  void* split_off(std::size_t bytes);
   void release_cached();
 
   MemorySource& source_;
   const std::size_t alignment_;
+  const bool splits_;
   mutable std::mutex mutex_;  // guards what follows, and the calls of source_
+  SplitBlocks split_;
   FreeLists free_;
   std::unordered_map<Pool, FreeLists> pools_;
   std::unordered_map<void*, Pool> owner_;  // the pool of each block that belongs to one

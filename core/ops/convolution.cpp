@@ -2,6 +2,7 @@
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
 #include <tandem/core/ops/image_checks.h>
+#include <tandem/core/ops/into.h>
 
 namespace tandem::ops {
 
@@ -35,6 +36,11 @@ void check_groups(std::int64_t groups, const char* operation) {
   TANDEM_CHECK(groups > 0, operation, ": groups must be positive, got ", groups);
 }
 
+// A weight as the back-end of its device takes it: row-major on the CPU, row-major or channels last on a GPU.
+Array filter(const Array& weight) {
+  return !weight.device().is_cpu() && weight.is_channels_last() ? weight : weight.contiguous();
+}
+
 }  // namespace
 
 Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window) {
@@ -54,7 +60,7 @@ Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bi
       {x.dim(0), weight.dim(0), output_size(x.dim(2), kernel.h, stride.h, padding.h, dilation.h),
        output_size(x.dim(3), kernel.w, stride.w, padding.w, dilation.w)},
       x.dtype(), x.device());
-  if (y.numel() > 0) backend(x.device()).conv2d(x.channels_last(), weight.contiguous(), bias, window, y);
+  if (y.numel() > 0) backend(x.device()).conv2d(x.channels_last(), filter(weight), bias, window, y);
   return y;
 }
 
@@ -62,7 +68,7 @@ Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& 
   Array grad_x = Array::empty_channels_last(x_shape, grad_y.dtype(), grad_y.device());
   if (grad_y.numel() == 0) grad_x.fill(0);
   else if (grad_x.numel() > 0)
-    backend(grad_y.device()).conv2d_grad_input(grad_y.channels_last(), weight.contiguous(), window, grad_x);
+    backend(grad_y.device()).conv2d_grad_input(grad_y.channels_last(), filter(weight), window, grad_x);
   return grad_x;
 }
 
@@ -71,12 +77,20 @@ Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   const Shape shape{out_channels, x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
   if (x.numel() == 0 || grad_y.numel() == 0)
     return {zeros(shape, dtype, x.device()), with_bias ? zeros({out_channels}, dtype, x.device()) : Array()};
-  Conv2dWeightGrad grad{Array::empty(shape, dtype, x.device()),
-                        with_bias ? Array::empty({out_channels}, dtype, x.device()) : Array()};
-  backend(x.device())
-      .conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad.weight,
-                          with_bias ? std::optional(grad.bias) : std::nullopt);
+  Conv2dWeightGrad grad{
+      x.device().is_cpu() ? Array::empty(shape, dtype) : Array::empty_channels_last(shape, dtype, x.device()),
+      with_bias ? Array::empty({out_channels}, dtype, x.device()) : Array()};
+  conv2d_grad_weight_into(x, grad_y, window, grad.weight, with_bias ? std::optional(grad.bias) : std::nullopt);
   return grad;
+}
+
+void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                             const std::optional<Array>& grad_bias) {
+  const Shape shape{grad_y.dim(1), x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
+  TANDEM_CHECK(grad_weight.shape() == shape && (!grad_bias || grad_bias->shape() == Shape{grad_y.dim(1)}),
+               "conv2d: the gradients of a weight ", shape, " and its bias can't be written into ", grad_weight.shape(),
+               grad_bias ? " and " : "", grad_bias ? grad_bias->shape() : Shape{});
+  backend(x.device()).conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad_weight, grad_bias);
 }
 
 Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
@@ -109,7 +123,7 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
                kernel, ", stride ", stride, " and padding ", padding, " leaves an output of ", h, 'x', w);
   Array y = Array::empty_channels_last({x.dim(0), weight.dim(1) * groups, h, w}, x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  backend(x.device()).conv2d_grad_input(x.channels_last(), weight.contiguous(), window, y);
+  backend(x.device()).conv2d_grad_input(x.channels_last(), filter(weight), window, y);
   if (bias) add_(y, bias->reshape({1, bias->numel(), 1, 1}));
   return y;
 }

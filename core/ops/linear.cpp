@@ -1,3 +1,4 @@
+#include <tandem/core/ops/into.h>
 #include <tandem/core/ops/linear.h>
 #include <tandem/core/ops/reduce.h>
 
@@ -118,6 +119,18 @@ Array matmul(const Array& first, const Array& second, const std::optional<Array>
   }
   if (second.ndim() == 1) y = y.squeeze(-1);
   return first.ndim() == 1 ? y.squeeze(second.ndim() == 1 ? -1 : -2) : y;
+}
+
+void matmul_into(const Array& a, const Array& b, const Array& y) {
+  check_operands(a, b, std::nullopt);
+  const bool widens = !y.device().is_cpu() && y.dtype() == DType::f32 && size_of(a.dtype()) == 2;
+  TANDEM_CHECK(a.ndim() == 2 && b.ndim() == 2 && y.shape() == Shape({a.dim(0), b.dim(1)}) && y.is_contiguous() &&
+                   (y.dtype() == a.dtype() || widens) && b.dtype() == a.dtype(),
+               "matmul_into: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape(), " does not fit into ",
+               y.dtype(), ' ', y.shape());
+  if (y.numel() == 0) return;
+  if (a.dim(1) == 0) return Array(y).fill(0);
+  backend(y.device()).matmul(a, b, std::nullopt, y);
 }
 
 namespace {

@@ -1,4 +1,5 @@
 #include <tandem/core/ops/create.h>
+#include <tandem/core/ops/into.h>
 #include <tandem/core/ops/reduce.h>
 
 namespace tandem::ops {
@@ -110,6 +111,13 @@ Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim
                " over dimensions ", dims, " is not defined");
   if (y.numel() > 0) backend(x.device()).reduce(op, x, y);
   return without(y, x, kept, dims, keepdim);
+}
+
+void reduce_into(const Reduction& op, const Array& x, const Array& y) {
+  bool fits = x.ndim() == y.ndim() && x.numel() > 0 && x.device() == y.device();
+  for (int i = 0; fits && i < x.ndim(); ++i) fits = y.shape()[i] == 1 || y.shape()[i] == x.shape()[i];
+  TANDEM_CHECK(fits, name_of(op), ": a result of ", x.shape(), " can't be written into ", y.shape());
+  backend(x.device()).reduce(op, x, y);
 }
 
 Array reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y) {

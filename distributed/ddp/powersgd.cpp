@@ -21,9 +21,10 @@ struct Memory {
 };
 
 struct Matrix {
-  Array gradient;  // (rows, columns), a view of the bucket
-  Array input;     // the gradient with the error of the last step: what the product is to come close to
-  Array p, q;      // (rows, rank), (columns, rank): views of the messages
+  Array in_bucket;  // the gradient in its own shape
+  Array gradient;   // (rows, columns): a view of the bucket, or a copy where the gradient is not row-major
+  Array input;      // the gradient with the error of the last step: what the product is to come close to
+  Array p, q;       // (rows, rank), (columns, rank): views of the messages
   Memory* memory;
   bool keeps_error;
 };
@@ -138,6 +139,7 @@ class Round : public Work {
     if (q_work_) q_work_->wait();
     for (Matrix& m : matrices_) {
       m.gradient.copy_from(ops::matmul(m.p, m.q.transpose(0, 1)));
+      if (m.gradient.storage() != m.in_bucket.storage()) m.in_bucket.copy_from(m.gradient.reshape(m.in_bucket.shape()));
       if (m.keeps_error) m.memory->error = ops::zip(functors::Sub{}, m.input, m.gradient);
       m.memory->q = m.q;
     }
@@ -244,7 +246,7 @@ class PowerSgd : public StatefulHook {
     const std::int64_t rank = std::min({options_.rank, rows, columns});
     take_loaded(memory.q, {columns, rank}, gradient.device());
     take_loaded(memory.error, {rows, columns}, gradient.device());
-    Matrix m{gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
+    Matrix m{gradient, gradient.reshape({rows, columns}), {}, {}, {}, &memory, options_.error_feedback};
     m.input = memory.error.defined() ? ops::zip(functors::Add{}, m.gradient, memory.error) : m.gradient.clone();
     if (!memory.q.defined()) memory.q = ops::zeros({columns, rank}, DType::f32, gradient.device());
     else if (!options_.warm_start) memory.q.fill(0);

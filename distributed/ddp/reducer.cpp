@@ -1,3 +1,4 @@
+#include <tandem/core/array/memory_order.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/reducer.h>
@@ -67,7 +68,7 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
     const Array& value = parameter.value();
     // A storage of its own, so that autograd counts the writes of each gradient apart.
     auto storage = storage_slice(bucket.message.storage(), offsets[k], value.bytes());
-    const Array gradient(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0, dtype);
+    const Array gradient = MemoryOrder(value).over(std::move(storage), value.shape(), dtype);
     parameter.set_grad_buffer(gradient);
     bucket.content.gradients.push_back(gradient);
     bucket.content.parameters.push_back(parameters_[indices[k]]);

@@ -8,6 +8,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
@@ -67,6 +68,41 @@ TEST(CudaModule, MovesEverythingAndKeepsEveryHandle) {
   EXPECT_EQ(weight.grad().device(), cuda);
   EXPECT_EQ(bits(weight.grad())[0], 3);
   EXPECT_TRUE(weight.requires_grad());
+}
+
+// On a GPU the weights of convolutions are channels last, from the move on: no step changes their order.
+TEST(CudaModule, WeightsOfConvolutionsLieAsTheirKernelsWantThem) {
+  manual_seed(1);
+  nn::models::MnistNet net;
+  const Tensor weight = net.parameters()[4].tensor;
+  ASSERT_EQ(weight.shape(), (Shape{32, 16, 5, 5}));
+  const auto values = bits(weight.value());
+  net.to(cuda);
+  EXPECT_TRUE(weight.value().is_channels_last());
+  EXPECT_EQ(bits(weight.value()), values);
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  EXPECT_TRUE(weight.value().is_channels_last());
+  const auto group = distributed::local_group();
+  const distributed::DistributedDataParallel ddp(net, group);
+  sum(net(Tensor(ops::ones({2, 1, 28, 28}, DType::f32, cuda)))).backward();
+  EXPECT_TRUE(weight.grad().is_channels_last());
+  // Files and the CPU have them row-major.
+  const testing::TemporaryFolder folder;
+  write_safetensors(folder.path() / "model.safetensors", net.state_dict());
+  for (const auto& [name, array] : read_safetensors(folder.path() / "model.safetensors").arrays) {
+    if (name == "layer2.0.weight") {
+      EXPECT_EQ(bits(array), values);
+    }
+  }
+  nn::models::MnistNet other;
+  other.load_state_dict(net.state_dict());
+  EXPECT_EQ(bits(other.parameters()[4].tensor.value()), values);
+  nn::models::MnistNet back;
+  back.to(cuda);
+  back.load_state_dict(other.state_dict());
+  back.to(Device{});
+  EXPECT_TRUE(back.parameters()[4].tensor.value().is_contiguous());
+  EXPECT_EQ(bits(back.parameters()[4].tensor.value()), values);
 }
 
 TEST(CudaModule, MovesBetweenTwoGpus) {

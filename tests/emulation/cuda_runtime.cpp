@@ -1,6 +1,7 @@
-// The emulated driver's memory, errors and log. streams.cpp has what it does in which order.
+// The emulated driver's memory, errors and log. streams.h has what it does in which order.
 #include "device_memory.h"
 #include "streams.h"
+#include "work_log.h"
 
 #include <cstdio>
 #include <map>
@@ -116,6 +117,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   check_kind(to, from, kind);
   if (const auto error = log_call("copy " + std::to_string(bytes)); error != cudaSuccess) return error;
+  note_work(stream, "copy");
   if (place_of(from) == Place::pageable) {
     const auto begin = static_cast<const char*>(from);
     submit_work(stream,
@@ -128,6 +130,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   const auto error = log_call("set " + std::to_string(bytes));
+  note_work(stream, "set");
   if (error == cudaSuccess) submit_work(stream, [=] { std::memset(data, value, bytes); });
   return error;
 }

@@ -1,6 +1,7 @@
 // How a kernel runs on the emulated GPU.
 #include "device_memory.h"
 #include "streams.h"
+#include "work_log.h"
 
 #include <tandem/core/cuda/runtime.h>
 
@@ -176,6 +177,7 @@ void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> t
     failed(cudaErrorInvalidConfiguration);
     return;
   }
+  note_kernel(tandem::cuda::current_stream());
   if (!is_readable) die("a kernel is given a pointer to the host's memory");
   submit_work(tandem::cuda::current_stream(), [grid, block, thread = std::move(thread)] {
     gridDim = grid;

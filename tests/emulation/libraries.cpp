@@ -1,6 +1,7 @@
 // Emulates cuBLAS and cuDNN with the CPU's operations. The arguments are read as those libraries read them.
 #include "libraries.h"
 #include "streams.h"
+#include "work_log.h"
 
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/cudnn.h>
@@ -60,7 +61,8 @@ void expect_aligned(const Array& a) {
 }  // namespace
 
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
-  TANDEM_CHECK(a.dim(-1) > 0 && a.dtype() == y.dtype() && b.dtype() == y.dtype() && is_floating(y.dtype()),
+  const bool widens = y.dtype() == DType::f32 && size_of(a.dtype()) == 2;
+  TANDEM_CHECK(a.dim(-1) > 0 && (a.dtype() == y.dtype() || widens) && b.dtype() == a.dtype() && is_floating(y.dtype()),
                "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
   const bool adds = bias && emulation::libraries().add_bias;
   if (adds) {
@@ -75,9 +77,12 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
     const Array left = on_host(read_as(matrix(b), *transpose_of(b)));
     const Array right = on_host(read_as(matrix(a), *transpose_of(a)));
     const Array out = on_host(read_as(matrix(y), {y.dim(-1), y.dim(-2), y.dim(-1), false}));
-    const bool tf32 = math_mode().tf32_matmul && y.dtype() == DType::f32;
+    emulation::note_work(current_stream(), "cuBLAS");
+    const bool tf32 = math_mode().tf32_matmul && a.dtype() == DType::f32;
     in_stream([=] {
-      Array product = tf32 ? ops::matmul(as_tf32(left), as_tf32(right)) : ops::matmul(left, right);  // y'
+      Array product = tf32     ? ops::matmul(as_tf32(left), as_tf32(right))
+                      : widens ? ops::matmul(left.to(DType::f32), right.to(DType::f32))
+                               : ops::matmul(left, right);  // y'
       if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
       Array(out).copy_from(product);
     });
@@ -100,6 +105,7 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     expect_aligned(*bias);
     TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
   }
+  emulation::note_work(current_stream(), "cuDNN");
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
   const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
   const bool tf32 = math_mode().tf32_conv && x.dtype() == DType::f32;

@@ -14,6 +14,21 @@ using optim::ExponentialMovingAverage;
 using testing::array_of;
 using Floats = std::vector<float>;
 
+// A parameter that is channels last, as the weights of convolutions are on a GPU, has the averages of one in rows.
+TEST(ExponentialMovingAverage, FollowsParametersInAnyOrderOfMemory) {
+  Tensor rows(testing::counting({2, 3, 4, 5}), true), images(testing::counting({2, 3, 4, 5}).channels_last(), true);
+  ExponentialMovingAverage by_rows({{"a", rows}}, {}, {.decay = 0.5}), by_images({{"a", images}}, {}, {.decay = 0.5});
+  for (int step = 0; step < 3; ++step) {
+    for (const Tensor& t : {rows, images}) {
+      Array value = t.value();
+      ops::add_(value, testing::counting({2, 3, 4, 5}));
+    }
+    by_rows.update();
+    by_images.update();
+    EXPECT_EQ(by_images.averages()[0].array.to_vector<float>(), by_rows.averages()[0].array.to_vector<float>());
+  }
+}
+
 TEST(ExponentialMovingAverage, EqualsPyTorch) {
   const testing::Golden golden("optimizers.safetensors");
   const std::vector<std::string> parameters = {"0.weight", "0.bias", "1.weight", "1.bias"},

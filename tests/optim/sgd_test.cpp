@@ -249,6 +249,30 @@ TEST(Sgd, LargeParametersGoThroughTheParallelLoop) {
   for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(found[i], static_cast<float>(i) - 2.5f);
 }
 
+TEST(Arena, ArraysLieAsTheirModels) {
+  const Array images = testing::counting({2, 3, 4, 5}).channels_last(), sparse = testing::strided(images);
+  const auto arena = optim::arena_like(std::vector{images, sparse});
+  EXPECT_EQ(arena[0].strides(), images.strides());
+  EXPECT_TRUE(arena[1].is_contiguous());
+}
+
+// Channels last, as the weights of convolutions lie on a GPU. Gradients may lie in any order.
+TEST(Sgd, UpdatesParametersInTheirOwnOrderOfMemory) {
+  const Array numbers = testing::counting({2, 3, 4, 5}), gradient = testing::counting({2, 3, 4, 5});
+  Tensor rows(numbers.clone(), true), images(numbers.channels_last(), true);
+  SGD by_rows({{"a", rows}}, {.lr = 0.5, .momentum = 0.5}), by_images({{"a", images}}, {.lr = 0.5, .momentum = 0.5});
+  EXPECT_TRUE(images.value().is_channels_last());
+  for (const Array& given : {gradient, gradient.channels_last(), testing::strided(gradient)}) {
+    rows.set_grad(given);
+    images.set_grad_buffer(ops::zeros(given.shape()));  // row-major
+    images.set_grad(given);
+    by_rows.step();
+    by_images.step();
+    EXPECT_EQ(values_of(rows), values_of(images));
+  }
+  EXPECT_TRUE(images.value().is_channels_last());
+}
+
 TEST(Arena, ArraysAreAlignedSeparateAndCountedApart) {
   const std::vector<Array> like = {ops::ones({3}), ops::ones({17}), ops::ones({}), Array::empty({0}),
                                    ops::ones({2, 2})};

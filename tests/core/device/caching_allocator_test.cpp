@@ -48,6 +48,28 @@ TEST(CachingAllocator, WastesAQuarterOfSmallRequestsAndASixteenthOfLargeOnes) {
   }
 }
 
+// What the steps before a recording left behind serves the recording, and others only after it.
+TEST(CachingAllocator, APoolTakesCachedBlocksFirst) {
+  Source source;
+  CachingAllocator allocator(source, 512);
+  void* const before = allocator.allocate(5000);
+  allocator.deallocate(before, 5000);
+  const auto pool = allocator.open_pool();
+  EXPECT_EQ(allocator.allocate(5000), before);
+  EXPECT_EQ(allocator.stats().bytes_cached, 0u);
+  void* const more = allocator.allocate(5000);
+  allocator.deallocate(before, 5000);
+  allocator.close_pool();
+  EXPECT_EQ(source.taken.size(), 2u);
+  void* const other = allocator.allocate(5000);
+  EXPECT_NE(other, before);  // it is the pool's, though free
+  EXPECT_EQ(source.taken.size(), 3u);
+  allocator.deallocate(more, 5000);
+  allocator.drop_pool(pool);
+  for (int i = 0; i < 2; ++i) allocator.allocate(5000);
+  EXPECT_EQ(source.taken.size(), 3u);
+}
+
 TEST(CachingAllocator, GivesBackWhatIsFreeWhenMemoryIsOut) {
   Source source;
   source.left = std::size_t{64} << 20;

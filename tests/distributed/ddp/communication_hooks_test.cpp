@@ -128,9 +128,11 @@ TEST(Hook, that_throws_is_reported_with_rank_and_bucket) {
   }
 }
 
-TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
-  run_ranks(3, [](Group group) {
+// `turned`: the parameter is channels last in memory, as weights of convolutions are on a GPU.
+void check_exact_powersgd(bool turned) {
+  run_ranks(3, [&](Group group) {
     const auto parameters = parameters_of({{20, 3, 3, 3}, {20}});
+    if (turned) Tensor(parameters[0].tensor).set_value(parameters[0].tensor.value().channels_last());
     Reducer reducer(parameters, group, {});
     reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 0}));
     // Two fixed directions; the ranks mix them differently, and so the mean has rank 2.
@@ -147,11 +149,17 @@ TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
       for (int r = 0; r < 3; ++r) ops::add_(mean, gradient(r, step));
       ops::scale_(mean, 1.0 / 3);
       const Array found = parameters[0].tensor.grad();
+      EXPECT_EQ(found.is_channels_last(), turned);
       testing::expect_close(mean, found, 1e-5, "p0 at step " + std::to_string(step));
       EXPECT_EQ(parameters[1].tensor.grad().data<float>()[0], 1);  // a bias travels as it is
       for (const auto& other : group->all_gather_strings(bits_of(found), "bits")) EXPECT_TRUE(other == bits_of(found));
     }
   });
+}
+
+TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
+  check_exact_powersgd(false);
+  check_exact_powersgd(true);
 }
 
 // With error feedback nothing is lost, only late: what has been applied over the steps comes close to the sum of the

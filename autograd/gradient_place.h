@@ -1,0 +1,14 @@
+// Where a backward closure may write a gradient, so that nobody has to copy it there.
+#pragma once
+
+#include <tandem/core/array/array.h>
+
+namespace tandem::autograd {
+
+// To be called in a backward closure: memory for the gradient of input number `input`, with the shape, dtype and device
+// of that input, dense in any order, and with any numbers in it. A closure that fills the memory returns this Array as
+// the gradient. Undefined where there is no such memory. There is some when the input is a leaf whose gradient is a
+// view of a communication bucket, and no other gradient is added to it.
+Array gradient_place(std::size_t input);
+
+}  // namespace tandem::autograd

@@ -1,0 +1,29 @@
+// Gradients of parameters, written where the caller wants them, so that nobody copies them there. Each is the operation
+// of the same name without "_into".
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/ops/norm.h>
+
+#include <optional>
+
+namespace tandem::ops {
+
+// grad_weight (O, C / groups, KH, KW) is row-major; on a GPU it may be channels last. grad_bias (O) may be left out.
+// Both are dense, and in the dtype of the parameters: that of x, or f32. Neither x nor grad_y is empty.
+void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                             const std::optional<Array>& grad_bias);
+
+// dy and dy_xhat are dense (C) in the dtype of the statistics.
+void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
+                                 const Array& grad_y, const Array& dy, const Array& dy_xhat);
+
+// y (M, N) = a (M, K) b (K, N). All three are of one dtype, but on a GPU y may be f32 where a and b are 16-bit. y is
+// row-major.
+void matmul_into(const Array& a, const Array& b, const Array& y);
+
+// y has x's number of dimensions, and size 1 in those that are reduced. x is not empty.
+void reduce_into(const Reduction& op, const Array& x, const Array& y);
+
+}  // namespace tandem::ops

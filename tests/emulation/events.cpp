@@ -1,0 +1,81 @@
+// Events: points in streams, which others wait for.
+#include "stream_state.h"
+
+#include <algorithm>
+
+using namespace emulation;
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new EmulatedEvent;
+  (*event)->has_timing = !(flags & cudaEventDisableTiming);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  {
+    const std::lock_guard lock(mutex);
+    event->is_captured = stream_or_default(stream)->capture != nullptr;
+    event->capture = stream->capture;
+    event->latest = stream->latest;
+    if (!event->is_captured) {
+      event->after = std::make_shared<Completion>();
+      push(stream, [after = event->after] {
+        complete(*after);
+        return true;
+      });
+    }
+  }
+  return log_call("record event");
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const auto error = check_captures(); error != cudaSuccess) return error;
+  const std::lock_guard lock(mutex);
+  if (event->is_captured) return failed(cudaErrorCapturedEvent);
+  return is_open(event->after) ? failed(cudaErrorNotReady) : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const auto error = check_captures(); error != cudaSuccess) return error;
+  {
+    std::unique_lock lock(mutex);
+    if (event->is_captured) return failed(cudaErrorCapturedEvent);
+    wait_until(lock, [after = event->after] { return !is_open(after); });
+  }
+  return log_call("synchronize event");
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
+  const std::lock_guard lock(mutex);
+  for (const auto event : {first, last}) {
+    if (!event->has_timing || !event->after) return failed(cudaErrorInvalidValue);
+    if (is_open(event->after)) return failed(cudaErrorNotReady);
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(last->after->end - first->after->end).count();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  {
+    const std::lock_guard lock(mutex);
+    auto& capture = stream_or_default(stream)->capture;
+    if (event->is_captured) {
+      const auto from = event->capture.lock();
+      if (!from || from->streams.empty()) return failed(cudaErrorCapturedEvent);
+      if (capture && capture != from) return spoil(*capture, cudaErrorStreamCaptureIsolation);
+      if (!capture) {
+        stream->latest.clear();
+        from->streams.push_back(stream);
+        capture = from;
+      }
+      for (const auto node : event->latest)
+        if (std::find(stream->latest.begin(), stream->latest.end(), node) == stream->latest.end())
+          stream->latest.push_back(node);
+    } else if (capture) {
+      return spoil(*capture, cudaErrorStreamCaptureIsolation);
+    } else if (is_open(event->after)) {
+      push(stream, [after = event->after] { return is_done(after); });
+    }
+  }
+  return log_call("stream waits");
+}

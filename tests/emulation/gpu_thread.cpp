@@ -1,0 +1,109 @@
+// The thread that is all GPUs, and its queues.
+#include "device_memory.h"
+#include "stream_state.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace emulation {
+
+// Never destroyed: the thread that is the GPU outlives main().
+std::mutex& mutex = *new std::mutex;
+std::condition_variable& changed = *new std::condition_variable;
+int waiting = 0;
+std::vector<cudaStream_t>& streams = *new std::vector<cudaStream_t>;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds late{2};  // work that nobody waits for begins so much later
+std::uint64_t changes = 0, numbers = 0;
+
+// Lets the work at the front of one stream go on. Returns whether a piece of work was finished.
+bool take_a_step(std::unique_lock<std::mutex>& lock) {
+  const auto now = Clock::now();
+  std::vector<cudaStream_t> order;
+  for (const auto stream : streams) {
+    if (!stream->queue.empty() && (waiting > 0 || now - stream->queue.front().since > late)) order.push_back(stream);
+  }
+  std::sort(order.begin(), order.end(),
+            [](auto* a, auto* b) { return a->queue.front().number > b->queue.front().number; });
+  for (const auto stream : order) {
+    const auto advance = stream->queue.front().advance;
+    lock.unlock();
+    const bool is_finished = advance();
+    lock.lock();
+    if (!is_finished) continue;
+    stream->queue.pop_front();
+    ++stream->done;
+    if (stream->queue.empty() && stream->is_destroyed) {
+      std::erase(streams, stream);
+      delete stream;
+    }
+    notify();
+    return true;
+  }
+  return false;
+}
+
+void be_the_gpu() {
+  take_fault_stack();
+  omp_set_num_threads(1);  // the threads of a team would not be the GPU
+  std::unique_lock lock(mutex);
+  for (;;) {
+    const auto before = changes;
+    try {
+      if (take_a_step(lock)) continue;
+    } catch (const std::exception& error) {
+      die("%s", error.what());
+    }
+    const bool is_idle = std::all_of(streams.begin(), streams.end(), [](auto* s) { return s->queue.empty(); });
+    const auto news = [&] { return changes != before; };
+    if (is_idle) changed.wait(lock, news);
+    else changed.wait_for(lock, late / 2, news);
+  }
+}
+
+}  // namespace
+
+void notify() {
+  ++changes;
+  changed.notify_all();
+}
+
+bool is_open(const std::shared_ptr<Completion>& completion) { return completion && completion->open > 0; }
+
+void push(cudaStream_t stream, std::function<bool()> advance) {
+  static const auto* gpu = new std::thread(be_the_gpu);  // never joined: it ends with the process
+  static_cast<void>(gpu);
+  stream->queue.push_back({std::move(advance), ++numbers, Clock::now()});
+  ++stream->asked;
+  notify();
+}
+
+void complete(Completion& completion) {
+  const std::lock_guard lock(mutex);
+  if (--completion.open > 0) return;
+  completion.end = Clock::now();
+  notify();
+}
+bool is_done(const std::shared_ptr<Completion>& completion) {
+  const std::lock_guard lock(mutex);
+  return !is_open(completion);
+}
+
+void wait_for_stream(cudaStream_t stream) {
+  std::unique_lock lock(mutex);
+  wait_until(lock, [&, asked = stream->asked] { return stream->done >= asked; });
+}
+void wait_for_gpu(int device) {
+  std::unique_lock lock(mutex);
+  wait_until(lock, [&] {
+    return std::all_of(streams.begin(), streams.end(),
+                       [&](auto* stream) { return stream->device != device || stream->queue.empty(); });
+  });
+}
+
+}  // namespace emulation
