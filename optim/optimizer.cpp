@@ -104,7 +104,7 @@ void Optimizer::step() {
       TANDEM_CHECK(value.dtype() == DType::f32 && value.is_contiguous(), name(), ": parameter ", e.parameter.name,
                    " was row-major f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
                    value.strides(), " now: convert the model before making the optimizer");
-      updates.emplace_back(value, gradient.contiguous(), e.state, e.count, !e.is_started);
+      updates.emplace_back(value, gradient.contiguous(), e.state, e.count, !e.is_started, while_finite_);
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }
