@@ -14,7 +14,8 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const
                           {},
                           u.count.defined() ? static_cast<float*>(u.count.raw()) : nullptr,
                           u.parameter.numel(),
-                          u.is_first};
+                          u.is_first,
+                          u.while_finite.defined() ? static_cast<const float*>(u.while_finite.raw()) : nullptr};
     for (std::size_t s = 0; s < u.state.size(); ++s) segment.state[s] = static_cast<float*>(u.state[s].raw());
     segments.push_back(segment);
   }

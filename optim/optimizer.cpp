@@ -108,7 +108,7 @@ void Optimizer::step() {
       TANDEM_CHECK(value.dtype() == DType::f32 && fits, name(), ": parameter ", e.parameter.name,
                    " was dense f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
                    value.strides(), " now: convert the model before making the optimizer");
-      updates.emplace_back(value, order.arranged(gradient), e.state, e.count, !e.is_started);
+      updates.emplace_back(value, order.arranged(gradient), e.state, e.count, !e.is_started, while_finite_);
       e.is_started = true;
       value.storage()->written_by(step_name_);
     }

@@ -42,6 +42,7 @@ struct ParameterUpdate {
   std::span<Array> state;  // as KeptState names them; the update changes them in place
   Array count;             // (): the updates before this one, which the update raises by one; undefined without counts
   bool is_first;           // no update has written the state yet; it holds initial_state()
+  Array while_finite;      // (): where it is infinite or NaN, nothing is to be updated; undefined: always update
 };
 
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
@@ -57,6 +58,9 @@ class Optimizer {
   // only read.
   void step();
   void zero_grad();
+  // From now on, step() leaves everything as it is where this number, () f32 on the parameters' device, is infinite or
+  // NaN. A GPU looks itself, so that nobody waits for it. Optimizers that compute with whole arrays do not look.
+  void step_while_finite(const Array& number) { while_finite_ = number; }
   // Handles of the parameters of all groups.
   std::vector<Tensor> parameters() const;
   // Of parameters with equal names, as those of two modules have, the second is called "weight#2".
@@ -123,6 +127,7 @@ class Optimizer {
 
   const char* const step_name_;
   std::vector<Group> groups_;
+  Array while_finite_;
 };
 
 // The part of an optimizer that is the same for all kinds of options. Options has three members: lr; check(name), which

@@ -4,6 +4,7 @@
 #include <tandem/core/formulas/segments_norm.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -55,6 +56,8 @@ void update_piece(const OwnRule& rule, const UpdateSegment& segment, std::int64_
   rule.update(rule.numbers.data(), segment, begin, end);
 }
 
+bool is_left_out(const UpdateSegment& s) { return s.while_finite && !std::isfinite(*s.while_finite); }
+
 template <NormKind kind>
 NormSum<kind> norm_of(const float* numbers, std::int64_t begin, std::int64_t end, double p) {
   constexpr int lanes = 16;
@@ -73,10 +76,11 @@ void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRul
   std::visit(
       [&](const auto& r) {
         if (r.counts) {
-          for (const UpdateSegment& s : segments) ++*s.count;
+          for (const UpdateSegment& s : segments)
+            if (!is_left_out(s)) ++*s.count;
         }
         Pieces(segments).for_each([&](std::int64_t, std::size_t index, std::int64_t begin, std::int64_t end) {
-          update_piece(r, segments[index], begin, end);
+          if (!is_left_out(segments[index])) update_piece(r, segments[index], begin, end);
         });
       },
       rule);

@@ -54,6 +54,9 @@ struct UpdateEntry {
   std::int64_t numel;
   unsigned first_block;
   bool is_first;
+  const float* while_finite;
+
+  __device__ bool is_left_out() const { return while_finite && !isfinite(*while_finite); }
 };
 
 template <class Rule>
@@ -69,7 +72,7 @@ __global__ void store(Rule rule, Rule* to) {
 template <class Rule>
 __global__ void count_updates(const __grid_constant__ UpdateSegments<Rule> segments) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < segments.count) ++*segments.entries[i].count;
+  if (i < segments.count && !segments.entries[i].is_left_out()) ++*segments.entries[i].count;
 }
 
 template <class Update, int states, std::size_t... part>
@@ -84,6 +87,7 @@ template <class Rule>
 __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segments, Rule rule, const Rule* stored) {
   constexpr int states = states_of<Rule>;
   const auto& s = segments.of_block(blockIdx.x);
+  if (s.is_left_out()) return;  // all threads of the block
   // at() may call pow() in double a few times, so only one thread of the block calls it.
   TANDEM_SHARED(update, 1, decltype(update_of(rule, 0.0f, false)));
   if (threadIdx.x == 0) *update = update_of(stored ? *stored : rule, s.count ? *s.count : 0.0f, s.is_first);
@@ -122,7 +126,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const 
   };
   for (const UpdateSegment& s : segments) {
     if (s.numel == 0 && !Rule::counts) continue;
-    UpdateEntry<states_of<Rule>> entry{s.parameter, s.gradient, {}, s.count, s.numel, 0, s.is_first};
+    UpdateEntry<states_of<Rule>> entry{s.parameter, s.gradient, {}, s.count, s.numel, 0, s.is_first, s.while_finite};
     for (int part = 0; part < states_of<Rule>; ++part) entry.state[part] = s.state[part];
     if (!some.add(entry, s.numel)) run();
   }

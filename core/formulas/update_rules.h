@@ -32,6 +32,8 @@ struct UpdateSegment {
   float* count;
   std::int64_t numel;
   bool is_first;  // true while no update has written the state yet
+  // A number on the segment's device, or null. Where it is infinite or NaN, nothing is updated.
+  const float* while_finite = nullptr;
 };
 
 namespace rules {

@@ -29,7 +29,10 @@ void Update::use(optim::Optimizer& optimizer, MakeSchedule schedule, Counts coun
 
 void Update::begin(const Progress& progress, std::int64_t epochs) {
   TANDEM_CHECK(!optimizers_.empty(), "Trainer: no optimizer is to make the steps: call use(optimizer) first");
-  if (!device_.is_cpu() && !scaler_.is_enabled()) norms_ = ops::scalar(0, DType::f32, device_);
+  if (!device_.is_cpu() && !scaler_.is_enabled()) {
+    norms_ = ops::scalar(0, DType::f32, device_);
+    for (const auto& used : optimizers_) used.optimizer->step_while_finite(norms_);
+  }
   for (auto& used : optimizers_) {
     if (!used.make_schedule) continue;
     const auto count = used.counts == Counts::steps ? progress.planned_steps() : epochs;
@@ -106,8 +109,9 @@ Array Update::clip() {
 
 void Update::fail(const std::string& what, std::int64_t step) {
   std::string where = "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
-  if (again_ && device_.is_cpu()) {
-    where = "computed once more, this rank's batch alone gives finite numbers";
+  if (again_) {
+    // On a GPU the batch is a later one, and the weights are still those of the step that failed.
+    if (device_.is_cpu()) where = "computed once more, this rank's batch alone gives finite numbers";
     try {
       const DetectAnomaly detect;
       const auto local = ddp_.no_sync();

@@ -31,7 +31,8 @@ class Update {
   using MakeSchedule = std::function<optim::Schedule(std::int64_t count)>;
   enum class Counts { steps, epochs };
 
-  // On the CPU the loss and the gradients are checked before each step. On a GPU is_finite() tells it later. With f16,
+  // On the CPU the loss and the gradients are checked before each step. A GPU leaves out the steps from the first one
+  // whose gradients are not finite, and is_finite() tells it later. With f16,
   // a step whose gradients are not finite is left out, and its loss scale falls; when it has fallen to nearly nothing,
   // that is the Error.
   Update(DistributedDataParallel& ddp, optim::GradScaler& scaler, Device device);
@@ -61,6 +62,10 @@ class Update {
 
   // Whether the gradients of all steps were finite. Waits for the device.
   bool is_finite() const { return !norms_.defined() || std::isfinite(norms_.item()); }
+  // From here on, steps are made again.
+  void forget_faults() {
+    if (norms_.defined()) norms_.fill(0);
+  }
   // Throws the NotFinite of the step of that number.
   [[noreturn]] void fail(const std::string& what, std::int64_t step);
 
@@ -83,7 +88,7 @@ class Update {
   std::vector<Used> optimizers_;
   std::vector<Tensor> parameters_;  // of all optimizers
   std::optional<double> max_norm_, max_value_;
-  Array norms_;  // on a GPU: the sum of the norms of all steps; undefined elsewhere
+  Array norms_;  // on a GPU: the sum of the norms of all steps, while which is finite steps are made; else undefined
   std::function<Tensor()> again_;
 };
 

@@ -97,7 +97,7 @@ TEST(CudaTrainer, GoesOnFromACheckpoint) {
   expect_near(undisturbed, train({"--device", "cuda", "--checkpoint", checkpoint.c_str(), "--resume"}, samples));
 }
 
-// The host looks when a checkpoint is due, and writes none.
+// The host looks when a checkpoint is due, and writes none. Until then the GPU leaves out what would spoil the weights.
 TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
   const testing::TemporaryFolder folder;
   Samples some(0, 60);
@@ -105,7 +105,9 @@ TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
   const data::ArrayDataset samples(some.images, some.labels);
   const std::string checkpoint = (folder / "c").string(), model = (folder / "model.safetensors").string();
   ::testing::internal::CaptureStderr();
-  train({"--device", "cuda", "--checkpoint", checkpoint.c_str(), "--save", model.c_str()}, samples, 1);
+  const auto weights =
+      train({"--device", "cuda", "--checkpoint", checkpoint.c_str(), "--save", model.c_str()}, samples, 1);
+  EXPECT_TRUE(std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); }));
   const auto err = ::testing::internal::GetCapturedStderr();
   testing::expect_parts(err, {"step 8: a loss or gradient of an earlier step is not finite", "DetectAnomaly"});
   EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));

@@ -232,7 +232,7 @@ TEST(Profile, AFullDiskIsAnErrorAndLeavesAValidTrace) {
       _exit(1);
     } catch (const Error& error) {
       const std::string text = error.what();
-      _exit(text.find("not complete") != std::string::npos && text.find(path) != std::string::npos ? 0 : 2);
+      _exit(text.find("only what came before") != std::string::npos && text.find(path) != std::string::npos ? 0 : 2);
     }
   });
   ASSERT_TRUE(WIFEXITED(status));
