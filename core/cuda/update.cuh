@@ -4,6 +4,7 @@
 #include <tandem/core/formulas/update_rules.h>
 #include <tandem/core/cuda/launch.cuh>
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -56,7 +57,7 @@ struct UpdateEntry {
   bool is_first;
   const float* while_finite;
 
-  __device__ bool is_left_out() const { return while_finite && !isfinite(*while_finite); }
+  __device__ bool is_left_out() const { return while_finite && !std::isfinite(*while_finite); }
 };
 
 template <class Rule>
