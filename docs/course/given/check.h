@@ -33,6 +33,14 @@ void expect(bool right, const Parts&... parts) {
   if (!right) wrong(parts...);
 }
 
+// What is probably wrong in a process that was ended by a signal.
+inline std::string ended_by(int signal) {
+  const char* why = signal == SIGABRT ? "an exception left a thread or a destructor, a std::thread was destroyed "
+                                        "without join, or memory of others was written to"
+                                      : "it reads or writes where nothing of its own is";
+  return "ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + "): " + why;
+}
+
 struct Task {
   std::string name;
   std::string when_it_hangs;  // what is probably wrong if the task does not end
@@ -63,11 +71,7 @@ inline bool passes(const Task& task) {
   kill(-child, SIGKILL);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     std::printf("%s: WRONG: did not end within 20 seconds. %s\n", task.name.c_str(), task.when_it_hangs.c_str());
-  else if (WIFSIGNALED(status))
-    std::printf(
-        "%s: WRONG: ended by signal %d (%s): it reads or writes where nothing of its own is, or it throws where "
-        "nobody catches\n",
-        task.name.c_str(), WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else if (WIFSIGNALED(status)) std::printf("%s: WRONG: %s\n", task.name.c_str(), ended_by(WTERMSIG(status)).c_str());
   else if (WEXITSTATUS(status) == 0) std::printf("%s: right\n", task.name.c_str());
   return status == 0;
 }

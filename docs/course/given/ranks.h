@@ -90,7 +90,7 @@ inline std::vector<std::vector<float>> run_ranks(int world,
   for (const int end : ends) close(end);
   std::string crash;
   for (int status; wait(&status) > 0;)
-    if (WIFSIGNALED(status)) crash = std::string("a rank ended by a signal: ") + strsignal(WTERMSIG(status));
+    if (WIFSIGNALED(status)) crash = "a rank was " + ended_by(WTERMSIG(status));
   std::vector<std::vector<float>> all;
   std::string said, closed;
   bool not_written = false;

@@ -138,7 +138,11 @@ void ring_sends_no_more_than_it_must() {
       expect(course::bytes_sent <= least, "rank ", ring.rank, " of ", world, " sent ", course::bytes_sent,
              " bytes, where a ring needs ", least, ": is a step's message one chunk, or the whole array?");
       expect(course::bytes_sent == least, "rank ", ring.rank, " of ", world, " sent only ", course::bytes_sent,
-             " bytes by send_some; no algorithm can do with less than ", least);
+             " bytes by send_some; no algorithm can do with less than ", least,
+             4 * course::bytes_sent == least
+                 ? ". That is a quarter: exchange counts in bytes, and a float has sizeof(float) of them"
+             : 2 * course::bytes_sent == least ? ". That is a half: is there reduce-scatter and all-gather?"
+                                               : "");
       return {};
     });
 }
@@ -191,11 +195,13 @@ int main() {
        }},
       {"2 exchange", "Every rank waits until it has sent, and nobody receives: do both in one loop.",
        neighbours_exchange},
-      {"3 meet", "Does a rank accept before it has told its port, or wait for a key that nobody sets?", ranks_meet},
-      {"4 ring_all_reduce", "Do the ranks send and receive chunks of different sizes?",
+      {"3 meet", "Does a rank accept before it has told its port and connected, or wait for a key that nobody sets?",
+       ranks_meet},
+      {"4 ring_all_reduce",
+       "Do the ranks send and receive chunks of different sizes, or one in bytes and one in floats?",
        [] {
-         ring_adds_everything_once();
          ring_sends_no_more_than_it_must();
+         ring_adds_everything_once();
          ring_gives_all_ranks_the_same_bits();
        }},
       {"5 ring_seconds, direct_seconds", "", costs},

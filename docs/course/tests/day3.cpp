@@ -12,11 +12,13 @@ using course::Sample;
 
 void broadcast_gives_rank_0s() {
   for (const int world : {1, 2, 3, 6})
-    for (const std::size_t size : {1, 1000, 200'000}) {
+    for (const std::size_t size : {1000, 1, 200'000}) {
       const auto values = run_ranks(world, [size](const Ring& ring) {
         std::vector<float> mine(size);
         for (std::size_t i = 0; i < size; ++i) mine[i] = 1000 * ring.rank + i % 1000;
         broadcast(ring, mine.data(), size);
+        expect(course::bytes_sent != size, "broadcast: sent ", size, " bytes for ", size,
+               " floats: send_all counts in bytes, and a float has sizeof(float) of them");
         return mine;
       });
       for (int rank = 0; rank < world; ++rank)
@@ -24,7 +26,8 @@ void broadcast_gives_rank_0s() {
           const int from = int(values[rank][i]) / 1000;
           expect(from == 0, "broadcast: rank ", rank, " of ", world,
                  from == rank ? " kept its own value" : " has the value of rank ",
-                 from == rank ? std::string() : std::to_string(from), " (number ", i, " of ", size, ")");
+                 from == rank ? std::string() : std::to_string(from), " (number ", i, " of ", size, ")",
+                 i == size / 4 ? ": is the length that receive_all gets in bytes?" : "");
           expect(values[rank][i] == i % 1000, "broadcast: number ", i, " of rank ", rank,
                  " is another one of rank 0's");
         }
@@ -56,6 +59,16 @@ void shards_are_fair() {
       }
       expect(again == int(each * world) - size, "shard: ", size, " samples, ", world, " ranks: ", again,
              " samples come again, expected ", each * world - size, ". Do all ranks shuffle with the same seed?");
+      const auto order = shard(size, 0, 1, 3);  // one rank alone takes every place
+      for (int rank = 0; rank < world; ++rank) {
+        const auto mine = shard(size, rank, world, 3);
+        for (std::size_t i = 0; i < each; ++i) {
+          const int place = (rank + i * world) % size;
+          expect(mine[i] == order[place], "shard: ", size, " samples, ", world, " ranks: number ", i, " of rank ", rank,
+                 " is sample ", mine[i], "; at place ", place, " of the order is sample ", order[place],
+                 ". Does rank r take places r, r + W, r + 2W ..., and is the number of ranks no part of the seed?");
+        }
+      }
     }
   expect(shard(100, 0, 2, 0) != shard(100, 0, 2, 1), "shard: epoch 1 has the order of epoch 0");
   auto sorted = shard(100, 0, 2, 0);

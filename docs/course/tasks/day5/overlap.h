@@ -19,6 +19,7 @@ class CommunicationThread {
   // Returns at once.
   void start(std::function<void()> job) { (void)job; }  // your code
 
-  // Returns when all that was started is done. If a job threw, throws what it threw; later jobs are not run.
+  // Returns when all that was started is done. If a job threw, throws what it threw, each time; later jobs are not
+  // run.
   void wait() {}  // your code
 };

@@ -42,7 +42,10 @@ class CommunicationThread {
       if (jobs_.empty()) return;
       const auto job = std::move(jobs_.front());
       jobs_.pop_front();
-      if (failure_) continue;
+      if (failure_) {
+        changed_.notify_all();
+        continue;
+      }
       busy_ = true;
       lock.unlock();
       std::exception_ptr failure;
