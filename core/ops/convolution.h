@@ -2,7 +2,9 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/window.h>
+
+#include <optional>
 
 namespace tandem::ops {
 

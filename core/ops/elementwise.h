@@ -4,7 +4,7 @@
 
 #include <tandem/core/array/array.h>
 #include <tandem/core/base/number.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/functors.h>
 
 namespace tandem::ops {
 

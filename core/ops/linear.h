@@ -2,7 +2,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+
+#include <optional>
 
 namespace tandem::ops {
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/class_loss.h>
+#include <tandem/core/formulas/pair_losses.h>
+
+#include <optional>
 
 namespace tandem::ops {
 

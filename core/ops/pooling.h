@@ -2,7 +2,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/pooling.h>
+#include <tandem/core/formulas/window.h>
 
 namespace tandem::ops {
 

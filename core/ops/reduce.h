@@ -3,7 +3,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/reductions.h>
+#include <tandem/core/formulas/scans.h>
 
 #include <optional>
 

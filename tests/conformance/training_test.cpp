@@ -3,6 +3,7 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/core/array/graphed_step.h>
+#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
