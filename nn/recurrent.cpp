@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
+#include <tandem/core/formulas/recurrent.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/recurrent.h>
 
@@ -8,8 +9,8 @@
 
 namespace tandem::nn {
 
-RecurrentLayer::RecurrentLayer(const char* name, const RecurrentCell& kind, std::int64_t input_size,
-                               std::int64_t hidden_size, const RecurrentOptions& options)
+RecurrentLayer::RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
+                               const RecurrentOptions& options)
     : kind_(kind), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   TANDEM_CHECK(input_size > 0 && hidden_size > 0, name, ": sizes must be positive, got ", input_size, " and ",
                hidden_size);
@@ -110,8 +111,8 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
 namespace {
 
 RecurrentCell cell_of(RNNOptions::Nonlinearity nonlinearity) {
-  if (nonlinearity == RNNOptions::relu) return cells::Relu{};
-  return cells::Tanh{};
+  if (nonlinearity == RNNOptions::relu) return RecurrentCell::relu;
+  return RecurrentCell::tanh;
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ std::string RNN::describe() const {
 }
 
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : RecurrentLayer("LSTM", cells::Lstm{}, input_size, hidden_size, options) {}
+    : RecurrentLayer("LSTM", RecurrentCell::lstm, input_size, hidden_size, options) {}
 
 LSTM::Result LSTM::operator()(const Tensor& x, const State& initial) {
   const auto [output, state] = call(x, initial);
@@ -141,7 +142,7 @@ LSTM::Result LSTM::operator()(const Tensor& x, const State& initial) {
 }
 
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : RecurrentLayer("GRU", cells::Gru{}, input_size, hidden_size, options) {}
+    : RecurrentLayer("GRU", RecurrentCell::gru, input_size, hidden_size, options) {}
 
 GRU::Result GRU::operator()(const Tensor& x, const Tensor& h_0) {
   const auto [output, state] = call(x, {h_0, {}});

@@ -13,7 +13,7 @@
 // passes its output on.
 #pragma once
 
-#include <tandem/core/formulas/recurrent.h>
+#include <tandem/core/formulas/recurrent_cell.h>
 #include <tandem/nn/module.h>
 
 namespace tandem::nn {
@@ -48,7 +48,7 @@ class RecurrentLayer : public Module {
 
  protected:
   // `name` is that of the class, for errors.
-  RecurrentLayer(const char* name, const RecurrentCell& kind, std::int64_t input_size, std::int64_t hidden_size,
+  RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
                  const RecurrentOptions& options);
   // What operator() of each class does. Gives the output and the state after the last step.
   std::pair<Tensor, State> call(const Tensor& x, const State& initial);

@@ -1,4 +1,7 @@
+#include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/adagrad.h>
+
+#include <utility>
 
 namespace tandem::optim {
 
@@ -9,6 +12,11 @@ void AdagradOptions::check(const char* optimizer) const {
   check_option(optimizer, "initial_accumulator_value", initial_accumulator_value);
   check_option(optimizer, "eps", eps);
 }
+
+Adagrad::Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options)
+    : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
+
+Adagrad::Adagrad(const std::vector<AdagradGroup>& groups) : FusedOptimizer("Adagrad::step", "Adagrad", groups) {}
 
 UpdateRule Adagrad::rule(int group) const {
   const AdagradOptions& o = options(group);

@@ -32,9 +32,8 @@ using AdagradGroup = ParameterGroup<AdagradOptions>;
 // State: sum (s), step (t).
 class Adagrad : public FusedOptimizer<AdagradOptions> {
  public:
-  explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {})
-      : Adagrad({AdagradGroup{std::move(parameters), options}}) {}
-  explicit Adagrad(const std::vector<AdagradGroup>& groups) : FusedOptimizer("Adagrad::step", "Adagrad", groups) {}
+  explicit Adagrad(std::vector<NamedTensor> parameters, const AdagradOptions& options = {});
+  explicit Adagrad(const std::vector<AdagradGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;

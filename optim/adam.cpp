@@ -1,4 +1,7 @@
+#include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/adam.h>
+
+#include <utility>
 
 namespace tandem::optim {
 
@@ -24,6 +27,16 @@ void AdamOptions::check(const char* optimizer) const {
   check_option(optimizer, "weight_decay", weight_decay);
   for (const double beta : betas) check_fraction(optimizer, "each of betas", beta);
 }
+
+Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
+    : Adam({AdamGroup{std::move(parameters), options}}) {}
+
+Adam::Adam(const std::vector<AdamGroup>& groups) : FusedOptimizer("Adam::step", "Adam", groups) {}
+
+AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options)
+    : AdamW({AdamWGroup{std::move(parameters), options}}) {}
+
+AdamW::AdamW(const std::vector<AdamWGroup>& groups) : FusedOptimizer("AdamW::step", "AdamW", groups) {}
 
 UpdateRule Adam::rule(int group) const { return adam_rule(options(group), false); }
 

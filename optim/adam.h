@@ -52,9 +52,8 @@ using AdamWGroup = ParameterGroup<AdamWOptions>;
 // State: exp_avg (m), exp_avg_sq (v), max_exp_avg_sq, step (t).
 class Adam : public FusedOptimizer<AdamOptions> {
  public:
-  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {})
-      : Adam({AdamGroup{std::move(parameters), options}}) {}
-  explicit Adam(const std::vector<AdamGroup>& groups) : FusedOptimizer("Adam::step", "Adam", groups) {}
+  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
+  explicit Adam(const std::vector<AdamGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;
@@ -64,9 +63,8 @@ class Adam : public FusedOptimizer<AdamOptions> {
 // and Hutter, arXiv:1711.05101).
 class AdamW : public FusedOptimizer<AdamWOptions> {
  public:
-  explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {})
-      : AdamW({AdamWGroup{std::move(parameters), options}}) {}
-  explicit AdamW(const std::vector<AdamWGroup>& groups) : FusedOptimizer("AdamW::step", "AdamW", groups) {}
+  explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {});
+  explicit AdamW(const std::vector<AdamWGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;

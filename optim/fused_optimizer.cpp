@@ -1,10 +1,11 @@
 #include <tandem/core/device/backend.h>
 #include <tandem/core/device/device_graph.h>
+#include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/fused_optimizer.h>
 
 namespace tandem::optim {
 
-void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const UpdateRule& rule) {
+void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates) {
   const Device device = updates.front().parameter.device();
   std::vector<UpdateSegment> segments;
   segments.reserve(updates.size());
@@ -22,6 +23,7 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const
   const auto index = static_cast<std::size_t>(group);
   if (stored_.size() <= index) stored_.resize(index + 1);
   Array& stored = stored_[index];
+  const UpdateRule rule = this->rule(group);
   // While a step is recorded as a graph, a write to the device would become part of the graph. So the rule is not
   // stored then.
   if (!stored.defined() && !device.is_cpu() && !is_recording_graph()) {
@@ -31,21 +33,21 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates, const
   backend(device).update(segments, rule, stored.defined() ? stored.raw() : nullptr);
 }
 
-void FusedUpdate::rule_changed(int group, const UpdateRule& rule, const std::string& name) {
+void FusedUpdate::rule_changed(int group, const std::string& name) {
   const auto index = static_cast<std::size_t>(group);
   if (index >= stored_.size() || !stored_[index].defined()) return;
   TANDEM_CHECK(!is_recording_graph(), name,
                ": options can't change within a recorded step, whose repetitions would all set the same: "
                "call set_lr() or the schedule before or after the step");
-  backend(stored_[index].device()).write_rule(rule, stored_[index].raw());
+  backend(stored_[index].device()).write_rule(rule(group), stored_[index].raw());
 }
 
-KeptState state_of(const UpdateRule& rule) {
+KeptState FusedUpdate::state_of_rule(int group) const {
   return std::visit(
       [](const auto& r) {
         return KeptState{{r.state_names.begin(), r.state_names.end()}, r.counts};
       },
-      rule);
+      rule(group).any());
 }
 
 }  // namespace tandem::optim

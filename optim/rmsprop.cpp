@@ -1,4 +1,7 @@
+#include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/rmsprop.h>
+
+#include <utility>
 
 namespace tandem::optim {
 
@@ -9,6 +12,11 @@ void RMSpropOptions::check(const char* optimizer) const {
   check_option(optimizer, "weight_decay", weight_decay);
   check_option(optimizer, "alpha", alpha, 1);  // above 1 the mean of squares becomes negative
 }
+
+RMSprop::RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options)
+    : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
+
+RMSprop::RMSprop(const std::vector<RMSpropGroup>& groups) : FusedOptimizer("RMSprop::step", "RMSprop", groups) {}
 
 UpdateRule RMSprop::rule(int group) const {
   const RMSpropOptions& o = options(group);

@@ -37,9 +37,8 @@ using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 // here. PyTorch then computes NaN.
 class RMSprop : public FusedOptimizer<RMSpropOptions> {
  public:
-  explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {})
-      : RMSprop({RMSpropGroup{std::move(parameters), options}}) {}
-  explicit RMSprop(const std::vector<RMSpropGroup>& groups) : FusedOptimizer("RMSprop::step", "RMSprop", groups) {}
+  explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {});
+  explicit RMSprop(const std::vector<RMSpropGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;

@@ -1,6 +1,8 @@
+#include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/sgd.h>
 
 #include <cmath>
+#include <utility>
 
 namespace tandem::optim {
 
@@ -12,6 +14,11 @@ void SgdOptions::check(const char* optimizer) const {
   TANDEM_CHECK(!nesterov || (momentum > 0 && dampening == 0), optimizer,
                ": nesterov needs momentum above 0 and dampening 0");
 }
+
+SGD::SGD(std::vector<NamedTensor> parameters, const SgdOptions& options)
+    : SGD({SgdGroup{std::move(parameters), options}}) {}
+
+SGD::SGD(const std::vector<SgdGroup>& groups) : FusedOptimizer("SGD::step", "SGD", groups) {}
 
 UpdateRule SGD::rule(int group) const {
   const SgdOptions& o = options(group);

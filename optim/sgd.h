@@ -30,9 +30,8 @@ using SgdGroup = ParameterGroup<SgdOptions>;
 //   p = p - lr * (nesterov ? g + momentum * v : v)
 class SGD : public FusedOptimizer<SgdOptions> {
  public:
-  SGD(std::vector<NamedTensor> parameters, const SgdOptions& options)
-      : SGD({SgdGroup{std::move(parameters), options}}) {}
-  explicit SGD(const std::vector<SgdGroup>& groups) : FusedOptimizer("SGD::step", "SGD", groups) {}
+  SGD(std::vector<NamedTensor> parameters, const SgdOptions& options);
+  explicit SGD(const std::vector<SgdGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;

@@ -2,6 +2,7 @@
 #include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* name = "recurrence";
 
-void check(const RecurrentCell& cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
+void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
            const RecurrenceOptions& options) {
   const std::int64_t gates = gates_of(cell);
   TANDEM_CHECK(from_x.shape().ndim() == 3 && weight.shape().ndim() == 2 && weight.dim(0) == gates * weight.dim(1) &&
@@ -46,7 +47,7 @@ void check(const RecurrentCell& cell, const Tensor& from_x, const Tensor& weight
 
 }  // namespace
 
-Recurrence recurrence(const RecurrentCell& cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
+Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
                       const RecurrenceOptions& options) {
   const ProfileRange range(name);
   check(cell, from_x, weight, bias, options);

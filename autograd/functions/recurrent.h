@@ -2,13 +2,13 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/formulas/recurrent.h>
+#include <tandem/core/formulas/recurrent_cell.h>
 
 namespace tandem {
 
 // What a layer carries from step to step, where it begins, and in which direction it reads.
 struct RecurrenceOptions {
-  Tensor h_0, c_0;       // (N, H), of one dtype, which the results get; undefined: zeros. Only cells::Lstm has c
+  Tensor h_0, c_0;  // (N, H), of one dtype, which the results get; undefined: zeros. Only RecurrentCell::lstm has c
   bool reverse = false;  // begins with the last step
 };
 // The results of one layer: h after each step, (L, N, H) in the order of the input, and h and c after the last step
@@ -17,9 +17,9 @@ struct Recurrence {
   Tensor output, h_n, c_n;
 };
 // Reads the sequences from_x (L, N, G * H) step by step with a cell of core/formulas/recurrent.h, such as
-// cells::Lstm{}. from_x is x weight_ih^T + bias_ih of a layer, for all steps at once. weight (G * H, H) and bias (G *
-// H) are those by which h reaches the gates; bias may be undefined. nn/recurrent.h has the layers.
-Recurrence recurrence(const RecurrentCell& cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias = {},
+// RecurrentCell::lstm. from_x is x weight_ih^T + bias_ih of a layer, for all steps at once. weight (G * H, H) and bias
+// (G * H) are those by which h reaches the gates; bias may be undefined. nn/recurrent.h has the layers.
+Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias = {},
                       const RecurrenceOptions& options = {});
 
 }  // namespace tandem

@@ -83,7 +83,7 @@ void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRul
           if (!is_left_out(segments[index])) update_piece(r, segments[index], begin, end);
         });
       },
-      rule);
+      rule.any());
 }
 
 // Only a GPU reads a rule from memory.

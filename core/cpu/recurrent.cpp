@@ -2,6 +2,7 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
+#include <tandem/core/formulas/recurrent.h>
 
 namespace tandem {
 
@@ -17,19 +18,17 @@ template <class Cell, class C, class Step>
 }
 
 template <class T, class Step>
-void run(const RecurrentCell& cell, std::int64_t sequences, const Step& step) {
-  std::visit(
-      [&](auto c) {
-        // A unit takes as long as some ten numbers of an element-wise operation.
-        cpu::parallel_for(sequences, 10 * sequences * step.units,
-                          [&](std::int64_t n) { run_sequence<decltype(c), compute_t<T>>(step, n); });
-      },
-      cell);
+void run(RecurrentCell cell, std::int64_t sequences, const Step& step) {
+  with_cell(cell, [&](auto c) {
+    // A unit takes as long as some ten numbers of an element-wise operation.
+    cpu::parallel_for(sequences, 10 * sequences * step.units,
+                      [&](std::int64_t n) { run_sequence<decltype(c), compute_t<T>>(step, n); });
+  });
 }
 
 }  // namespace
 
-void CpuBackend::recurrent_step(const RecurrentCell& cell, const Array& from_x, const Array& from_h, const Array* bias,
+void CpuBackend::recurrent_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias,
                                 const Array& before, const Array& after, const Array& kept) {
   dispatch_floating(after.dtype(), "recurrent_step", [&](auto type) {
     using T = decltype(type);
@@ -37,9 +36,9 @@ void CpuBackend::recurrent_step(const RecurrentCell& cell, const Array& from_x, 
   });
 }
 
-void CpuBackend::recurrent_step_grad(const RecurrentCell& cell, const Array& kept, const Array& before,
-                                     const Array& after, const Array& grad_after, const Array* grad_h_of_next,
-                                     const Array& carried, const Array& grad_x, const Array& grad_h) {
+void CpuBackend::recurrent_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
+                                     const Array& grad_after, const Array* grad_h_of_next, const Array& carried,
+                                     const Array& grad_x, const Array& grad_h) {
   dispatch_floating(after.dtype(), "recurrent_step_grad", [&](auto type) {
     using T = decltype(type);
     run<T>(cell, after.dim(1),

@@ -55,11 +55,11 @@ __global__ void norm_chunks(const __grid_constant__ NormSegments segments, doubl
 }  // namespace
 
 void CudaBackend::update(std::span<const UpdateSegment> segments, const UpdateRule& rule, const void* stored) {
-  std::visit([&](const auto& r) { update_by(segments, r, stored); }, rule);
+  std::visit([&](const auto& r) { update_by(segments, r, stored); }, rule.any());
 }
 
 void CudaBackend::write_rule(const UpdateRule& rule, void* to) {
-  std::visit([&](const auto& r) { write(r, to); }, rule);
+  std::visit([&](const auto& r) { write(r, to); }, rule.any());
 }
 
 void CudaBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {

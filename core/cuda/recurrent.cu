@@ -1,5 +1,6 @@
 // The steps of recurrent layers: a thread takes a unit of a sequence.
 #include <tandem/core/cuda/cuda_backend.h>
+#include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/cuda/launch.cuh>
 
 namespace tandem {
@@ -15,19 +16,17 @@ __global__ void do_step(std::int64_t sequences, Step step) {
 }
 
 template <class T, class Step>
-void run(const RecurrentCell& cell, std::int64_t sequences, const Step& step) {
+void run(RecurrentCell cell, std::int64_t sequences, const Step& step) {
   constexpr int threads = 256;
-  std::visit(
-      [&](auto c) {
-        cuda::launch(do_step<decltype(c), compute_t<T>, Step>, cuda::blocks_for(sequences * step.units, threads),
-                     dim3(threads), sequences, step);
-      },
-      cell);
+  with_cell(cell, [&](auto c) {
+    cuda::launch(do_step<decltype(c), compute_t<T>, Step>, cuda::blocks_for(sequences * step.units, threads),
+                 dim3(threads), sequences, step);
+  });
 }
 
 }  // namespace
 
-void CudaBackend::recurrent_step(const RecurrentCell& cell, const Array& from_x, const Array& from_h, const Array* bias,
+void CudaBackend::recurrent_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias,
                                  const Array& before, const Array& after, const Array& kept) {
   dispatch_floating(after.dtype(), "recurrent_step", [&](auto type) {
     using T = decltype(type);
@@ -35,9 +34,9 @@ void CudaBackend::recurrent_step(const RecurrentCell& cell, const Array& from_x,
   });
 }
 
-void CudaBackend::recurrent_step_grad(const RecurrentCell& cell, const Array& kept, const Array& before,
-                                      const Array& after, const Array& grad_after, const Array* grad_h_of_next,
-                                      const Array& carried, const Array& grad_x, const Array& grad_h) {
+void CudaBackend::recurrent_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
+                                      const Array& grad_after, const Array* grad_h_of_next, const Array& carried,
+                                      const Array& grad_x, const Array& grad_h) {
   dispatch_floating(after.dtype(), "recurrent_step_grad", [&](auto type) {
     using T = decltype(type);
     run<T>(cell, after.dim(1),

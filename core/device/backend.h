@@ -15,7 +15,7 @@
 #include <tandem/core/formulas/group_norm.h>
 #include <tandem/core/formulas/pair_losses.h>
 #include <tandem/core/formulas/pooling.h>
-#include <tandem/core/formulas/recurrent.h>
+#include <tandem/core/formulas/recurrent_cell.h>
 #include <tandem/core/formulas/reductions.h>
 #include <tandem/core/formulas/resize.h>
 #include <tandem/core/formulas/scans.h>
@@ -126,15 +126,15 @@ class Backend {
 
   // One step of N sequences with H units (core/formulas/recurrent.h). from_x and from_h are (N, G * H), bias (G * H) or
   // null, kept (N, K * H); before and after are (S, N, H), each of whose parts is dense. All have one floating dtype.
-  virtual void recurrent_step(const RecurrentCell& cell, const Array& from_x, const Array& from_h, const Array* bias,
+  virtual void recurrent_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias,
                               const Array& before, const Array& after, const Array& kept) = 0;
   // The gradient of that step. grad_after (S, N, H) is the gradient of `after` from outside, with the strides of
   // `after`; grad_h_of_next (N, H) is what came to h through the gates of the step that followed, or null. carried (S,
   // N, H) is what came past those gates, and receives what goes past the gates of this step. grad_x and grad_h are (N,
   // G * H), and one array where the cell only adds.
-  virtual void recurrent_step_grad(const RecurrentCell& cell, const Array& kept, const Array& before,
-                                   const Array& after, const Array& grad_after, const Array* grad_h_of_next,
-                                   const Array& carried, const Array& grad_x, const Array& grad_h) = 0;
+  virtual void recurrent_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
+                                   const Array& grad_after, const Array* grad_h_of_next, const Array& carried,
+                                   const Array& grad_x, const Array& grad_h) = 0;
 
   // --- Images: convolutions, pooling, resizing, and their gradients ---
 

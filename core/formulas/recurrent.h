@@ -12,9 +12,9 @@
 // The template parameter M provides the arithmetic (core/formulas/lane_math.h).
 #pragma once
 
+#include <tandem/core/base/check.h>
 #include <tandem/core/formulas/lane_math.h>
-
-#include <variant>
+#include <tandem/core/formulas/recurrent_cell.h>
 
 namespace tandem {
 
@@ -110,7 +110,17 @@ struct Gru {
 
 }  // namespace cells
 
-using RecurrentCell = std::variant<cells::Tanh, cells::Relu, cells::Lstm, cells::Gru>;
+// f(struct), for the struct of `cell`.
+template <class F>
+auto with_cell(RecurrentCell cell, F f) {
+  switch (cell) {
+    case RecurrentCell::tanh: return f(cells::Tanh{});
+    case RecurrentCell::relu: return f(cells::Relu{});
+    case RecurrentCell::lstm: return f(cells::Lstm{});
+    case RecurrentCell::gru: return f(cells::Gru{});
+  }
+  detail::fail("recurrent layer: there is no cell ", static_cast<int>(cell));
+}
 
 // A step of N sequences in memory, of numbers of type T. `run` does some units of sequence n, from `unit` on: as many
 // as M has lanes, or fewer at the end.
@@ -206,17 +216,17 @@ struct RecurrentStepGradient {
   }
 };
 
-inline int gates_of(const RecurrentCell& cell) {
-  return std::visit([](auto c) { return decltype(c)::gates; }, cell);
+inline int gates_of(RecurrentCell cell) {
+  return with_cell(cell, [](auto c) { return c.gates; });
 }
-inline int states_of(const RecurrentCell& cell) {
-  return std::visit([](auto c) { return decltype(c)::states; }, cell);
+inline int states_of(RecurrentCell cell) {
+  return with_cell(cell, [](auto c) { return c.states; });
 }
-inline bool adds_gates(const RecurrentCell& cell) {
-  return std::visit([](auto c) { return decltype(c)::adds; }, cell);
+inline bool adds_gates(RecurrentCell cell) {
+  return with_cell(cell, [](auto c) { return c.adds; });
 }
-inline int kept_of(const RecurrentCell& cell) {
-  return std::visit([](auto c) { return decltype(c)::kept; }, cell);
+inline int kept_of(RecurrentCell cell) {
+  return with_cell(cell, [](auto c) { return c.kept; });
 }
 
 }  // namespace tandem

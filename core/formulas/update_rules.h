@@ -243,10 +243,16 @@ struct OwnRule {
   void (*write)(const void* rule, void* to);
 };
 
-using UpdateRule =
-    std::variant<rules::Sgd, rules::SgdMomentum, rules::Adam<false>, rules::Adam<true>, rules::RmsProp<false, false>,
-                 rules::RmsProp<false, true>, rules::RmsProp<true, false>, rules::RmsProp<true, true>, rules::Adagrad,
-                 rules::Average, rules::ClipNorm, rules::ClipValue, OwnRule>;
+namespace rules {
+using AnyOf = std::variant<Sgd, SgdMomentum, Adam<false>, Adam<true>, RmsProp<false, false>, RmsProp<false, true>,
+                           RmsProp<true, false>, RmsProp<true, true>, Adagrad, Average, ClipNorm, ClipValue, OwnRule>;
+}  // namespace rules
+
+// Any of the rules.
+struct UpdateRule : rules::AnyOf {
+  using rules::AnyOf::variant;
+  const rules::AnyOf& any() const { return *this; }
+};
 
 // What is called for each number of a segment.
 template <class Rule>

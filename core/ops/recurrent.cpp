@@ -1,4 +1,5 @@
 #include <tandem/core/device/backend.h>
+#include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
 #include <tandem/core/ops/linear.h>
@@ -6,7 +7,7 @@
 
 namespace tandem::ops {
 
-RecurrentStates recurrent(const RecurrentCell& cell, const Array& from_x, const Array& weight, const Array& bias,
+RecurrentStates recurrent(RecurrentCell cell, const Array& from_x, const Array& weight, const Array& bias,
                           std::span<const Array> first, bool reverse, bool keeps_all) {
   const std::int64_t length = from_x.dim(0), batch = from_x.dim(1), units = weight.dim(1);
   const DType dtype = first[0].dtype();
@@ -30,7 +31,7 @@ RecurrentStates recurrent(const RecurrentCell& cell, const Array& from_x, const 
   return all;
 }
 
-RecurrentGradients recurrent_grad(const RecurrentCell& cell, const Array& weight, const RecurrentStates& forward,
+RecurrentGradients recurrent_grad(RecurrentCell cell, const Array& weight, const RecurrentStates& forward,
                                   const Array& grad, bool reverse) {
   const Array before = forward.before(reverse), after = forward.after(reverse), dense = grad.contiguous();
   const Array grad_after = RecurrentStates{dense, {}}.after(reverse);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/formulas/recurrent.h>
+#include <tandem/core/formulas/recurrent_cell.h>
 
 #include <span>
 
@@ -22,7 +22,7 @@ struct RecurrentStates {
 // from_x (L, N, G * H), weight (G * H, H), bias (G * H) or undefined, and the first state, S arrays (N, H) of one
 // dtype, which is the dtype of the states. The products with the weight are computed in the dtype of the weight.
 // Without `keeps_all`, `kept` is good for nothing.
-RecurrentStates recurrent(const RecurrentCell& cell, const Array& from_x, const Array& weight, const Array& bias,
+RecurrentStates recurrent(RecurrentCell cell, const Array& from_x, const Array& weight, const Array& bias,
                           std::span<const Array> first, bool reverse, bool keeps_all);
 
 struct RecurrentGradients {
@@ -30,7 +30,7 @@ struct RecurrentGradients {
   Array first;           // (S, N, H)
 };
 // `grad` is the gradient of the states, in their shape.
-RecurrentGradients recurrent_grad(const RecurrentCell& cell, const Array& weight, const RecurrentStates& forward,
+RecurrentGradients recurrent_grad(RecurrentCell cell, const Array& weight, const RecurrentStates& forward,
                                   const Array& grad, bool reverse);
 
 }  // namespace tandem::ops
