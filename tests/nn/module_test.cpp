@@ -1,8 +1,13 @@
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
+#include <tandem/nn/activations.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/init.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
+#include <tandem/nn/pooling.h>
 
 #include <gtest/gtest.h>
 

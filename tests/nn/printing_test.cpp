@@ -1,10 +1,13 @@
 // What Tensors, Modules and summaries look like.
 #include <tandem/core/ops.h>
+#include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/containers.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/dropout.h>
 #include <tandem/nn/embedding.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/models/mnist.h>
 #include <tandem/nn/normalization.h>

@@ -4,6 +4,7 @@
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
+#include <tandem/nn/batch_norm.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>

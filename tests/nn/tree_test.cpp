@@ -2,10 +2,12 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/containers.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/models/mnist.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
 #include <gtest/gtest.h>
