@@ -45,7 +45,8 @@ struct Block : nn::Module {
         &add("shortcut", nn::Sequential{nn::Conv2d(in, out, 1, {.stride = 2, .bias = false}), nn::BatchNorm2d(out)});
   }
   Tensor forward(const Tensor& x) override {
-    return relu(bn2(conv2(relu(bn1(conv1(x))))) + (shortcut ? (*shortcut)(x) : x));
+    const Tensor hidden = nn::batch_norm_relu(bn1, conv1(x));
+    return nn::batch_norm_add_relu(bn2, conv2(hidden), shortcut ? (*shortcut)(x) : x);
   }
 };
 
@@ -57,7 +58,7 @@ struct CifarResNet20 : nn::Module {
                                    Block(32, 32), Block(32, 64), Block(64, 64), Block(64, 64)});
   nn::Linear& fc = add("fc", nn::Linear(64, 10));
 
-  Tensor forward(const Tensor& x) override { return fc(mean(blocks(relu(bn(conv(x)))), {2, 3})); }
+  Tensor forward(const Tensor& x) override { return fc(mean(blocks(nn::batch_norm_relu(bn, conv(x))), {2, 3})); }
 };
 
 // Plain convolutions of 64 to 256 channels, as VGG has them: pictures (N, 3, 32, 32) -> logits (N, 10).

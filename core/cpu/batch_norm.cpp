@@ -295,16 +295,19 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
         using V = vec<C, L>;
         using M = vec<cpu::mask_t<C>, L>;
         const V scale = load<L>(&k.scale[c]), a = load<L>(&slope[c]), b = load<L>(&offset[c]);
-        for (std::int64_t w = 0; w < out_w; ++w) {
-          const std::int64_t from = (row * out_w + w) * channels + c;
-          const V dy = load<L>(grad + from) * scale;
-          const M where = cpu::load_bytes<L, cpu::mask_t<C>>(place + from);
-          for (int i = 0; i < 4; ++i) {
-            const std::int64_t at = top + (i / 2 * width + 2 * w + i % 2) * channels + c;
-            const V others = load<L>(in + at) * a + b;
-            store<L>(out + at, V(where == i ? others + dy : others));
+        // The upper row of the windows is finished before the lower one: x is then read in the order of memory, which
+        // takes less than half the time.
+        for (int i = 0; i < 2; ++i)
+          for (std::int64_t w = 0; w < out_w; ++w) {
+            const std::int64_t from = (row * out_w + w) * channels + c;
+            const V dy = load<L>(grad + from) * scale;
+            const M where = cpu::load_bytes<L, cpu::mask_t<C>>(place + from);
+            for (int j = 0; j < 2; ++j) {
+              const std::int64_t at = top + (i * width + 2 * w + j) * channels + c;
+              const V others = load<L>(in + at) * a + b;
+              store<L>(out + at, V(where == 2 * i + j ? others + dy : others));
+            }
           }
-        }
         // When the width or height is odd, the last column or row is in no window.
         for (std::int64_t i = 0; i < 2; ++i)
           without_window(lanes, top + (i * width + 2 * out_w) * channels + c, width - 2 * out_w, c);

@@ -1,9 +1,10 @@
 // Convolution. oneDNN does it, except where our own code is faster: tiles with fewer multiplications
-// (conv2d_cook_toom.h), products of matrices for gradients (conv2d_taps.h), and sums of rows for few output channels
-// (conv2d_direct.h). What oneDNN does not have goes by the plain method: the windows of each image are laid out as rows
-// of a matrix (im2col), and that matrix is multiplied.
+// (conv2d_cook_toom.h, and conv2d_one_channel.h for one input), products of matrices for gradients (conv2d_taps.h), and
+// sums of rows for few output channels (conv2d_direct.h). What oneDNN does not have goes by the plain method: the
+// windows of each image are laid out as rows of a matrix (im2col), and that matrix is multiplied.
 #include <tandem/core/cpu/conv2d_cook_toom.h>
 #include <tandem/core/cpu/conv2d_direct.h>
+#include <tandem/core/cpu/conv2d_one_channel.h>
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
@@ -86,7 +87,8 @@ void note_kernel(const char* pass, const cpu::CookToomChoice& tiles, const std::
   range->note(pass, tiles.rows ? other + "; " + tiles.describe() : other);
 }
 constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the input's gradient",
-                     *weight_pass = "kernel of the weight's gradient";
+                     *weight_pass = "kernel of the weight's gradient",
+                     *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel";
 
 // Sums (N, C, H, W) to (C).
 void sum_pixels(const Array& image, const Array& sums) {
@@ -106,8 +108,13 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     conv2d(x.to(DType::f32), weight.to(DType::f32), b, window, out);
     return copy(out, y);
   }
-  const cpu::CookToomConv tiles(window, x.shape(), y.shape());
+  const cpu::OneChannelConv one_channel(window, x.shape(), y.shape());
   cpu::CookToomChoice best;
+  if (one_channel.pays(x.dtype())) {
+    note_kernel(forward_pass, best, one_channel_kernel);
+    return one_channel.forward(x, weight, bias, y);
+  }
+  const cpu::CookToomConv tiles(window, x.shape(), y.shape());
   if (tiles.can(x.dtype()))
     best = tiles.choose_forward(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share());
   if (best.pays()) {
@@ -202,13 +209,18 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     if (grad_bias) copy(*bias_sum, *grad_bias);
     return;
   }
+  const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
+  cpu::CookToomChoice best;
+  if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
+    note_kernel(weight_pass, best, one_channel_kernel);
+    return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
+  }
   const auto sum_bias = [&] {
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
   };
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
   const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
-  cpu::CookToomChoice best;
   if (x.dtype() == grad_y.dtype() && tiles.can(x.dtype()))
     best = tiles.choose_grad_weight(x.dtype(), by_taps ? taps.share() : taps.row_share());
   if (best.pays()) {

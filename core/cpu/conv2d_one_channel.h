@@ -1,0 +1,39 @@
+// Convolutions of images with one channel by kernels of 5 x 5, such as the first layer for gray pictures.
+//
+// Rows are cut into tiles of F(4, 5) (cook_toom.h): four outputs need 8 products with each row of the kernel instead of
+// 20. Along the columns sums are direct: with one input channel, tiles along both axes would have more work with their
+// transforms than they save. The lanes of a vector are rows of the image while the image is transformed, and output
+// channels after that. On one core of an AMD EPYC (Zen 4) 16 channels take 0.76 of oneDNN's time, 32 channels 0.55.
+//
+// Results do not depend on the number of images and threads, but for the gradient of the weight, which each thread sums
+// over its images. As the RMS relative to sums in f64, tests hold the errors of 100 small images below 6e-7, and those of
+// the gradient of the weight below 2e-6.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/device/backend.h>
+
+#include <optional>
+
+namespace tandem::cpu {
+
+class OneChannelConv {
+ public:
+  // x (N, 1, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
+  OneChannelConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
+
+  // Whether this can compute the outputs and the gradient of the weight, and faster than oneDNN. Never where
+  // math_mode() wants exact convolutions.
+  bool pays(DType dtype) const;
+
+  // Arguments are as in Backend: f32 or bf16. Images are channels last.
+  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
+  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
+                   const std::optional<Array>& grad_bias) const;
+
+ private:
+  const Window& window_;
+  const Shape &x_, &y_;
+};
+
+}  // namespace tandem::cpu

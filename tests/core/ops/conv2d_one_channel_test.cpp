@@ -1,0 +1,127 @@
+// Convolutions of images with one channel (core/cpu/conv2d_one_channel.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv2d_one_channel.h>
+#include <tandem/core/device/math_mode.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+using cpu::OneChannelConv;
+
+// The RMS of the difference, relative to that of `expected`.
+double error(const Array& found, const Array& expected) {
+  const Array difference = ops::zip(functors::Sub{}, found.to(DType::f64), expected.to(DType::f64));
+  const auto norm = [](const Array& a) { return ops::reduce(reductions::Norm{2}, a).item(); };
+  return norm(difference) / norm(expected.to(DType::f64));
+}
+
+struct Layer {
+  Shape x;
+  std::int64_t out;
+  Extent padding;
+};
+
+struct Results {
+  Array y, grad_weight, grad_bias;
+};
+
+// What the kernel gives where every number that it must write was NaN before; and the same in f64.
+struct Both {
+  Results found, expected;
+};
+Both compute(const Layer& layer, DType dtype = DType::f32) {
+  const Window window{.kernel = 5, .padding = layer.padding};
+  const Array x = ops::randn(layer.x).to(dtype), weight = ops::randn({layer.out, 1, 5, 5}).to(dtype);
+  const Array bias = ops::randn({layer.out}).to(dtype), x64 = x.to(DType::f64);
+  Both both;
+  both.expected.y = ops::conv2d(x64, weight.to(DType::f64), bias.to(DType::f64), window);
+  const Array grad = ops::randn(both.expected.y.shape()).channels_last().to(dtype);
+  const auto sums = ops::conv2d_grad_weight(x64, grad.to(DType::f64), window, layer.out, true, DType::f64);
+  both.expected.grad_weight = sums.weight;
+  both.expected.grad_bias = sums.bias;
+  both.found = {Array::empty_channels_last(grad.shape(), dtype), Array::empty(weight.shape()),
+                Array::empty({layer.out})};
+  for (Array a : {both.found.y, both.found.grad_weight, both.found.grad_bias}) a.fill(NAN);
+  const OneChannelConv conv(window, layer.x, grad.shape());
+  EXPECT_TRUE(conv.pays(dtype));
+  conv.forward(x, weight, bias, both.found.y);
+  conv.grad_weight(x, grad, both.found.grad_weight, both.found.grad_bias);
+  return both;
+}
+
+void expect_close(const Layer& layer, double most, double most_of_weight = 3e-6) {
+  const auto [found, expected] = compute(layer);
+  const auto where = testing::Message() << layer.x << " to " << layer.out << ", padding " << layer.padding;
+  EXPECT_LT(error(found.y, expected.y), most) << where;
+  EXPECT_LT(error(found.grad_weight, expected.grad_weight), most_of_weight) << where;
+  EXPECT_LT(error(found.grad_bias, expected.grad_bias), most) << where;
+}
+
+// A tile has 4 columns; a part of an image has up to 60 rows and 128 columns.
+TEST(ConvOneChannel, IsLikeF64AroundAllEdges) {
+  manual_seed(1);
+  for (const std::int64_t width : {1, 2, 3, 4, 5, 7, 8, 9, 28, 127, 128, 129, 260})
+    expect_close({{2, 1, 6, width}, 16, {2, 2}}, 3e-6);
+  for (const std::int64_t height : {1, 2, 3, 11, 12, 13, 28, 59, 60, 61, 125})
+    expect_close({{2, 1, height, 9}, 16, 2}, 3e-6);
+  for (const std::int64_t padding : {0, 1, 3, 4, 6}) expect_close({{1, 1, 10, 11}, 32, {padding, 6 - padding}}, 3e-6);
+  for (const std::int64_t out : {16, 32, 48, 128}) expect_close({{3, 1, 14, 14}, out, 2}, 3e-6);
+}
+
+TEST(ConvOneChannel, ErrorsAreAsTheHeaderSays) {
+  manual_seed(2);
+  expect_close({{100, 1, 28, 28}, 16, 2}, 6e-7, 2e-6);
+}
+
+TEST(ConvOneChannel, ThreadsShareImages) {
+  const int threads = omp_get_max_threads();
+  for (const int count : {1, 2, 3, 7}) {
+    omp_set_num_threads(count);
+    manual_seed(3);
+    expect_close({{5, 1, 70, 30}, 32, 2}, 3e-6);
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(ConvOneChannel, Takes16Bits) {
+  manual_seed(4);
+  const auto [found, expected] = compute({{4, 1, 28, 28}, 16, 2}, DType::bf16);
+  EXPECT_LT(error(found.y, expected.y), 3e-3);  // each output is rounded to 8 bits
+  EXPECT_LT(error(found.grad_weight, expected.grad_weight), 1e-6);
+  EXPECT_LT(error(found.grad_bias, expected.grad_bias), 1e-6);
+}
+
+TEST(ConvOneChannel, ComputesTheLayersThatItIsFor) {
+  const Shape x{1, 1, 28, 28}, y{1, 16, 28, 28};
+  const Window window{.kernel = 5, .padding = 2};
+  EXPECT_TRUE(OneChannelConv(window, x, y).pays(DType::f32));
+  EXPECT_FALSE(OneChannelConv(window, x, y).pays(DType::f64));
+  EXPECT_FALSE(OneChannelConv(window, x, {1, 6, 28, 28}).pays(DType::f32));
+  EXPECT_FALSE(OneChannelConv(window, {1, 3, 28, 28}, y).pays(DType::f32));
+  EXPECT_FALSE(OneChannelConv({.kernel = 3, .padding = 1}, x, y).pays(DType::f32));
+  EXPECT_FALSE(OneChannelConv({.kernel = 5, .stride = 2, .padding = 2}, x, {1, 16, 14, 14}).pays(DType::f32));
+  set_exact_convolutions(true);
+  EXPECT_FALSE(OneChannelConv(window, x, y).pays(DType::f32));
+  set_exact_convolutions(false);
+}
+
+// The layer as programs reach it: an infinity and a NaN stay visible.
+TEST(ConvOneChannel, ShowsWhatIsNotFinite) {
+  manual_seed(5);
+  for (const float bad : {INFINITY, NAN}) {
+    Array x = ops::randn({1, 1, 28, 28});
+    x.data<float>()[14 * 28 + 14] = bad;
+    const Array y = ops::conv2d(x, ops::randn({16, 1, 5, 5}), {}, {.kernel = 5, .padding = 2}).contiguous();
+    EXPECT_FALSE(std::isfinite(y.data<float>()[14 * 28 + 14]));
+    EXPECT_TRUE(std::isfinite(y.data<float>()[2 * 28 + 2]));
+  }
+}
+
+}  // namespace
+}  // namespace tandem
