@@ -1,5 +1,6 @@
 #include <tandem/core/cpu/cook_toom_kernels.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/transpose.h>
 #include <tandem/core/device/backend.h>
 
 #include <algorithm>
@@ -10,17 +11,6 @@ namespace tandem::cpu {
 namespace {
 
 constexpr int most_taps = 5;  // along an axis
-
-// to (columns, rows) = from (rows, columns), whose rows lie to_step and from_step apart, in squares that stay in the
-// cache.
-void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t from_step, float* to,
-               std::int64_t to_step) {
-  constexpr std::int64_t square = 16;
-  for (std::int64_t i = 0; i < rows; i += square)
-    for (std::int64_t j = 0; j < columns; j += square)
-      for (std::int64_t c = j; c < std::min(j + square, columns); ++c)
-        for (std::int64_t r = i; r < std::min(i + square, rows); ++r) to[c * to_step + r] = from[r * from_step + c];
-}
 
 }  // namespace
 

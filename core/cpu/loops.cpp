@@ -1,6 +1,7 @@
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cpu/loops.h>
 #include <tandem/core/cpu/simd.h>
+#include <tandem/core/cpu/transpose.h>
 
 #include <algorithm>
 
@@ -78,59 +79,10 @@ void gather_bits(const void* from, std::int64_t stride, std::int64_t n, void* to
     for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
 }
 
-// The bytes of a row of the square that is transposed within registers. The square has L x L numbers, where L of them
-// fill these bytes.
-#ifdef __AVX512F__
-constexpr std::size_t turned_bytes = 64;
-#else
-constexpr std::size_t turned_bytes = 32;
-#endif
-template <class Bits>
-constexpr int turned = std::min<int>(16, turned_bytes / sizeof(Bits));
-
-// Transposes a square of L rows from `from` to `to`. Each round deals row i and row i + L/2 out to rows 2 i and 2 i +
-// 1, element by element in turns. After log2(L) rounds each element has come to its place.
-template <class Bits, int L = turned<Bits>>
-void turn_square(const Bits* from, std::int64_t from_stride, Bits* to, std::int64_t to_stride) {
-  using V = vec<Bits, L>;
-  V low{}, high{};
-  for (int i = 0; i < L; ++i) {
-    low[i] = static_cast<Bits>(i / 2 + i % 2 * L);
-    high[i] = static_cast<Bits>(low[i] + L / 2);
-  }
-  V row[L];
-#pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) row[i] = load_raw<Bits, L>(from + i * from_stride);
-#pragma GCC unroll 4
-  for (int round = 1; round < L; round *= 2) {
-    V next[L];
-#pragma GCC unroll 8
-    for (int i = 0; i < L / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(row[i], row[i + L / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(row[i], row[i + L / 2], high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < L; ++i) row[i] = next[i];
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
-}
-
 // to[r * columns + c] = from[r + c * stride]
 template <class Bits>
-void turn_bits(const void* source, std::int64_t stride, std::int64_t rows, std::int64_t columns, void* target) {
-  constexpr int L = turned<Bits>;
-  const Bits* from = static_cast<const Bits*>(source);
-  Bits* to = static_cast<Bits*>(target);
-  std::int64_t r = 0;
-  for (; r + L <= rows; r += L) {
-    std::int64_t c = 0;
-    for (; c + L <= columns; c += L) turn_square<Bits>(from + r + c * stride, stride, to + r * columns + c, columns);
-    for (; c < columns; ++c)
-      for (int i = 0; i < L; ++i) to[(r + i) * columns + c] = from[r + i + c * stride];
-  }
-  for (; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) to[r * columns + c] = from[r + c * stride];
+void turn(const void* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, void* to) {
+  transpose(static_cast<const Bits*>(from), columns, rows, stride, static_cast<Bits*>(to), columns);
 }
 
 template <class Bits>
@@ -179,10 +131,10 @@ void gather_block(const Operand& operand, std::int64_t row, std::int64_t column,
   if (operand.is_turned() && height > 1) {
     const char* from = operand.at(row, column);
     switch (operand.size) {
-      case 1: return turn_bits<std::uint8_t>(from, operand.stride, height, width, to);
-      case 2: return turn_bits<std::uint16_t>(from, operand.stride, height, width, to);
-      case 4: return turn_bits<std::uint32_t>(from, operand.stride, height, width, to);
-      default: return turn_bits<std::uint64_t>(from, operand.stride, height, width, to);
+      case 1: return turn<std::uint8_t>(from, operand.stride, height, width, to);
+      case 2: return turn<std::uint16_t>(from, operand.stride, height, width, to);
+      case 4: return turn<std::uint32_t>(from, operand.stride, height, width, to);
+      default: return turn<std::uint64_t>(from, operand.stride, height, width, to);
     }
   }
   for (std::int64_t r = 0; r < height; ++r)
