@@ -6,8 +6,8 @@
 // channels after that. On one core of an AMD EPYC (Zen 4) 16 channels take 0.76 of oneDNN's time, 32 channels 0.55.
 //
 // Results do not depend on the number of images and threads, but for the gradient of the weight, which each thread sums
-// over its images. As the RMS relative to sums in f64, tests hold the errors of 100 small images below 6e-7, and those of
-// the gradient of the weight below 2e-6.
+// over its images. As the RMS relative to sums in f64, tests hold the errors of 100 small images below 6e-7, and those
+// of the gradient of the weight below 2e-6.
 #pragma once
 
 #include <tandem/core/array/array.h>
