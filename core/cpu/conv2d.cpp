@@ -114,14 +114,14 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     note_kernel(forward_pass, best, one_channel_kernel);
     return one_channel.forward(x, weight, bias, y);
   }
+  const cpu::DirectConv direct(window, x.shape(), y.shape());
   const cpu::CookToomConv tiles(window, x.shape(), y.shape());
-  if (tiles.can(x.dtype()))
+  if (tiles.can(x.dtype()) && !direct.beats_tiles(x.dtype()))
     best = tiles.choose_forward(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share());
   if (best.pays()) {
     note_kernel(forward_pass, best);
     return tiles.forward(best, x, weight, bias, y);
   }
-  const cpu::DirectConv direct(window, x.shape(), y.shape());
   if (direct.pays(x.dtype())) {
     note_kernel(forward_pass, best, "sums of rows, for few outputs");
     return direct.forward(x, weight, bias, y);
@@ -157,15 +157,15 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
   }
   const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
   const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
+  const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   const cpu::CookToomConv tiles(window, grad_x.shape(), grad_y.shape());
   cpu::CookToomChoice best;
-  if (tiles.can(grad_y.dtype()))
+  if (tiles.can(grad_y.dtype()) && !direct.pays_for_input(grad_y.dtype()))
     best = tiles.choose_grad_input(grad_y.dtype(), by_taps ? taps.share() : taps.row_share());
   if (best.pays()) {
     note_kernel(input_pass, best);
     return tiles.grad_input(best, grad_y, weight, grad_x);
   }
-  const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) {
     note_kernel(input_pass, best, "sums of rows, for few outputs");
     return direct.grad_input(grad_y, weight, grad_x);

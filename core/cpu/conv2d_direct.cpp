@@ -18,7 +18,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Eight, because these kernels run where there is no AVX-512; see can().
+// Eight also where vectors could be longer: with few channels more lanes would stay empty.
 constexpr int lanes = 8;
 using Lanes = vec<float, lanes>;
 
@@ -172,16 +172,20 @@ struct Lines {
 constexpr std::int64_t lines_at_once = 8;
 
 bool can(DType dtype, const Window& window) {
-  return dtype == DType::f32 && !onednn::has_avx512() && window.groups == 1 && window.dilation.w == 1;
+  return dtype == DType::f32 && window.groups == 1 && window.dilation.w == 1;
 }
 
-// Chosen on an AMD EPYC (Zen 3, AVX2; bench/convolutions): elsewhere oneDNN is as fast. `products` are the
-// multiplications for one output.
+// Chosen on an AMD EPYC, with AVX2 (Zen 3, by bench/convolutions) and with AVX-512 (Zen 4): elsewhere oneDNN is as
+// fast. oneDNN's vectors are filled up with output channels that do not exist.
 bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
-  const std::int64_t products = inputs * window.kernel.h * window.kernel.w;
-  if (window.kernel == Extent(1)) return outputs == 1 && inputs >= 8;
-  if (outputs <= most_along) return products >= 16 * outputs;
-  return outputs <= 8 ? products >= 20 : outputs <= 16 && products >= 400;
+  const bool avx512 = onednn::has_avx512(), single = window.kernel == Extent(1);
+  const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output
+  if (outputs <= most_along) {
+    if (single) return avx512 ? inputs >= 8 * outputs : outputs == 1 && inputs >= 8;
+    return products >= (avx512 ? 9 : 16) * outputs;
+  }
+  if (single) return avx512 && outputs <= 8 && inputs >= 16;
+  return outputs <= 8 ? products >= 20 : !avx512 && outputs <= 16 && products >= 400;
 }
 
 // `weight` is (O, KH, KW, C).
@@ -247,6 +251,8 @@ Window DirectConv::from_behind() const {
 }
 
 bool DirectConv::pays(DType dtype) const { return can(dtype, window_) && is_faster(window_, x_[1], y_[1]); }
+
+bool DirectConv::beats_tiles(DType dtype) const { return y_[1] <= most_along && pays(dtype); }
 
 bool DirectConv::pays_for_input(DType dtype) const {
   const Window window = from_behind();
