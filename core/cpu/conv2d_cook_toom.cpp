@@ -24,9 +24,8 @@ CookToomChoice choose(const Window& window, Extent size, std::int64_t inputs, st
 }  // namespace
 
 bool CookToomConv::can(DType dtype) const {
-  const auto has_scheme = [](std::int64_t taps) { return taps == 1 || taps == 3 || taps == 5; };
-  return dtype != DType::f64 && window_.stride == Extent(1) && window_.groups == 1 && has_scheme(window_.kernel.h) &&
-         has_scheme(window_.kernel.w) && window_.kernel != Extent(1) && !math_mode().exact_convolutions;
+  return dtype != DType::f64 && window_.stride == Extent(1) && window_.groups == 1 && has_tiles(window_.kernel) &&
+         !math_mode().exact_convolutions;
 }
 
 CookToomChoice CookToomConv::choose_forward(DType dtype, double share) const {

@@ -181,10 +181,10 @@ void add_products(const float* tile, const PlacedGradient& gradient, std::int64_
 template <class F>
 void for_each_part(const Array& x, const Array& y, const Window& window, F f) {
   const std::vector<Part> parts = parts_of(y.shape());
-  const Blocks blocks(0, static_cast<std::int64_t>(parts.size()), 1);
-  const Array memory = Array::empty({blocks.workers, PlacedRows::numbers()});
+  const auto count = static_cast<std::int64_t>(parts.size()), workers = std::min(Blocks::threads(), count);
+  const Array memory = Array::empty({workers, PlacedRows::numbers()});
   const TiledImage image(x);
-  blocks.for_each(y.numel(), [&](std::int64_t worker, std::int64_t i, std::int64_t) {
+  share(workers, count, y.numel(), [&](std::int64_t worker, std::int64_t i) {
     const Part& part = parts[static_cast<std::size_t>(i)];
     PlacedRows seen(image, window.padding, memory.data<float>() + worker * memory.dim(1));
     seen.place(part);

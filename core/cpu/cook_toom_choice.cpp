@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 namespace tandem::cpu {
 
@@ -43,12 +44,9 @@ constexpr double call = 80;          // of a transform, whatever it does
 constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
 constexpr double direct_product = 1.03;
 constexpr double direct_row = 300;
-// Of direct sums, by AVX-512's instructions; the AMX unit has eight times their peak, and was not measured.
-#ifdef __AMX_BF16__
-constexpr double bf16_speedup = 15;
-#else
-constexpr double bf16_speedup = 1.85;
-#endif
+// Of direct sums in bf16, by AVX-512's instructions. oneDNN uses the AMX unit wherever the processor has one. Its peak
+// is eight times as high; it was not measured.
+double bf16_speedup() { return __builtin_cpu_supports("amx-bf16") ? 15 : 1.85; }
 
 double vectors(std::int64_t channels) { return static_cast<double>((channels + 15) / 16); }
 double beyond_vectors(std::int64_t channels) { return static_cast<double>(channels % 16); }
@@ -75,32 +73,35 @@ double cycles(const TileCosts& rows, const TileCosts& columns, Extent dilation, 
   return (products + to_places + to_pixels + calls + weight / batch) * rows.preference * columns.preference;
 }
 
-template <class F>
-void for_each_scheme(std::int64_t kernel, F f) {
-  if (kernel == 1) std::ranges::for_each(kernel_1, f);
-  if (kernel == 3) std::ranges::for_each(kernel_3, f);
-  if (kernel == 5) std::ranges::for_each(kernel_5, f);
+std::span<const TileCosts> schemes_of(std::int64_t taps) {
+  if (taps == 1) return kernel_1;
+  if (taps == 3) return kernel_3;
+  if (taps == 5) return kernel_5;
+  return {};
 }
 
 }  // namespace
 
+bool has_tiles(Extent kernel) {
+  return kernel != Extent(1) && !schemes_of(kernel.h).empty() && !schemes_of(kernel.w).empty();
+}
+
 CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std::int64_t inputs,
                                 std::int64_t outputs) {
   CookToomChoice best;
-  if (kernel == Extent(1)) return best;
-  for_each_scheme(kernel.h, [&](const TileCosts& rows) {
-    for_each_scheme(kernel.w, [&](const TileCosts& columns) {
-      if (!is_exact_enough(rows, columns, inputs)) return;
+  if (!has_tiles(kernel)) return best;
+  for (const TileCosts& rows : schemes_of(kernel.h))
+    for (const TileCosts& columns : schemes_of(kernel.w)) {
+      if (!is_exact_enough(rows, columns, inputs)) continue;
       const double found = cycles(rows, columns, dilation, size, inputs, outputs);
       if (!best.rows || found < best.cycles) best = {rows.scheme, columns.scheme, found};
-    });
-  });
+    }
   return best;
 }
 
 double direct_cycles(Extent kernel, Extent size, std::int64_t inputs, std::int64_t outputs, double share, DType dtype) {
   const auto products = static_cast<double>(size.h * size.w * kernel.h * kernel.w * inputs) * vectors(outputs);
-  const double faster = dtype == DType::f32 ? 1 : bf16_speedup;
+  const double faster = dtype == DType::f32 ? 1 : bf16_speedup();
   return products * share * direct_product / faster + static_cast<double>(size.h) * direct_row;
 }
 

@@ -13,13 +13,16 @@
 namespace tandem::cpu {
 
 struct CookToomChoice {
-  const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there is no scheme for the kernel
+  const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there are none
   double cycles = 0;  // estimated, for an image; a little more where errors are larger
   double direct_cycles = 0;
 
   bool pays() const { return rows && cycles < direct_cycles; }
   std::string describe() const;  // for people
 };
+
+// Whether there are tiles for a kernel: of 1, 3 or 5 rows and columns, but not 1 x 1.
+bool has_tiles(Extent kernel);
 
 // For a kernel with `dilation` that takes `inputs` to `outputs` channels, over an output of `size` pixels.
 CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std::int64_t inputs, std::int64_t outputs);

@@ -38,6 +38,14 @@ inline bool weight_fits(const Tiling& tiling, std::int64_t inputs, std::int64_t 
   return tiling.places() * padded(inputs) * padded(outputs) * 4 <= 768 << 10;
 }
 
+// Calls f(worker, i) for each i in [0, count). A worker is a thread, and takes neighbours one after the other.
+template <class F>
+void share(std::int64_t workers, std::int64_t count, std::int64_t elements, F f) {
+  parallel_for(workers, elements, [&](std::int64_t worker) {
+    for (std::int64_t i = count * worker / workers; i < count * (worker + 1) / workers; ++i) f(worker, i);
+  });
+}
+
 // Rows of tiles [first, last), cut into blocks, and those spread over threads.
 struct Blocks {
   std::int64_t first, last, block, workers;
@@ -50,12 +58,11 @@ struct Blocks {
   static std::int64_t threads() { return omp_get_max_threads(); }
   std::int64_t count() const { return (last - first + block - 1) / block; }
 
-  // Calls f(worker, first, last) for each block. A worker is a thread, and takes its blocks one after the other.
+  // Calls f(worker, first, last) for each block.
   template <class F>
   void for_each(std::int64_t elements, F f) const {
-    parallel_for(workers, elements, [&](std::int64_t worker) {
-      for (std::int64_t b = count() * worker / workers; b < count() * (worker + 1) / workers; ++b)
-        f(worker, first + b * block, std::min(first + (b + 1) * block, last));
+    share(workers, count(), elements, [&](std::int64_t worker, std::int64_t b) {
+      f(worker, first + b * block, std::min(first + (b + 1) * block, last));
     });
   }
 };

@@ -80,11 +80,8 @@ struct Slices {
   // Calls f(worker, slice, part).
   template <class F>
   void for_each(std::int64_t elements, F f) const {
-    parallel_for(workers, elements, [&](std::int64_t worker) {
-      const std::int64_t jobs = count() * parts;
-      for (std::int64_t i = jobs * worker / workers; i < jobs * (worker + 1) / workers; ++i)
-        f(worker, i / parts, i % parts);
-    });
+    share(workers, count() * parts, elements,
+          [&](std::int64_t worker, std::int64_t i) { f(worker, i / parts, i % parts); });
   }
 };
 
