@@ -167,6 +167,38 @@ struct Lines {
   }
 };
 
+// A kernel of 1 x 1 between few channels. Where both numbers are known when this is compiled, GCC computes many pixels
+// side by side.
+template <int inputs, int outputs>
+void by_pixels(const float* __restrict x, const float* weight, const float* bias, std::int64_t pixels,
+               float* __restrict y) {
+  float w[outputs][inputs], b[outputs];
+  for (int o = 0; o < outputs; ++o) {
+    b[o] = bias[o];
+    for (int c = 0; c < inputs; ++c) w[o][c] = weight[o * inputs + c];
+  }
+  for (std::int64_t p = 0; p < pixels; ++p)
+    for (int o = 0; o < outputs; ++o) {
+      float sum = b[o];
+      for (int c = 0; c < inputs; ++c) sum += x[p * inputs + c] * w[o][c];
+      y[p * outputs + o] = sum;
+    }
+}
+
+// The function above for these numbers of channels, or null where there is none. GCC makes nothing good of 16 to 3.
+using ByPixels = void (*)(const float*, const float*, const float*, std::int64_t, float*);
+ByPixels by_pixels_of(const Window& window, std::int64_t inputs, std::int64_t outputs) {
+  ByPixels found = nullptr;
+  if (window.kernel != Extent(1) || window.stride != Extent(1) || window.padding != Extent(0)) return found;
+  const auto among = [&]<int... in>(auto out, std::integer_sequence<int, in...>) {
+    ((inputs == in && outputs == out ? void(found = by_pixels<in, decltype(out)::value>) : void()), ...);
+  };
+  among(std::integral_constant<int, 1>{}, std::integer_sequence<int, 1, 2, 3, 4, 8, 16>{});
+  among(std::integral_constant<int, 2>{}, std::integer_sequence<int, 1, 2, 3, 4, 8, 16>{});
+  among(std::integral_constant<int, 3>{}, std::integer_sequence<int, 1, 2, 3, 4, 8>{});
+  return found;
+}
+
 // Output rows that are computed from one copy of what they see. Chosen: an image's rows above and below are then copied
 // seldom, and the copy stays in the cache.
 constexpr std::int64_t lines_at_once = 8;
@@ -180,6 +212,7 @@ bool can(DType dtype, const Window& window) {
 bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   const bool avx512 = onednn::has_avx512(), single = window.kernel == Extent(1);
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output
+  if (by_pixels_of(window, inputs, outputs)) return true;
   if (outputs <= most_along) {
     if (single) return avx512 ? inputs >= 8 * outputs : outputs == 1 && inputs >= 8;
     return products >= (avx512 ? 9 : 16) * outputs;
@@ -204,6 +237,15 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
   }
   const Array biases = ops::zeros({vectors * lanes});
   if (bias) backend({}).copy(*bias, biases.narrow(0, 0, out_channels));
+
+  if (const ByPixels compute = by_pixels_of(window, channels, out_channels)) {
+    constexpr std::int64_t at_once = 4096;
+    const std::int64_t pixels = x.dim(0) * height * width;
+    return parallel_for((pixels + at_once - 1) / at_once, x.numel(), [&](std::int64_t i) {
+      compute(x.data<float>() + i * at_once * channels, packed.data<float>(), biases.data<float>(),
+              std::min(at_once, pixels - i * at_once), y.data<float>() + i * at_once * out_channels);
+    });
+  }
 
   const std::int64_t row = width * channels, padding = window.padding.w * channels, padded_row = row + 2 * padding;
   const std::int64_t blocks = (out_height + lines_at_once - 1) / lines_at_once;

@@ -80,6 +80,15 @@ TEST(Conv2d, DirectlyForFewOutputs) {
   expect_like_f64({{1, 64, 8, 60}, 12, {.kernel = 3, .stride = 2}});
 }
 
+TEST(Conv2d, PixelByPixelForFewChannels) {
+  for (const std::int64_t in : {1, 2, 3, 4, 5, 8, 16})
+    for (const std::int64_t out : {1, 2, 3, 4})
+      for (const Window& window :
+           {Window{.kernel = 1}, Window{.kernel = 1, .stride = 2}, Window{.kernel = 1, .padding = 1}})
+        expect_like_f64({{2, in, 7, 11}, out, window});
+  expect_like_f64({{3, 2, 64, 70}, 3, {.kernel = 1}});  // several threads
+}
+
 // An Inf or NaN is seen by the outputs that see its pixel, and by no other.
 TEST(Conv2d, DirectSumsSpreadNothing) {
   const Window window{.kernel = 3, .padding = 1};
