@@ -37,7 +37,6 @@ LrCurve LrTrial::run(const LrSweep& sweep) {
   const LrCurve curve = sweep_learning_rates(sweep, [this](double lr) { return step(lr); });
   batch_.reset();
   bring_back();
-  update_.forget_faults();
   update_.set_lrs(lrs_);
   return curve;
 }
