@@ -90,10 +90,9 @@ void FiniteCheck::compute_again(const Start& step) {
   Progress progress = step.progress;
   default_generator() = epoch_generator_;
   loader_->skip(progress.position().batch, step.generator ? step.generator->state() : skip_generator_);
-  for (data::Batch& batch : *loader_) {
-    batch.inputs = batch.inputs.to(options_.device());
-    if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
-    scaler_.scale(progress.weight() * loss_of_(ddp_.model(), batch)).backward();
+  for (const data::Batch& batch : *loader_) {
+    const Tensor loss = loss_of_(ddp_.model(), batch.to(options_.device()));
+    scaler_.scale(progress.weight() * loss).backward();
     if (progress.completes_step()) return;
     progress.count();
   }

@@ -53,9 +53,10 @@ class FiniteCheck {
   // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
   // batch; null for the first batch of the loop over the loader.
   void begin_step(const Progress& progress, const Generator* generator);
-  // A number of the running step, `what` for people: a loss, or a norm of the gradients. NotFinite on the CPU.
+  // A number of the running step, such as a loss or a norm of the gradients. `what` is its name for people. On the CPU,
+  // NotFinite when it is not finite.
   void take(const Array& number, const char* what);
-  // The step is over. NotFinite where many steps have passed since the last look, and look() finds one.
+  // The step is over. Looks when most_steps have passed since the last look.
   void end_step();
   // NotFinite when a number of a step since the last look is not finite. Waits for the GPU.
   void look();

@@ -94,8 +94,7 @@ data::Batch& LrTrial::next_batch() {
     batch_.emplace(loader_.epoch(epoch_++).begin());
   }
   data::Batch& batch = **batch_;
-  batch.inputs = batch.inputs.to(options_.device());
-  if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
+  batch = batch.to(options_.device());
   return batch;
 }
 

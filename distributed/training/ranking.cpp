@@ -1,6 +1,6 @@
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/option_parser.h>
 #include <tandem/distributed/training/ranking.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
 

@@ -90,8 +90,7 @@ bool TrainingJob::next_epoch() {
 }
 
 void TrainingJob::begin_batch(data::Batch& batch) {
-  batch.inputs = batch.inputs.to(options_.device());
-  if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
+  batch = batch.to(options_.device());
   const bool is_first = progress_->position().batch == begin_;
   if (progress_->begins_step()) {
     check_.begin_step(*progress_, is_first ? nullptr : &generator_);
@@ -213,8 +212,10 @@ void TrainingJob::resume() {
 void TrainingJob::end_step() {
   check_.end_step();
   profile_.end_step(progress_->position().step);
-  for (const auto& call : after_step_) call();
-  generator_ = default_generator();
+  for (const auto& call : after_step_) {
+    call();
+    generator_ = default_generator();
+  }
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
   // At the end of an epoch or of the training, end_epoch() saves, after the evaluation: a job that is killed meanwhile
