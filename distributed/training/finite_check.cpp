@@ -14,11 +14,8 @@ namespace tandem::distributed {
 
 void FiniteCheck::guard(optim::Optimizer& optimizer) {
   if (options_.device().is_cpu() || scaler_.is_enabled()) return;
-  if (!sum_.defined()) {
-    sum_ = ops::scalar(0, DType::f32, options_.device());
-    sums_ = ops::zeros({most_steps}, DType::f32, options_.device());
-  }
-  optimizer.step_while_finite(sum_);
+  if (!norms_.defined()) norms_ = ops::scalar(0, DType::f32, options_.device());
+  optimizer.step_while_finite(norms_);
 }
 
 void FiniteCheck::begin_epoch(data::Loader& loader, const std::string& generator) {
@@ -28,33 +25,38 @@ void FiniteCheck::begin_epoch(data::Loader& loader, const std::string& generator
 }
 
 void FiniteCheck::begin_step(const Progress& progress, const Generator* generator) {
-  if (!sum_.defined()) steps_.clear();
+  if (!norms_.defined()) steps_.clear();
   steps_.push_back({progress, generator ? std::optional(*generator) : std::nullopt});
 }
 
-void FiniteCheck::take(const Array& number, const char* what) {
+void FiniteCheck::take_loss(const Array& loss) {
+  if (!norms_.defined()) require_finite(loss, "the loss");
+}
+
+void FiniteCheck::take_norm(const Array& norm) {
+  if (norms_.defined()) ops::add_(norms_, norm);
+  else require_finite(norm, "the norm of the gradients");
+}
+
+void FiniteCheck::require_finite(const Array& number, const char* what) {
   if (scaler_.is_enabled()) return;
-  if (sum_.defined()) {
-    ops::add_(sum_, number.reshape({}).to(DType::f32));
-    return;
-  }
   const double value = number.item();
   if (!std::isfinite(value)) fail(fmt::format("{} is {}", what, std::isnan(value) ? "nan" : "infinite"));
 }
 
-void FiniteCheck::end_step() {
-  if (!sum_.defined()) return;
-  sums_.select(0, static_cast<std::int64_t>(steps_.size()) - 1).copy_from(sum_);
+void FiniteCheck::end_step(const Array& losses) {
+  if (!norms_.defined()) return;
+  steps_.back().sum = ops::zip(functors::Add{}, norms_, losses.to(norms_.device()));
   if (steps_.size() == most_steps) look();
 }
 
 void FiniteCheck::look() {
-  if (!sum_.defined()) return;
-  if (std::isfinite(sum_.item())) return steps_.clear();
-  const auto sums = sums_.to(Device{}).to_vector<float>();
-  const auto is_at_fault = [&, i = std::size_t{0}](const Start&) mutable { return !std::isfinite(sums[i++]); };
-  const auto found = std::find_if(steps_.begin(), steps_.end() - 1, is_at_fault);
-  fail("the loss or a gradient is not finite", *found);
+  if (!norms_.defined()) return;
+  const auto is_at_fault = [](const Start& step) { return step.sum.defined() && !std::isfinite(step.sum.item()); };
+  // Once a sum is not finite, all later ones are not.
+  if (!steps_.empty() && is_at_fault(steps_.back()))
+    fail("the loss or a gradient is not finite", *std::find_if(steps_.begin(), steps_.end(), is_at_fault));
+  steps_.clear();
 }
 
 void FiniteCheck::fail(const std::string& what) {

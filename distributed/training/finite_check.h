@@ -26,9 +26,10 @@ class NotFinite : public Error {
 };
 
 // On the CPU the host looks at each number at once. A GPU runs behind the host, which must not wait for it after each
-// step. So the GPU adds the numbers up. From the first step on whose numbers are not finite, the optimizers of the
-// training leave out all steps, and the host finds that out when it looks. With f16 nothing is checked here, because
-// the GradScaler leaves out steps whose gradients are not finite.
+// step. So the GPU adds the numbers up, and the host looks later. From the first step on whose gradients are not
+// finite, the optimizers of the training leave out all steps. (A loss that is not finite, with gradients that are,
+// leaves out none.) With f16 nothing is checked here, because the GradScaler leaves out steps whose gradients are not
+// finite.
 //
 // To name the operation, the step that failed is computed once more: the weights are still those that it had, the
 // loader gives its batches again, as after a resumption, and the generator of random numbers gets the state that it
@@ -43,7 +44,7 @@ class FiniteCheck {
               const optim::GradScaler& scaler)
       : options_(options), group_(group), ddp_(ddp), scaler_(scaler) {}
 
-  // From here on, on a GPU, the optimizer makes steps while all numbers are finite.
+  // From here on, on a GPU, the optimizer makes steps while all gradients are finite.
   void guard(optim::Optimizer& optimizer);
   // How the loss of a batch is computed once more. Without it no operation is named.
   void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
@@ -53,11 +54,11 @@ class FiniteCheck {
   // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
   // batch; null for the first batch of the loop over the loader.
   void begin_step(const Progress& progress, const Generator* generator);
-  // A number of the running step, such as a loss or a norm of the gradients. `what` is its name for people. On the CPU,
-  // NotFinite when it is not finite.
-  void take(const Array& number, const char* what);
-  // The step is over. Looks when most_steps have passed since the last look.
-  void end_step();
+  // The loss of a batch of the running step, and a norm of its gradients, one number each. On the CPU, NotFinite.
+  void take_loss(const Array& loss);
+  void take_norm(const Array& norm);
+  // The step is over. `losses`: the sum of the losses of the epoch, () f32. Looks after many steps.
+  void end_step(const Array& losses);
   // NotFinite when a number of a step since the last look is not finite. Waits for the GPU.
   void look();
 
@@ -69,9 +70,11 @@ class FiniteCheck {
   struct Start {
     Progress progress;
     std::optional<Generator> generator;
+    Array sum{};  // of the norms so far and the losses of the epoch; undefined before the end of the step
   };
   static constexpr std::size_t most_steps = 128;  // chosen: waiting for a GPU is then no part of the time of a step
 
+  void require_finite(const Array& number, const char* what);
   [[noreturn]] void fail(const std::string& what, const Start& step);
   std::string find_operation(const Start& step);
   void compute_again(const Start& step);
@@ -86,8 +89,7 @@ class FiniteCheck {
   Generator epoch_generator_;   // default_generator() when the epoch began
   std::string skip_generator_;  // what Loader::skip() was given then
   std::vector<Start> steps_;    // those since the last look; the last one is running
-  Array sum_;                   // of all numbers, () f32; undefined: the host looks at each number
-  Array sums_;                  // the sum after each of steps_
+  Array norms_;                 // the sum of all norms, () f32; undefined: the host looks at each number
 };
 
 }  // namespace tandem::distributed

@@ -210,7 +210,7 @@ void TrainingJob::resume() {
 }
 
 void TrainingJob::end_step() {
-  check_.end_step();
+  check_.end_step(losses_.of_epoch());
   profile_.end_step(progress_->position().step);
   for (const auto& call : after_step_) {
     call();

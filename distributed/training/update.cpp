@@ -45,7 +45,7 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
   TANDEM_CHECK(loss.numel() == 1, "Trainer: the loss of a batch must be one number, got the shape ", loss.shape());
   if (progress.begins_step())
     for (const auto& used : optimizers_) used.optimizer->zero_grad();
-  check_.take(loss.value(), "the loss");
+  check_.take_loss(loss.value());
   {
     const auto local = ddp_.no_sync(server_ || !progress.completes_step());
     const double weight = progress.weight();
@@ -63,7 +63,7 @@ void Update::make_step() {
       clip();
     }
   } else {
-    check_.take(clip(), "the norm of the gradients");
+    check_.take_norm(clip());
   }
   for (const auto& used : optimizers_) scaler_.step(*used.optimizer);
   scaler_.update();
