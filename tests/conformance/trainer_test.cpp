@@ -43,7 +43,7 @@ using Change = std::function<Tensor(const Tensor& loss)>;
 
 // The final weights of a training with these arguments, as numbers one after the other.
 std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int expected_code = 0,
-                         const Change& change = {}) {
+                         const Change& change = {}, bool writes_loop = false) {
   TrainingOptions options("trainer_test", "");
   options.batch_size = 8;
   options.epochs = 3;
@@ -56,10 +56,12 @@ std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int
     trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
     trainer.clip_norm(1);
     data::Loader loader(samples, options.loader_options(*group));
-    trainer.fit(loader, [&](const data::Batch& batch) {
+    const auto loss_of = [&](const data::Batch& batch) {
       const Tensor loss = cross_entropy(model(batch.inputs), batch.targets);
       return change ? change(loss) : loss;
-    });
+    };
+    if (!writes_loop) return trainer.fit(loader, loss_of);
+    for (const auto& batch : trainer.batches(loader)) trainer.step(loss_of(batch));
   });
   EXPECT_EQ(code, expected_code);
   std::vector<float> weights;
@@ -125,9 +127,10 @@ TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
 }
 
 // The number of the step that failed, and what the Error says of the operation.
-std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset& samples, const Change& change = {}) {
+std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset& samples, const Change& change = {},
+                                       bool writes_loop = false) {
   ::testing::internal::CaptureStderr();
-  train(std::move(arguments), samples, 1, change);
+  train(std::move(arguments), samples, 1, change, writes_loop);
   const auto err = ::testing::internal::GetCapturedStderr();
   const auto step = err.find("step "), words = err.find("weights. ");
   if (step == std::string::npos || words == std::string::npos) return {0, err};
@@ -148,6 +151,10 @@ TEST(CudaTrainer, NamesTheOperationOfTheStepThatFailed) {
   EXPECT_EQ(failure_of({"--device", "cuda", "--log-every", "4"}, samples), expected);
   EXPECT_EQ(failure_of({"--device", "cuda", "--accumulate", "3"}, samples),
             failure_of({"--device", "cpu", "--accumulate", "3"}, samples));
+  // A loop that the program writes has a loss that only the program can compute again.
+  const auto written = failure_of({"--device", "cuda"}, samples, {}, true);
+  EXPECT_EQ(written.first, expected.first);
+  testing::expect_parts(written.second, {"DetectAnomaly (autograd/anomaly.h) around the forward and backward pass"});
 }
 
 // The loss is infinite where a drawn mask says so, in one step of ten.
