@@ -2,6 +2,7 @@
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/reduce.h>
 
+#include <cmath>
 #include <sstream>
 
 namespace tandem {
@@ -36,9 +37,11 @@ std::string autograd::anomaly_in(const Array& array) {
   const Dims position = position_of(static_cast<std::int64_t>(argmax(bad.to(DType::u8)).item()), array.shape());
   Array first = array;
   for (const std::int64_t i : position) first = first.select(0, i);
+  const double number = first.item();
   std::ostringstream text;
   text << count << " of " << array.numel() << (count == 1 ? " numbers is " : " numbers are ")
-       << (infinities ? "not finite" : "NaN") << ", the first is " << first.item() << " at " << position;
+       << (infinities ? "not finite" : "NaN") << ", the first is " << (std::isnan(number) ? std::abs(number) : number)
+       << " at " << position;
   return std::move(text).str();
 }
 

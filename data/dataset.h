@@ -11,7 +11,10 @@ namespace tandem::data {
 // Supports: for (auto& [images, labels] : loader) ...
 struct Batch {
   Array inputs;   // (N, ...): images (N, C, H, W)
-  Array targets;  // (N, ...): classes (N)
+  Array targets;  // (N, ...): classes (N); undefined: there are none
+
+  // The same numbers on that device.
+  Batch to(Device device) const { return {inputs.to(device), targets.defined() ? targets.to(device) : targets}; }
 };
 
 // get() may be called from several threads at once. It returns fresh arrays, which the caller owns.

@@ -3,9 +3,8 @@
 // A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
 // the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
 // DistributedDataParallel (ddp/NAME), those of other objects (kept/OBJECT/NAME) and what each rank alone has
-// (rank-R/NAME). Its metadata are the other members of
-// TrainingState, as text, and checksums of all that (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the
-// model out of it.
+// (rank-R/NAME). Its metadata are the other members of TrainingState, as text, and checksums of all that
+// (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the model out of it.
 #pragma once
 
 #include <tandem/core/array/named_array.h>

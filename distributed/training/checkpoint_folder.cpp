@@ -3,8 +3,8 @@
 #include <tandem/core/ops.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/given_options.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
 

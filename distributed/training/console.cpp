@@ -52,4 +52,8 @@ void Console::clear_progress() {
   progress_shown_ = false;
 }
 
+std::string counted(std::int64_t n, const std::string& thing, const std::string& plural) {
+  return std::to_string(n) + ' ' + thing + (n == 1 ? "" : plural);
+}
+
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 // Console: the lines that a training program prints for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tandem::distributed {
@@ -32,5 +33,8 @@ class Console {
   bool progress_shown_ = false;
   double next_progress_ = 0;  // seconds on a steady clock
 };
+
+// "1 step", "2 steps", "3 processes".
+std::string counted(std::int64_t n, const std::string& thing, const std::string& plural = "s");
 
 }  // namespace tandem::distributed

@@ -1,8 +1,8 @@
 #include <tandem/autograd/anomaly.h>
 #include <tandem/core/array/text_array.h>
 #include <tandem/core/random/random.h>
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/job_state.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <algorithm>
 #include <utility>

@@ -37,7 +37,6 @@ LrCurve LrTrial::run(const LrSweep& sweep) {
   const LrCurve curve = sweep_learning_rates(sweep, [this](double lr) { return step(lr); });
   batch_.reset();
   bring_back();
-  update_.forget_faults();
   update_.set_lrs(lrs_);
   return curve;
 }
@@ -95,8 +94,7 @@ data::Batch& LrTrial::next_batch() {
     batch_.emplace(loader_.epoch(epoch_++).begin());
   }
   data::Batch& batch = **batch_;
-  batch.inputs = batch.inputs.to(options_.device());
-  if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
+  batch = batch.to(options_.device());
   return batch;
 }
 

@@ -1,6 +1,6 @@
 #include <tandem/core/device/backend.h>
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/profile_window.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
 

@@ -6,11 +6,8 @@
 
 namespace tandem::distributed {
 
-// Calls `body`. `is_rank_0`: whether this process speaks for all of the job. Returns the exit code:
-//   0  the body has returned
-//   1  it threw. The message goes to stderr, after the rank if there are several, and to the launcher.
-//   128 + the signal, 0 for SIGUSR1: it threw StoppedBySignal
-//   2  a UsageError. One process of each host prints it.
+// Calls `body`. `is_rank_0`: whether this process speaks for all of the job. Returns the exit code, and prints errors,
+// as TrainingOptions::run() says.
 int exit_code_of(const std::string& program, const std::function<void(bool is_rank_0)>& body);
 
 }  // namespace tandem::distributed

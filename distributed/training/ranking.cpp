@@ -1,6 +1,6 @@
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/option_parser.h>
 #include <tandem/distributed/training/ranking.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <fmt/format.h>
 
@@ -109,9 +109,14 @@ void Ranking::set_state(const std::string& text) {
 
 void Ranking::go_on(const std::string& wanted, const std::string& state_text, const std::set<std::int64_t>& kept) {
   kept_before_ = kept;
+  if (wanted.empty()) return;
   if (!is_on()) wanted_ = wanted;
-  if (wanted.empty() || wanted_ != wanted) return;
   set_state(state_text);
+  for (const Place& place : places_) kept_before_.insert(place.step);  // older checkpoints do not say what is kept
+  if (wanted_ != wanted) {
+    places_.clear();
+    since_ = 0;
+  }
   if (is_on() && places_.size() > most_) places_.resize(most_);
   for (const Place& place : places_) kept_before_.erase(place.step);
 }

@@ -1,6 +1,6 @@
 #include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/strategy.h>
-#include <tandem/distributed/training/training_log.h>
 
 #include <algorithm>
 #include <cstdint>

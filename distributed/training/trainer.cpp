@@ -28,12 +28,12 @@ void Trainer::fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& e
 void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evaluate& evaluate) {
   TrainingJob& job = running_->job;
   if (!job.options().find_lr.empty()) return job.show_lr(loader, loss_of);
+  job.check().set_loss(loss_of);
   // On a GPU this function is recorded once, and replayed in one call after that.
   GraphedStep step(
       job.options().graph_device(),
       [&](const std::vector<Array>& arrays) {
         const data::Batch batch = {arrays[0], arrays.size() == 2 ? arrays[1] : Array()};
-        job.set_again([&job, &loss_of, batch] { return loss_of(job.ddp().model(), batch); });
         const Autocast autocast(job.options().dtype);
         const Tensor loss = job.loss(batch, loss_of);
         job.update(loss);

@@ -45,8 +45,8 @@ namespace tandem::distributed {
 //
 // With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after the running step, with a checkpoint: fit() and
 // step() throw StoppedBySignal then. A loss or gradient that is not finite ends it with an Error, before the update and
-// before any checkpoint. On a GPU the host finds it out with the next figures or the next checkpoint, which then is not
-// written.
+// before any checkpoint. On a GPU the host finds it out later: with the next figures, before the next checkpoint, or
+// after 128 steps. fit() names the operation that is at fault.
 //
 // All functions are collective: every rank calls them alike. What they are given must live until fit() returns or the
 // loop over batches() ends; the options, the group and the model longer than the Trainer. For one thread.

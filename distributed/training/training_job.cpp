@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <utility>
 
 namespace tandem::distributed {
@@ -81,23 +80,27 @@ bool TrainingJob::next_epoch() {
   // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
   epoch_generator_ = default_generator().state();
   loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
-  loader_->skip(at.batch, at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "");
+  const std::string generator = at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "";
+  loader_->skip(at.batch, generator);
   if (before_epoch_) before_epoch_(at.epoch);
+  check_.begin_epoch(*loader_, generator);
   losses_.begin_epoch(total_before_, options_.device());
   log_.begin_epoch(begin_ = at.batch);
   return true;
 }
 
 void TrainingJob::begin_batch(data::Batch& batch) {
-  batch.inputs = batch.inputs.to(options_.device());
-  if (batch.targets.defined()) batch.targets = batch.targets.to(options_.device());
-  if (progress_->position().batch == begin_) generator_ = default_generator();
-  if (progress_->begins_step()) profile_.begin_step(progress_->position().step + 1);
+  batch = batch.to(options_.device());
+  const bool is_first = progress_->position().batch == begin_;
+  if (progress_->begins_step()) {
+    check_.begin_step(*progress_, is_first ? nullptr : &generator_);
+    profile_.begin_step(progress_->position().step + 1);
+  }
+  if (is_first) generator_ = default_generator();
   ddp().forward([] {});
 }
 
 bool TrainingJob::count(const Array& loss) {
-  update_.set_again({});  // which holds the batch: the loader makes the next one in the same memory
   const Array value = loss.reshape({}).to(DType::f32);
   losses_.add(value, *progress_);
   const bool complete = progress_->completes_step();
@@ -114,7 +117,7 @@ bool TrainingJob::count(const Array& loss) {
 
 void TrainingJob::end_epoch() {
   const double total = losses_.total(*group_);
-  require_finite();
+  check_.look();
   // When the program itself has left the epoch early, the epoch is over. When a limit has ended it, a later run goes
   // on in its middle.
   const bool complete = progress_->epoch_is_complete() || !ends_early();
@@ -150,15 +153,6 @@ void TrainingJob::finish() {
     job_.require_finite();
     save_arrays(options_.save, ddp().model().state_dict(), {{"program", options_.program()}});
     log_.note("saved the model to " + options_.save);
-  });
-}
-
-void TrainingJob::set_again(std::function<Tensor()> again) {
-  // A batch norm of all ranks would wait for the others.
-  if (options_.sync_bn && group_->size() > 1) return;
-  update_.set_again([this, again = std::move(again)] {
-    default_generator() = generator_;
-    return again();
   });
 }
 
@@ -216,8 +210,12 @@ void TrainingJob::resume() {
 }
 
 void TrainingJob::end_step() {
+  check_.end_step(losses_.of_epoch());
   profile_.end_step(progress_->position().step);
-  for (const auto& call : after_step_) call();
+  for (const auto& call : after_step_) {
+    call();
+    generator_ = default_generator();
+  }
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
   // At the end of an epoch or of the training, end_epoch() saves, after the evaluation: a job that is killed meanwhile
@@ -237,15 +235,8 @@ void TrainingJob::end_step() {
 
 void TrainingJob::log_step() {
   const double loss = losses_.step_mean(*group_);  // waits for the GPU, so the time of the line counts all its work
-  require_finite();
+  check_.look();
   log_.step(*progress_, loss, update_.lr());
-}
-
-// For a GPU, where the host has not looked at each step.
-void TrainingJob::require_finite() {
-  if (options_.device().is_cpu() || scaler_.is_enabled()) return;
-  if (!update_.is_finite() || !std::isfinite(losses_.of_epoch().item()))
-    update_.fail("a loss or gradient of an earlier step is not finite", progress_->position().step);
 }
 
 void TrainingJob::stop_for(int signal, bool is_saved) {
@@ -280,7 +271,7 @@ TrainingState TrainingJob::describe() const {
 }
 
 void TrainingJob::save() {
-  require_finite();
+  check_.look();
   folder_.save(describe(), losses_.of_epoch(), evaluation_.ranking().best_step());
   stop_.saved(fmt::format("of step {}", progress_->position().step));
 }

@@ -4,6 +4,7 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
 #include <tandem/distributed/training/evaluation.h>
+#include <tandem/distributed/training/finite_check.h>
 #include <tandem/distributed/training/job_state.h>
 #include <tandem/distributed/training/losses.h>
 #include <tandem/distributed/training/lr_trial.h>
@@ -61,8 +62,6 @@ class TrainingJob {
   // A line for people when the program has left its loop over the batches before the end.
   void say_if_left();
 
-  // Computes the loss of the running batch once more, for an Error that names the operation which is at fault.
-  void set_again(std::function<Tensor()> again);
   // A line for people. Lines from before begin() come after its first line.
   void note(const std::string& line);
   void progress(const std::string& what, std::int64_t done, std::int64_t all) { log_.progress(what, done, all); }
@@ -74,6 +73,7 @@ class TrainingJob {
   bool is_trying_out() const { return evaluation_.is_trying_out(); }
   const Position& position() const;
   Update& updates() { return update_; }
+  FiniteCheck& check() { return check_; }
   JobState& state() { return job_; }
   void before_epoch(std::function<void(std::int64_t)> call) { before_epoch_ = std::move(call); }
   void after_step(std::function<void()> call) { after_step_.push_back(std::move(call)); }
@@ -88,7 +88,6 @@ class TrainingJob {
   void resume();
   void end_step();
   void log_step();
-  void require_finite();
   [[noreturn]] void stop_for(int signal, bool is_saved);
   TrainingState describe() const;  // what a checkpoint says of this moment
   void save();
@@ -97,7 +96,8 @@ class TrainingJob {
   const std::shared_ptr<ProcessGroup> group_;
   Strategy strategy_;
   optim::GradScaler scaler_{{.enabled = options_.dtype == DType::f16}};
-  Update update_{strategy_.ddp(), scaler_, options_.device()};
+  FiniteCheck check_{options_, *group_, strategy_.ddp(), scaler_};
+  Update update_{strategy_.ddp(), scaler_, check_};
   JobState job_{*group_, strategy_.ddp(), scaler_};
   TrainingLog log_;
   Evaluation evaluation_{options_, group_, strategy_.ddp(), log_};

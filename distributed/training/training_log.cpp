@@ -28,10 +28,6 @@ double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono:
 
 }  // namespace
 
-std::string counted(std::int64_t n, const std::string& thing, const std::string& plural) {
-  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : plural);
-}
-
 TrainingLog::TrainingLog(const TrainingOptions& options, bool is_rank_0)
     : options_(options), console_(is_rank_0 && !options.quiet), is_rank_0_(is_rank_0) {}
 

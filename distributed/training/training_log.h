@@ -93,7 +93,4 @@ class TrainingLog {
   Clock::time_point line_start_;       // the time of line_begin_
 };
 
-// "1 step", "2 steps", "3 processes".
-std::string counted(std::int64_t n, const std::string& thing, const std::string& plural = "s");
-
 }  // namespace tandem::distributed

@@ -92,7 +92,7 @@ class TrainingOptions {
   Unused unused = Unused::error;
   std::string compress = "none";
   std::string strategy = "ddp";  // docs/strategies.md
-  bool sync_bn = false;          // the program calls convert_sync_batch_norm
+  bool sync_bn = false;          // a Trainer converts the batch norms
   std::string checkpoint;        // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
@@ -121,9 +121,9 @@ class TrainingOptions {
   const std::string& program() const { return program_; }
   // Where to compute. On a host with several GPUs, LOCAL_RANK chooses one. Valid in the body of run().
   Device device() const { return device_; }
-  // The device for a GraphedStep. It is device(), except where nothing should be recorded; then it is the
-  // CPU: with --no-graph; with --accumulate, because the steps differ; with f16, because each step reads whether its
-  // gradients overflowed; with another --strategy than ddp, because the host waits for its messages.
+  // The device for a GraphedStep: device(), or the CPU where nothing should be recorded. That is so with --no-graph;
+  // with --accumulate, because the steps differ; with f16, because each step reads whether its gradients overflowed;
+  // and with another --strategy than ddp, because the host waits for its messages.
   Device graph_device() const {
     return graph && accumulate == 1 && dtype != DType::f16 && strategy == "ddp" ? device_ : Device{};
   }

@@ -38,6 +38,8 @@ TEST(DetectAnomaly, SaysWhatTheInputsHadAlready) {
                "in its input 0, 1 of 2 numbers");
   const Tensor y(array_of({0, 4}));
   EXPECT_ERROR(log_(y), "in the result of log_", "-inf at (0)");
+  // Processors give NaN a sign, which says nothing.
+  EXPECT_ERROR(Tensor(array_of({-std::numeric_limits<float>::quiet_NaN()})) + 1, "the first is nan at (0)");
 }
 
 TEST(DetectAnomaly, NamesTheOperationWhoseGradientIsNotFinite) {

@@ -1,4 +1,6 @@
 // Trainer on the GPU: it records the step, trains as on the CPU, and finds out what is not finite.
+#include <tandem/autograd/functions.h>
+#include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/training/trainer.h>
@@ -20,8 +22,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem::distributed {
@@ -35,8 +39,11 @@ nn::Sequential perceptron() {
   return nn::Sequential{nn::Flatten(), nn::Linear(64, 16), nn::ReLU(), nn::Dropout(0.2), nn::Linear(16, 10)};
 }
 
+using Change = std::function<Tensor(const Tensor& loss)>;
+
 // The final weights of a training with these arguments, as numbers one after the other.
-std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int expected_code = 0) {
+std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int expected_code = 0,
+                         const Change& change = {}, bool writes_loop = false) {
   TrainingOptions options("trainer_test", "");
   options.batch_size = 8;
   options.epochs = 3;
@@ -49,7 +56,12 @@ std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int
     trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
     trainer.clip_norm(1);
     data::Loader loader(samples, options.loader_options(*group));
-    trainer.fit(loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); });
+    const auto loss_of = [&](const data::Batch& batch) {
+      const Tensor loss = cross_entropy(model(batch.inputs), batch.targets);
+      return change ? change(loss) : loss;
+    };
+    if (!writes_loop) return trainer.fit(loader, loss_of);
+    for (const auto& batch : trainer.batches(loader)) trainer.step(loss_of(batch));
   });
   EXPECT_EQ(code, expected_code);
   std::vector<float> weights;
@@ -101,7 +113,7 @@ TEST(CudaTrainer, GoesOnFromACheckpoint) {
 TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
   const testing::TemporaryFolder folder;
   Samples some(0, 60);
-  some.images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
+  some.images.select(0, 7).fill(std::numeric_limits<float>::max());
   const data::ArrayDataset samples(some.images, some.labels);
   const std::string checkpoint = (folder / "c").string(), model = (folder / "model.safetensors").string();
   ::testing::internal::CaptureStderr();
@@ -109,9 +121,75 @@ TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
       train({"--device", "cuda", "--checkpoint", checkpoint.c_str(), "--save", model.c_str()}, samples, 1);
   EXPECT_TRUE(std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); }));
   const auto err = ::testing::internal::GetCapturedStderr();
-  testing::expect_parts(err, {"step 8: a loss or gradient of an earlier step is not finite", "DetectAnomaly"});
+  testing::expect_parts(err, {": the loss or a gradient is not finite", "DetectAnomaly", "in 1 (Linear)"});
   EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));
   EXPECT_FALSE(std::filesystem::exists(model));
+}
+
+// The number of the step that failed, and what the Error says of the operation.
+std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset& samples, const Change& change = {},
+                                       bool writes_loop = false) {
+  ::testing::internal::CaptureStderr();
+  train(std::move(arguments), samples, 1, change, writes_loop);
+  const auto err = ::testing::internal::GetCapturedStderr();
+  const auto step = err.find("step "), words = err.find("weights. ");
+  if (step == std::string::npos || words == std::string::npos) return {0, err};
+  return {std::stoi(err.substr(step + 5)), err.substr(words)};
+}
+
+// The GPU has gone on when the host looks. The step is the one that failed all the same.
+TEST(CudaTrainer, NamesTheOperationOfTheStepThatFailed) {
+  Samples some(0, 60);
+  some.images.select(0, 7).fill(std::numeric_limits<float>::max());
+  const data::ArrayDataset samples(some.images, some.labels);
+  const auto expected = failure_of({"--device", "cpu"}, samples);
+  EXPECT_GT(expected.first, 4);  // after the recording
+  EXPECT_LT(expected.first, 8);
+  testing::expect_parts(expected.second, {"in 1 (Linear)", "in the result of linear"});
+  EXPECT_EQ(failure_of({"--device", "cuda"}, samples), expected);
+  EXPECT_EQ(failure_of({"--device", "cuda", "--no-graph"}, samples), expected);
+  EXPECT_EQ(failure_of({"--device", "cuda", "--log-every", "4"}, samples), expected);
+  EXPECT_EQ(failure_of({"--device", "cuda", "--accumulate", "3"}, samples),
+            failure_of({"--device", "cpu", "--accumulate", "3"}, samples));
+  // A loop that the program writes has a loss that only the program can compute again.
+  const auto written = failure_of({"--device", "cuda"}, samples, {}, true);
+  EXPECT_EQ(written.first, expected.first);
+  testing::expect_parts(written.second, {"DetectAnomaly (autograd/anomaly.h) around the forward and backward pass"});
+}
+
+// The loss is infinite where a drawn mask says so, in one step of ten.
+TEST(CudaTrainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
+  const Samples some(0, 60);
+  const data::ArrayDataset samples(some.images, some.labels);
+  const auto change = [](const Tensor& loss) {
+    return loss - sum(log(dropout(Tensor(ops::full({1}, 1, DType::f32, loss.device())), 0.1)));
+  };
+  const auto expected = failure_of({"--device", "cpu"}, samples, change);
+  EXPECT_GT(expected.first, 4);
+  testing::expect_parts(expected.second, {"in the result of log"});
+  EXPECT_EQ(failure_of({"--device", "cuda"}, samples, change), expected);
+}
+
+// In a long epoch, too, without figures or checkpoints, the host looks from time to time.
+TEST(CudaTrainer, LooksFromTimeToTime) {
+  TrainingOptions options("trainer_test", "");
+  std::int64_t steps = 0;
+  const Words arguments = {"trainer_test", "--quiet", "--device", "cuda"};
+  ::testing::internal::CaptureStderr();
+  options.run(static_cast<int>(arguments.size()), arguments.data(), [&] {
+    const auto group = local_group();
+    nn::Linear model(1, 1);
+    Trainer trainer(options, group, model);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+    trainer.use(optimizer);
+    trainer.after_step([&] { ++steps; });
+    const Array ones = ops::full({400, 1}, 1);
+    const data::ArrayDataset samples(ones, ones);
+    data::Loader loader(samples, {.batch_size = 1});
+    trainer.fit(loader, [&](const data::Batch& batch) { return log(sum(0 * model(batch.inputs))); });
+  });
+  testing::expect_parts(::testing::internal::GetCapturedStderr(), {"step 1: ", "in the result of log"});
+  EXPECT_LT(steps, 200);
 }
 
 }  // namespace

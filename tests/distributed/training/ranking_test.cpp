@@ -65,5 +65,16 @@ TEST(Ranking, KeepsWhatItHasNoPlaceFor) {
   for (const auto& ranking : {of("min:loss", 1), of("max:loss", 2), off}) EXPECT_EQ(ranking.kept_steps(), both);
 }
 
+// They have the best one alone, and do not say what is kept.
+TEST(Ranking, KeepsTheBestOfAnOlderCheckpoint) {
+  for (const char* wanted : {"min:loss", "max:loss", ""}) {
+    Ranking ranking(wanted, 1);
+    ranking.go_on("min:loss", "0x1p+1 40 2", {});
+    EXPECT_EQ(ranking.kept_steps(), std::set<std::int64_t>{40}) << wanted;
+    EXPECT_EQ(ranking.best_step(), std::string(wanted) == "max:loss" ? -1 : 40);
+    EXPECT_EQ(ranking.since(), std::string(wanted) == "max:loss" ? 0 : 2);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed

@@ -1,4 +1,5 @@
 // Trainer: the same numbers as a loop that is written out, with all that it does besides.
+#include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/checkpoint.h>
@@ -229,9 +230,63 @@ TEST(Trainer, AGradientThatIsNotFiniteEndsAllRanksAlike) {
       });
     });
     expect_parts(testing::message_of(results[0]),
-                 {"step 3: a gradient is not finite", "this rank's batch alone gives finite numbers"});
-    expect_parts(testing::message_of(results[1]), {"step 3: a gradient is not finite", "DetectAnomaly", "sqrt"});
+                 {"step 3: the norm of the gradients is ", "this rank's batch alone gives finite numbers"});
+    expect_parts(testing::message_of(results[1]), {"step 3: the norm of the gradients is ", "DetectAnomaly", "sqrt"});
   }
+}
+
+// The Error of a training in which `add` gives a part of the loss.
+std::string error_with(const std::function<Tensor(const Tensor& loss)>& add, std::int64_t accumulate = 1) {
+  std::string error;
+  Options options;
+  options.accumulate = accumulate;
+  run_ranks(1, [&](Group group) {
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    error = error_of([&] {
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        const Tensor loss = loss_of(model, batch);
+        return loss + add(loss);
+      });
+    });
+  });
+  return error;
+}
+
+// The gradient of the second batch of four is at fault. The last one completes the step.
+TEST(Trainer, NamesTheOperationInAnyBatchOfTheStep) {
+  int batches = 0;
+  const auto add = [&](const Tensor& loss) {
+    const bool is_at_fault = batches++ % 4 == 1 && batches > 4;
+    return is_at_fault ? sqrt(loss - loss.detach()) : loss;
+  };
+  expect_parts(error_with(add, 4), {"step 2: the norm of the gradients is ", "DetectAnomaly", "sqrt"});
+}
+
+// Whether a batch is at fault depends on a number that the loss draws.
+TEST(Trainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
+  const auto add = [&](const Tensor& loss) {
+    const double number = default_generator().uniform(0.0, 1.0);
+    return number < 0.1 ? log(loss - loss.detach()) : loss;
+  };
+  expect_parts(error_with(add), {": the loss is infinite", "DetectAnomaly", "log"});
+}
+
+// The steps have made weights that are infinite. The operation that meets them first is not to blame.
+TEST(Trainer, SaysThatTheWeightsAreNotFinite) {
+  run_ranks(1, [&](Group group) {
+    const Options options;
+    auto model = network();
+    Trainer trainer(options, group, model);
+    optim::SGD optimizer(model.parameters(), {.lr = 1e38, .momentum = 0.9, .weight_decay = 1e3});
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                 {"step 2: the loss is ", "The weights are not finite either: 0.weight has "});
+  });
 }
 
 struct Counter {
@@ -416,6 +471,18 @@ TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
   EXPECT_EQ(job.after(8, "max:far"), (Steps{"16", "6", "best 16"}));
   EXPECT_EQ(job.after(9, "max:far"), (Steps{"18", "6", "best 18"}));  // 16 is not the best one any more
   EXPECT_EQ(job.after(10, ""), (Steps{"18", "20", "6", "best 18"}));
+}
+
+// As an older version wrote it: without a word about what is kept.
+TEST(Trainer, AnOlderCheckpointsBestIsKept) {
+  using Steps = std::vector<std::string>;
+  const BestOnes job;
+  EXPECT_EQ(job.after(5, "min:far"), (Steps{"10", "6", "best 6"}));
+  const auto newest = job.folder / "checkpoint-0005-00000010.safetensors";
+  auto file = read_safetensors(newest);
+  EXPECT_EQ(file.metadata.erase("kept_steps"), 1u);
+  write_safetensors(newest, file.arrays, file.metadata);
+  EXPECT_EQ(job.after(6, "max:far"), (Steps{"12", "6", "best 12"}));
 }
 
 // The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. Of equal ones the first is the better one.
@@ -610,6 +677,35 @@ TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
                  {"the masks are missing"});
     EXPECT_EQ(trainer.steps(), 0);
   });
+}
+
+// The callbacks draw random numbers, and so does the next step.
+TEST(Trainer, GoesOnWithTheRandomNumbersThatACallbackLeft) {
+  const testing::TemporaryFolder folder;
+  const auto train = [&](const std::string& checkpoint, std::int64_t max_steps, bool resume) {
+    auto model = network();
+    run_ranks(1, [&](Group group) {
+      Options options;
+      options.checkpoint = checkpoint;
+      options.max_steps = max_steps;
+      options.resume = resume;
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      trainer.after_step([] { default_generator().next_u64(); });
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        return loss_of(model, batch) * default_generator().uniform(0.5, 1.0);
+      });
+    });
+    return model;
+  };
+  constexpr std::int64_t all = 1000;
+  auto undisturbed = train("", all, false);
+  const std::string checkpoint = (folder / "c").string();
+  train(checkpoint, 5, false);
+  auto resumed = train(checkpoint, all, true);
+  expect_equal_models(undisturbed, resumed);
 }
 
 struct F16Training {

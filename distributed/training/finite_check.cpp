@@ -1,0 +1,103 @@
+#include <tandem/autograd/anomaly.h>
+#include <tandem/autograd/autocast.h>
+#include <tandem/autograd/functions.h>
+#include <tandem/core/ops.h>
+#include <tandem/distributed/training/finite_check.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tandem::distributed {
+
+void FiniteCheck::guard(optim::Optimizer& optimizer) {
+  if (options_.device().is_cpu() || scaler_.is_enabled()) return;
+  if (!norms_.defined()) norms_ = ops::scalar(0, DType::f32, options_.device());
+  optimizer.step_while_finite(norms_);
+}
+
+void FiniteCheck::begin_epoch(data::Loader& loader, const std::string& generator) {
+  loader_ = &loader;
+  epoch_generator_ = default_generator();
+  skip_generator_ = generator;
+}
+
+void FiniteCheck::begin_step(const Progress& progress, const Generator* generator) {
+  if (!norms_.defined()) steps_.clear();
+  steps_.push_back({progress, generator ? std::optional(*generator) : std::nullopt});
+}
+
+void FiniteCheck::take_loss(const Array& loss) {
+  if (!norms_.defined()) require_finite(loss, "the loss");
+}
+
+void FiniteCheck::take_norm(const Array& norm) {
+  if (norms_.defined()) ops::add_(norms_, norm);
+  else require_finite(norm, "the norm of the gradients");
+}
+
+void FiniteCheck::require_finite(const Array& number, const char* what) {
+  if (scaler_.is_enabled()) return;
+  const double value = number.item();
+  if (!std::isfinite(value)) fail(fmt::format("{} is {}", what, std::isnan(value) ? "nan" : "infinite"));
+}
+
+void FiniteCheck::end_step(const Array& losses) {
+  if (!norms_.defined()) return;
+  steps_.back().sum = ops::zip(functors::Add{}, norms_, losses.to(norms_.device()));
+  if (steps_.size() == most_steps) look();
+}
+
+void FiniteCheck::look() {
+  if (!norms_.defined()) return;
+  const auto is_at_fault = [](const Start& step) { return step.sum.defined() && !std::isfinite(step.sum.item()); };
+  // Once a sum is not finite, all later ones are not.
+  if (!steps_.empty() && is_at_fault(steps_.back()))
+    fail("the loss or a gradient is not finite", *std::find_if(steps_.begin(), steps_.end(), is_at_fault));
+  steps_.clear();
+}
+
+void FiniteCheck::fail(const std::string& what) {
+  if (steps_.empty()) throw NotFinite(what);  // a trial
+  fail(what, steps_.back());
+}
+
+void FiniteCheck::fail(const std::string& what, const Start& step) {
+  throw NotFinite(fmt::format("step {}: {}, so the training ends before it changes the weights. {}",
+                              step.progress.position().step + 1, what, find_operation(step)));
+}
+
+std::string FiniteCheck::find_operation(const Start& step) {
+  // A batch norm of all ranks would wait for the others.
+  if (!loss_of_ || (options_.sync_bn && group_.size() > 1))
+    return "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
+  try {
+    const DetectAnomaly detect;
+    for (const auto& [name, tensor] : ddp_.model().parameters())
+      if (const auto found = autograd::anomaly_in(tensor.value()); !found.empty())
+        return fmt::format("The weights are not finite either: {} has {}", name, found);
+    compute_again(step);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "computed once more, this rank's batch alone gives finite numbers";
+}
+
+void FiniteCheck::compute_again(const Start& step) {
+  const auto local = ddp_.no_sync();
+  const Autocast autocast(options_.dtype);
+  ddp_.model().zero_grad();
+  Progress progress = step.progress;
+  default_generator() = epoch_generator_;
+  loader_->skip(progress.position().batch, step.generator ? step.generator->state() : skip_generator_);
+  for (const data::Batch& batch : *loader_) {
+    const Tensor loss = loss_of_(ddp_.model(), batch.to(options_.device()));
+    scaler_.scale(progress.weight() * loss).backward();
+    if (progress.completes_step()) return;
+    progress.count();
+  }
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,95 @@
+// FiniteCheck: whether the losses and gradients of a training are finite, and which operation is at fault when they are
+// not.
+#pragma once
+
+#include <tandem/autograd/tensor.h>
+#include <tandem/core/random/random.h>
+#include <tandem/data/loader.h>
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/training/progress.h>
+#include <tandem/distributed/training/training_options.h>
+#include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/optimizer.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// A loss or gradient is NaN or infinite.
+class NotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+// On the CPU the host looks at each number at once. A GPU runs behind the host, which must not wait for it after each
+// step. So the GPU adds the numbers up, and the host looks later. From the first step on whose gradients are not
+// finite, the optimizers of the training leave out all steps. (A loss that is not finite, with gradients that are,
+// leaves out none.) With f16 nothing is checked here, because the GradScaler leaves out steps whose gradients are not
+// finite.
+//
+// To name the operation, the step that failed is computed once more: the weights are still those that it had, the
+// loader gives its batches again, as after a resumption, and the generator of random numbers gets the state that it
+// had. That state is all that is kept for each step since the last look: 5 KiB, of at most `most_steps` steps.
+//
+// What the constructor and the functions get must outlive the object. For one thread.
+class FiniteCheck {
+ public:
+  using LossOf = std::function<Tensor(nn::Module&, const data::Batch&)>;
+
+  FiniteCheck(const TrainingOptions& options, ProcessGroup& group, DistributedDataParallel& ddp,
+              const optim::GradScaler& scaler)
+      : options_(options), group_(group), ddp_(ddp), scaler_(scaler) {}
+
+  // From here on, on a GPU, the optimizer makes steps while all gradients are finite.
+  void guard(optim::Optimizer& optimizer);
+  // How the loss of a batch is computed once more. Without it no operation is named.
+  void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
+
+  // The next loop over the loader is an epoch. `generator`: what Loader::skip() was given.
+  void begin_epoch(data::Loader& loader, const std::string& generator);
+  // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
+  // batch; null for the first batch of the loop over the loader.
+  void begin_step(const Progress& progress, const Generator* generator);
+  // The loss of a batch of the running step, and a norm of its gradients, one number each. On the CPU, NotFinite.
+  void take_loss(const Array& loss);
+  void take_norm(const Array& norm);
+  // The step is over. `losses`: the sum of the losses of the epoch, () f32. Looks after many steps.
+  void end_step(const Array& losses);
+  // NotFinite when a number of a step since the last look is not finite. Waits for the GPU.
+  void look();
+
+  // Throws the NotFinite of the running step, for another reason.
+  [[noreturn]] void fail(const std::string& what);
+
+ private:
+  // What a step needs to be computed once more.
+  struct Start {
+    Progress progress;
+    std::optional<Generator> generator;
+    Array sum{};  // of the norms so far and the losses of the epoch; undefined before the end of the step
+  };
+  static constexpr std::size_t most_steps = 128;  // chosen: waiting for a GPU is then no part of the time of a step
+
+  void require_finite(const Array& number, const char* what);
+  [[noreturn]] void fail(const std::string& what, const Start& step);
+  std::string find_operation(const Start& step);
+  void compute_again(const Start& step);
+
+  const TrainingOptions& options_;
+  ProcessGroup& group_;
+  DistributedDataParallel& ddp_;
+  const optim::GradScaler& scaler_;
+  LossOf loss_of_;
+
+  data::Loader* loader_ = nullptr;
+  Generator epoch_generator_;   // default_generator() when the epoch began
+  std::string skip_generator_;  // what Loader::skip() was given then
+  std::vector<Start> steps_;    // those since the last look; the last one is running
+  Array norms_;                 // the sum of all norms, () f32; undefined: the host looks at each number
+};
+
+}  // namespace tandem::distributed
