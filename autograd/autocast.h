@@ -12,7 +12,7 @@
 // weights: an operation converts the parameters as it reads them, and their gradients are f32.
 #pragma once
 
-#include <tandem/autograd/tensor.h>
+#include <tandem/autograd/low_weights.h>
 
 #include <optional>
 
@@ -27,6 +27,7 @@ class Autocast {
 
  private:
   std::optional<DType> before_;
+  autograd::LowWeightScope low_weights_;
 };
 
 // The dtype of the innermost Autocast on this thread, f32 where there is none.

@@ -4,6 +4,7 @@
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/images_and_signals.h>
+#include <tandem/autograd/low_weights.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
@@ -30,12 +31,13 @@ Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dil
           extent_of(dilation, kind, 1, operation), groups};
 }
 
-// A weight as a GPU convolves x with it: channels last, and in the dtype of x. It is brought into that form once for
-// the convolution and its gradients. The CPU does so as it packs weights.
-Array filter_for(const Array& x, const Array& weight) {
+// A weight as a GPU convolves x with it: channels last, and in the dtype of x. `weight` shows the numbers of
+// `parameter`. It is brought into that form once for the convolution and its gradients. The CPU does so as it packs
+// weights.
+Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   const bool fits = weight.dtype() == x.dtype(), lowers = weight.dtype() == DType::f32 && size_of(x.dtype()) == 2;
-  if (x.device().is_cpu() || x.dtype() == DType::f64 || !(fits || lowers) || (fits && weight.is_channels_last()))
-    return weight;
+  if (x.device().is_cpu() || x.dtype() == DType::f64 || !(fits || lowers)) return weight;
+  if (weight.is_channels_last()) return fits ? weight : low_weight(parameter, weight, x.dtype());
   Array filter = Array::empty_channels_last(weight.shape(), x.dtype(), weight.device());
   filter.copy_from(weight);
   return filter;
@@ -63,8 +65,8 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const Window window =
       window_of(weight, options.stride, options.padding, options.dilation, options.groups, kind, operation);
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
-  const Array filter = filter_for(image, kernel);
-  const Array y = ops::conv2d(image, filter, value_of(bias), window);
+  const Array filter = filter_for(image, kernel, weight);
+  const Array y = ops::conv2d(image, filter, low_bias(bias, image), window);
   return record(operation, {x, weight, bias}, as_given(y, kind),
                 [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {

@@ -3,6 +3,7 @@
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/gradient_place.h>
+#include <tandem/autograd/low_weights.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
@@ -26,6 +27,13 @@ Array product(const Array& a, const Array& b, DType dtype, const Array& place) {
   if (dtype == a.dtype() || widens) ops::matmul_into(a, b, place);
   else Array(place).copy_from(ops::matmul(a, b));
   return place;
+}
+
+// product(), and the sum over the columns of a in the place for it, in one pass. Returns false, and has done nothing,
+// where there are no such places or the device can't.
+bool product_with_sums(const Array& a, const Array& b, const Array& place, const Array& sums) {
+  return place.defined() && sums.defined() && place.is_contiguous() && place.dtype() == sums.dtype() &&
+         !place.device().is_cpu() && ops::matmul_with_row_sums_into(a, b, place, sums);
 }
 
 // The sum over the rows of x (M, N) in `dtype`, in `place` where that is defined.
@@ -111,9 +119,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   }
   shape.push_back(out);
   const Array table = x.value().reshape({rows, in});
-  const auto bias_value = bias.defined() ? std::optional(bias.value()) : std::nullopt;
-  const Array low = weight.value().to(x.dtype());  // converted once for the product and its gradient
-  const Array y = ops::matmul(table, low.transpose(0, 1), bias_value);
+  const Array low = low_weight(weight, weight.value(), x.dtype());  // once for the product and its gradient
+  const Array y = ops::matmul(table, low.transpose(0, 1), low_bias(bias, table));
   return record("linear", {x, weight, bias}, y.reshape(shape),
                 [table = Saved("linear", table), w = Saved("linear", weight.value()), low, rows, out,
                  shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
@@ -121,8 +128,15 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
                   const Array grad = grad_y.reshape({rows, out});
                   w.get();  // that nobody has written over it
                   if (needs[0]) gradients[0] = ops::matmul(grad, low).reshape(shape_x);
-                  if (needs[1]) gradients[1] = product(grad.transpose(0, 1), table, w.get().dtype(), gradient_place(1));
-                  if (needs[2]) gradients[2] = sum_of_rows(grad, bias_dtype, gradient_place(2));
+                  const Array by_output = grad.transpose(0, 1);
+                  const Array weight_place = gradient_place(1), bias_place = gradient_place(2);
+                  if (needs[1] && needs[2] && product_with_sums(by_output, table, weight_place, bias_place)) {
+                    gradients[1] = weight_place;
+                    gradients[2] = bias_place;
+                    return gradients;
+                  }
+                  if (needs[1]) gradients[1] = product(by_output, table, w.get().dtype(), weight_place);
+                  if (needs[2]) gradients[2] = sum_of_rows(grad, bias_dtype, bias_place);
                   return gradients;
                 });
 }

@@ -52,6 +52,8 @@ class GraphedStep {
   Array operator()(const std::vector<Array>& inputs);
 
   bool is_recorded() const { return graph_ != nullptr; }
+  // Where the recorded step reads its inputs; empty where none is recorded. What is there already is not copied.
+  const std::vector<Array>& recorded_inputs() const { return inputs_; }
 
  private:
   struct Signature {

@@ -18,9 +18,7 @@ class CpuBackend final : public Backend {
   void download(const void* data, void* host, std::size_t bytes) override;
   void synchronize() override {}
 
-  // Only the CPU has these. elementwise.cpp
-  bool cat(std::span<const Array> parts, int dim, const Array& y) override;
-  // attention.cpp
+  // Only the CPU has these. attention.cpp
   bool attention(const AttentionInputs& in, const Array& y, const Array& log_sum) override;
   void attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
                       const AttentionGradients& grad) override;

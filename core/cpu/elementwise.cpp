@@ -35,15 +35,7 @@ void CpuBackend::copy(const Array& from, const Array& to) {
 // between distant runs.
 bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
-  if (!all([&](const Array& a) { return a.dtype() == y.dtype(); })) return false;
-  if (!all([](const Array& a) { return a.is_contiguous(); })) {
-    if (!all([](const Array& a) { return a.is_channels_last(); })) return false;
-    const Dims order{0, 2, 3, 1};
-    std::vector<Array> dense;
-    for (const Array& part : parts) dense.push_back(part.permute(order));
-    const int place[] = {0, 3, 1, 2};
-    return cat(dense, place[dim], y.permute(order));
-  }
+  if (!all([&](const Array& a) { return a.dtype() == y.dtype() && a.is_contiguous(); })) return false;
   std::int64_t rows = 1;
   for (int d = 0; d < dim; ++d) rows *= y.shape()[d];
   if (rows <= 1 || y.numel() == 0) return false;

@@ -29,29 +29,44 @@ __device__ int load_rows(const T* from, const ChannelPlace& at, std::int64_t row
   return n;
 }
 
+// Small work of another kind, done by blocks of their own beside those that sum, so that it needs no kernel. It is for
+// `numbers` numbers. Block number i of n calls beside(i, n).
+struct NothingBeside {
+  static constexpr std::int64_t numbers = 0;
+  __device__ void operator()(unsigned, unsigned) const {}
+};
+
 // part(place, rows, channels) gives the State of a thread's own rows. For each channel, finish(c, whole) takes the
-// State::Whole of all rows.
-template <class State, class Part, class Finish>
-__global__ void sum_rows(std::int64_t rows, std::int64_t channels, Part part,
-                         TreeStates<typename State::Channel, typename State::Whole> states, Finish finish) {
+// State::Whole of all rows. The first `parts` blocks of a row of blocks sum.
+template <class State, class Part, class Finish, class Beside>
+__global__ void sum_rows(std::int64_t rows, std::int64_t channels, unsigned parts, Part part,
+                         TreeStates<typename State::Channel, typename State::Whole> states, Finish finish,
+                         Beside beside) {
+  if (blockIdx.x >= parts) {
+    if (blockIdx.y == 0) beside(blockIdx.x - parts, gridDim.x - parts);
+    return;
+  }
   constexpr int lanes = Part::lanes_of_thread;
-  const ChannelPlace at(lanes);
+  const ChannelPlace at(lanes, parts);
   State state;
   if (at.channel < channels) state = part(at, rows, channels);
   merge_across(state, blockDim.x);
   if (at.channel < channels && threadIdx.y == 0)
     for (int j = 0; j < lanes; ++j) states.of_parts[blockIdx.x * channels + at.channel + j] = state.channel(j);
   const unsigned width = blockDim.x * lanes;
-  merge_parts(TreePlace{blockIdx.x, gridDim.x, blockIdx.y}, states,
+  merge_parts(TreePlace{blockIdx.x, parts, blockIdx.y}, states,
               TreeOutputs{channels, static_cast<std::int64_t>(blockIdx.y) * width, width}, finish);
 }
 
-template <class State, class Part, class Finish>
-void sum_over_rows(const Array& x, Part part, Finish finish) {
+template <class State, class Part, class Finish, class Beside = NothingBeside>
+void sum_over_rows(const Array& x, Part part, Finish finish, Beside beside = {}) {
   const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3), channels = x.dim(1);
-  const ChannelTiles tiles(rows, channels, Part::lanes_of_thread, size_of(x.dtype()), row_batch, most_sums);
-  const TreeMemory<typename State::Channel, typename State::Whole> memory(tiles.grid.x, channels, x.device());
-  launch(sum_rows<State, Part, Finish>, tiles.grid, tiles.block, rows, channels, part, memory.states(), finish);
+  ChannelTiles tiles(rows, channels, Part::lanes_of_thread, size_of(x.dtype()), row_batch, most_sums);
+  const unsigned parts = tiles.grid.x;
+  const TreeMemory<typename State::Channel, typename State::Whole> memory(parts, channels, x.device());
+  if (beside.numbers > 0) tiles.grid.x += blocks_for(beside.numbers, 8 * ChannelTiles::threads, most_sums).x;
+  launch(sum_rows<State, Part, Finish, Beside>, tiles.grid, tiles.block, rows, channels, parts, part, memory.states(),
+         finish, beside);
 }
 
 }  // namespace tandem::cuda

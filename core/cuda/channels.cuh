@@ -65,13 +65,13 @@ struct ChannelTiles {
   }
 };
 
-// This thread's first channel and first row, and the distance to its next row.
+// This thread's first channel and first row, and the distance to its next row. `blocks` share the rows.
 struct ChannelPlace {
   std::int64_t channel, row, step;
-  __device__ explicit ChannelPlace(int lanes)
+  __device__ explicit ChannelPlace(int lanes, unsigned blocks = gridDim.x)
       : channel((static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * lanes),
         row(static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y),
-        step(static_cast<std::int64_t>(gridDim.x) * blockDim.y) {}
+        step(static_cast<std::int64_t>(blocks) * blockDim.y) {}
 };
 
 // The sizes of images and of the pooled images.

@@ -115,17 +115,23 @@ Preference make_preference(const Array& left, const Array& right, const Array& y
   return preference;
 }
 
+// What a product does besides, with a vector in y's dtype. The vector has as many numbers as y has columns for a bias,
+// and as y has rows for the sums of the rows of a.
+enum class Epilogue { none, bias, row_sums };
+
 // A product in cuBLAS's terms: D = A B, where A is b', B is a' and D is y' (x' is the transpose of x).
 struct Plan {
   Operation operation;
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace;
-  bool adds_bias;
+  Epilogue epilogue;  // none, too, where no algorithm does what was wanted
 };
 
-void set_bias(const Operation& operation, const void* bias) {
-  TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+// The vector of an epilogue, which cuBLAS calls a bias, or the gradient of one.
+void set_vector(const Operation& operation, const void* vector) {
+  TANDEM_CUBLAS(
+      cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector));
 }
 
 // Puts an algorithm into the plan. Returns whether cuBLAS has one.
@@ -142,8 +148,8 @@ bool choose_algorithm(cublasLtHandle_t handle, const Preference& preference, Pla
   return true;
 }
 
-std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const Array& b, const Array* bias,
-                                const Array& y, bool tf32) {
+std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const Array& b, Epilogue epilogue,
+                                const Array* vector, const Array& y, bool tf32) {
   const DType dtype = a.dtype();
   const ColumnMajor left = *transpose_of(b), right = *transpose_of(a);
   auto plan = std::make_unique<Plan>(Plan{make_operation(dtype, tf32, left, right),
@@ -152,20 +158,19 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
                                           make_layout(y, {y.dim(-1), y.dim(-2), y.dim(-1), false}),
                                           {},
                                           0,
-                                          bias != nullptr});
+                                          epilogue});
   const Preference preference = make_preference(b, a, y);
-  const auto set_epilogue = [&](cublasLtEpilogue_t epilogue) {
-    TANDEM_CUBLAS(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                                 sizeof epilogue));
+  const auto set_epilogue = [&](cublasLtEpilogue_t name, const Array* with) {
+    TANDEM_CUBLAS(
+        cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &name, sizeof name));
+    set_vector(plan->operation, with ? with->raw() : nullptr);
   };
-  if (bias) {
-    // A column of y' has N elements, as the bias has. cuBLAS takes the bias in y's dtype.
-    set_epilogue(CUBLASLT_EPILOGUE_BIAS);
-    set_bias(plan->operation, bias->raw());
+  if (epilogue != Epilogue::none) {
+    // A column of y' has as many numbers as the bias has. The rows of a are the columns of B.
+    set_epilogue(epilogue == Epilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB, vector);
     if (choose_algorithm(handle, preference, *plan)) return plan;
-    set_epilogue(CUBLASLT_EPILOGUE_DEFAULT);
-    set_bias(plan->operation, nullptr);
-    plan->adds_bias = false;
+    set_epilogue(CUBLASLT_EPILOGUE_DEFAULT, nullptr);
+    plan->epilogue = Epilogue::none;
   }
   if (!choose_algorithm(handle, preference, *plan))
     detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(), " x ",
@@ -173,24 +178,29 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
   return plan;
 }
 
-}  // namespace
-
-bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
+// Returns which epilogue was applied. When it is not the wanted one, `only_with_it` keeps the product from being made.
+Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
+                  bool only_with_it) {
   auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
   const bool tf32 = math_mode().tf32_matmul;
-  PlanKey key{static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), tf32, bias ? alignment_of(bias->raw()) : 0};
-  std::size_t entries = 4;
+  static_assert(std::tuple_size_v<PlanKey> >= 2 + 3 * 7, "the entries of a batched product");
+  PlanKey key{};
+  std::size_t entries = 0;
+  const auto add = [&](std::int64_t entry) { key.at(entries++) = entry; };
+  add(((static_cast<int>(a.dtype()) << 8 | static_cast<int>(y.dtype())) << 8 | static_cast<int>(epilogue)) << 1 | tf32);
+  add(vector ? alignment_of(vector->raw()) : 0);
   for (const Array* m : {&a, &b, &y}) {
-    key[entries++] = alignment_of_matrices(*m);
+    add(alignment_of_matrices(*m));
     for (int d = 0; d < m->ndim(); ++d) {
-      key[entries++] = m->shape()[d];
-      key[entries++] = m->strides()[d];
+      add(m->shape()[d]);
+      add(m->strides()[d]);
     }
   }
-  Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, bias, y, tf32); });
-  if (plan.adds_bias) set_bias(plan.operation, bias->raw());
+  Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, epilogue, vector, y, tf32); });
+  if (only_with_it && plan.epilogue != epilogue) return plan.epilogue;
+  if (plan.epilogue != Epilogue::none) set_vector(plan.operation, vector->raw());
   Array workspace;
   if (plan.workspace > 0) workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
   // The factors are read from the host, in the operation's scale type.
@@ -202,7 +212,18 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
                                wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(), plan.d.get(), y.raw(),
                                plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
                                plan.workspace, current_stream()));
-  return !bias || plan.adds_bias;
+  return plan.epilogue;
+}
+
+}  // namespace
+
+bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
+  const Epilogue wanted = bias ? Epilogue::bias : Epilogue::none;
+  return multiply(a, b, wanted, bias, y, false) == wanted;
+}
+
+bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
+  return multiply(a, b, Epilogue::row_sums, &row_sums, y, true) == Epilogue::row_sums;
 }
 
 }  // namespace tandem::cuda

@@ -12,4 +12,8 @@ namespace tandem::cuda {
 // the end. Returns false when the bias was not added, which is then up to the caller. Any thread may call.
 bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y);
 
+// The same for two matrices without a bias; row_sums (M) receives the sum of each row of a. It is as a bias would be.
+// Returns false, and has done nothing, where cuBLASLt has no algorithm for both.
+bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums);
+
 }  // namespace tandem::cuda

@@ -24,6 +24,9 @@ class CudaBackend final : public Backend {
   void download(const void* data, void* host, std::size_t bytes) override;
   void synchronize() override;
 
+  // Only GPUs have this. matmul.cpp
+  bool matmul_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) override;
+
  private:
   const int index_;
 };

@@ -26,4 +26,9 @@ void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Arr
   if (!cuda::multiply(left, right, bias ? &row : nullptr, y)) zip(functors::Add{}, y, row.expand(y.shape()), y);
 }
 
+bool CudaBackend::matmul_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
+  return cuda::alignment_of(row_sums.raw()) >= 16 &&
+         cuda::multiply_with_row_sums(with_matrix_layout(a), with_matrix_layout(b), y, row_sums);
+}
+
 }  // namespace tandem

@@ -63,9 +63,9 @@ class Backend {
 
   // All arrays of this group may have any strides. copy() converts between dtypes.
   virtual void copy(const Array& from, const Array& to) = 0;
-  // y = the parts, one after the other along `dim`. Returns false, and has done nothing, where copying the parts one by
-  // one is as fast.
-  virtual bool cat(std::span<const Array> /*parts*/, int /*dim*/, const Array& /*y*/) { return false; }
+  // y = the parts, one after the other along `dim`, converted to y's dtype. Returns false, and has done nothing, where
+  // copying the parts one by one is as fast. y is row-major.
+  virtual bool cat(std::span<const Array> parts, int dim, const Array& y) = 0;
   virtual void fill(const Array& to, double value) = 0;
   virtual void map(const UnaryOp& op, const Array& x, const Array& y) = 0;
   virtual void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) = 0;
@@ -102,6 +102,12 @@ class Backend {
   // is empty. a and b may have any strides; a batch stride of 0 means that there is one matrix for the whole batch. y's
   // matrices are row-major. bias is f32 where y is 16-bit.
   virtual void matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) = 0;
+  // y (M, N) = a (M, K) b (K, N), and row_sums (M) = the sum of each row of a. y is row-major, row_sums is dense and
+  // has y's dtype. Returns false, and has done nothing, where the device has no code that does both at once.
+  virtual bool matmul_with_row_sums(const Array& /*a*/, const Array& /*b*/, const Array& /*y*/,
+                                    const Array& /*row_sums*/) {
+    return false;
+  }
 
   // --- Attention: in separate steps that hold all weights, or in one step that does not ---
 

@@ -15,6 +15,7 @@ GraphRecorder recorder = nullptr;
 #endif
 thread_local std::uint64_t recordings = 0;  // so far
 thread_local bool is_recording = false;
+thread_local std::uint64_t replays = 0;
 // Of the graph that is recorded:
 thread_local std::vector<std::function<void()>> before;
 thread_local char* apart = nullptr;
@@ -31,6 +32,7 @@ DeviceGraph::~DeviceGraph() {
 }
 
 void DeviceGraph::replay() {
+  ++replays;
   for (const auto& work : before_) work();
   start();
 }
@@ -79,6 +81,8 @@ void before_replay(std::function<void()> work) {
 std::uint64_t recording_number() { return is_recording ? recordings : 0; }
 
 bool is_recording_graph() { return is_recording; }
+
+std::uint64_t replays_so_far() { return replays; }
 
 void set_graph_recorder(GraphRecorder given) { recorder = given; }
 

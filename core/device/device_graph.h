@@ -41,6 +41,8 @@ std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<voi
 // Whether this thread is inside record_graph. Code that reads a value of the device asks, because the value is not
 // there yet while a graph is recorded.
 bool is_recording_graph();
+// How many replays this thread has started. What a replay writes does not count as a write (Storage::version).
+std::uint64_t replays_so_far();
 
 // Inside record_graph: `work` runs on the host at the beginning of each replay, and what it asks of the device then
 // comes before the recorded work. So a replay can use what is new each time.

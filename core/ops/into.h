@@ -23,6 +23,10 @@ void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, 
 // row-major.
 void matmul_into(const Array& a, const Array& b, const Array& y);
 
+// The same, and row_sums (M) = the sum of each row of a, in y's dtype. Returns false, and has done nothing, where the
+// device can't do both at once.
+bool matmul_with_row_sums_into(const Array& a, const Array& b, const Array& y, const Array& row_sums);
+
 // y has x's number of dimensions, and size 1 in those that are reduced. x is not empty.
 void reduce_into(const Reduction& op, const Array& x, const Array& y);
 

@@ -122,16 +122,31 @@ Array matmul(const Array& first, const Array& second, const std::optional<Array>
   return first.ndim() == 1 ? y.squeeze(second.ndim() == 1 ? -1 : -2) : y;
 }
 
-void matmul_into(const Array& a, const Array& b, const Array& y) {
+namespace {
+
+void check_into(const Array& a, const Array& b, const Array& y) {
   check_operands(a, b, std::nullopt);
   const bool widens = !y.device().is_cpu() && y.dtype() == DType::f32 && size_of(a.dtype()) == 2;
   TANDEM_CHECK(a.ndim() == 2 && b.ndim() == 2 && y.shape() == Shape({a.dim(0), b.dim(1)}) && y.is_contiguous() &&
                    (y.dtype() == a.dtype() || widens) && b.dtype() == a.dtype(),
                "matmul_into: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape(), " does not fit into ",
                y.dtype(), ' ', y.shape());
+}
+
+}  // namespace
+
+void matmul_into(const Array& a, const Array& b, const Array& y) {
+  check_into(a, b, y);
   if (y.numel() == 0) return;
   if (a.dim(1) == 0) return Array(y).fill(0);
   backend(y.device()).matmul(a, b, std::nullopt, y);
+}
+
+bool matmul_with_row_sums_into(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
+  check_into(a, b, y);
+  TANDEM_CHECK(row_sums.shape() == Shape{a.dim(0)} && row_sums.dtype() == y.dtype() && row_sums.is_contiguous(),
+               "matmul_into: the sums of ", a.shape(), " don't fit into ", row_sums.dtype(), ' ', row_sums.shape());
+  return y.numel() > 0 && a.dim(1) > 0 && backend(y.device()).matmul_with_row_sums(a, b, y, row_sums);
 }
 
 namespace {

@@ -64,14 +64,17 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
     }
     ++number;
   }
-  const bool is_image = std::ranges::all_of(
-      inputs, [](const Array& x) { return is_skipped(x) || (x.is_channels_last() && !x.is_contiguous()); });
-  const Array y = is_image ? Array::empty_channels_last(shape, dtype, first->device())
-                           : Array::empty(shape, dtype, first->device());
   std::vector<Array> parts;
   parts.reserve(inputs.size());
   for (const Array& x : inputs)
     if (!is_skipped(x)) parts.push_back(x);
+  if (std::ranges::all_of(parts, [](const Array& x) { return x.is_channels_last() && !x.is_contiguous(); })) {
+    // Images are joined in the order of their memory.
+    for (Array& part : parts) part = part.permute({0, 2, 3, 1});
+    const int place[] = {0, 3, 1, 2};
+    return cat(parts, place[d]).permute({0, 3, 1, 2});
+  }
+  const Array y = Array::empty(shape, dtype, first->device());
   if (backend(y.device()).cat(parts, d, y)) return y;
   std::int64_t at = 0;
   for (const Array& part : parts) {

@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/core/array/graphed_step.h>
+#include <tandem/core/ops/gather_into.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/distributed/training/training_job.h>
 
@@ -42,11 +43,14 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
       [&](const std::string& why) { job.note("note: " + why); });
   job.begin(loader, evaluate);
   while (job.next_epoch()) {
-    for (auto& batch : loader) {
+    for (auto next = loader.begin(); next != loader.end();) {
+      data::Batch& batch = *next;
       job.begin_batch(batch);
       const bool has_targets = batch.targets.defined();
       const Array loss = step(has_targets ? std::vector{batch.inputs, batch.targets} : std::vector{batch.inputs});
       if (!job.count(loss)) break;
+      const ops::GatherInto places(step.recorded_inputs());
+      ++next;
     }
     job.end_epoch();
   }

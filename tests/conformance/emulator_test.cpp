@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <tandem/core/cuda/loops.cuh>
 #include <tandem/core/cuda/warp.cuh>
 
 namespace tandem {
@@ -27,6 +28,12 @@ void read_neighbour(float* to) {
   const float other = __shfl_xor_sync(0xffffffffu, static_cast<float>(lane), 1);
   to[lane] = other;
 }
+void forget_barrier(unsigned* to) {
+  TANDEM_SHARED(memory, 32, unsigned);
+  if (threadIdx.x % 2 == 0) memory[threadIdx.x] = threadIdx.x;
+  to[threadIdx.x] = threadIdx.x % 2 == 0 ? 0 : memory[threadIdx.x - 1];
+}
+void write_four(float* to) { *reinterpret_cast<cuda::Pack<float, 4>*>(to) = {}; }
 void first_contents(unsigned* to) {
   TANDEM_SHARED(memory, 1, unsigned);
   to[blockIdx.x] = *memory;
@@ -70,6 +77,12 @@ TEST_F(EmulatorDeathTest, AKernelTakesNoPointersToTheHost) {
   EXPECT_DEATH(run(write_at, 1, &here, std::int64_t{0}), "a pointer to the host's memory");
 }
 
+TEST_F(EmulatorDeathTest, AKernelReachesManyBytesAtOnceOnlyWhereTheyAreAligned) {
+  const Array x = ops::ones({8}, DType::f32, gpu);
+  run(write_four, 1, numbers_of(x) + 4);
+  EXPECT_DEATH(run(write_four, 1, numbers_of(x) + 1), "misaligned address");
+}
+
 TEST_F(EmulatorDeathTest, LanesThatHaveLeftAreNotRead) {
   const Array x = ops::ones({32}, DType::f32, gpu);
   EXPECT_DEATH(run(read_neighbour, 32, numbers_of(x)), "reads from lane 5, which is not there");
@@ -89,6 +102,17 @@ TEST(Emulator, SharedMemoryIsUndefinedInEachBlock) {
   const Array x = ops::zeros({2}, DType::i32, gpu);
   cuda::launch(first_contents, dim3(2), dim3(1), static_cast<unsigned*>(x.raw()));
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(2, static_cast<std::int32_t>(0xa5a5a5a5u)));
+}
+
+// Of two kernels in a row, one has the threads that read before those that write.
+TEST(Emulator, AMissingBarrierShows) {
+  std::vector<std::vector<std::int32_t>> results;
+  for (int i = 0; i < 2; ++i) {
+    const Array x = Array::empty({32}, DType::i32, gpu);
+    run(forget_barrier, 32, static_cast<unsigned*>(x.raw()));
+    results.push_back(x.to_vector<std::int32_t>());
+  }
+  EXPECT_NE(results[0], results[1]);
 }
 
 TEST(Emulator, NewMemoryIsUndefined) {
@@ -128,7 +152,7 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
   TANDEM_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
   TANDEM_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
   TANDEM_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  for (const bool waits : {false, true}) {
+  const auto sees_the_other = [&](bool waits) {
     const Array x = ops::zeros({1}, DType::f32, gpu), y = ops::zeros({1}, DType::f32, gpu);
     synchronize(gpu);
     TANDEM_CUDA(cudaMemsetAsync(x.raw(), 1, 4, first));
@@ -136,8 +160,13 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
     if (waits) TANDEM_CUDA(cudaStreamWaitEvent(second, event));
     TANDEM_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), 4, cudaMemcpyDeviceToDevice, second));
     TANDEM_CUDA(cudaStreamSynchronize(second));
-    EXPECT_EQ(y.item() != 0, waits);
-  }
+    return y.item() != 0;
+  };
+  EXPECT_TRUE(sees_the_other(true));
+  // The first stream may have had the time, when this thread was kept from running.
+  bool overtakes = false;
+  for (int i = 0; i < 100 && !overtakes; ++i) overtakes = !sees_the_other(false);
+  EXPECT_TRUE(overtakes);
   cudaEventDestroy(event);
   cudaStreamDestroy(first);
   cudaStreamDestroy(second);

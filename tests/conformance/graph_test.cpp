@@ -5,6 +5,7 @@
 #include <tandem/core/device/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/gather_into.h>
 #include <tandem/core/random/random.h>
 #include <tandem/nn/recompute.h>
 #include <tandem/optim/clip.h>
@@ -219,6 +220,36 @@ TEST(GraphedStep, GivesWhatTheFunctionGives) {
   EXPECT_TRUE(s.step.is_recorded());
   EXPECT_EQ(s.calls, 4);  // three as they are, one recorded
   EXPECT_TRUE(s.reports.empty());
+}
+
+// A batch that is made where the step reads it is not copied there.
+TEST(GraphedStep, ReadsABatchThatWasGatheredIntoItsInputs) {
+  const Array rows = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}).to(cuda);
+  Array sum = ops::zeros({2, 2}, DType::f32, cuda);
+  GraphedStep step(cuda, [&](const std::vector<Array>& inputs) {
+    ops::add_(sum, inputs[0]);
+    return inputs[0];
+  });
+  float first = 0;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const Array index = Array::from(std::vector<std::int64_t>{i % 4, 3 - i % 4}, {2}).to(cuda);
+    first += static_cast<float>(2 * (i % 4) + 1);
+#ifdef TANDEM_EMULATED_CUDA
+    take_log();
+#endif
+    const ops::GatherInto places(step.recorded_inputs());
+    step({ops::gather_rows(rows, index)});
+#ifdef TANDEM_EMULATED_CUDA
+    const auto log = take_log();
+    if (i > 3) {
+      EXPECT_EQ(count(log, "launch"), 2) << "the rows, and the graph";
+    }
+#endif
+    const Array other = ops::gather_rows(rows, index);  // the place has been used
+    EXPECT_NE(other.raw(), step.recorded_inputs().empty() ? nullptr : step.recorded_inputs()[0].raw());
+    EXPECT_EQ(sum.select(0, 0).to_vector<float>()[0], first);
+  }
+  EXPECT_TRUE(step.is_recorded());
 }
 
 TEST(GraphedStep, ANumberThatChangesIsAnInput) {

@@ -1,6 +1,7 @@
 // Matrix products and convolutions on the GPU give what they give on the CPU, whatever the strides, dtypes and shapes.
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/into.h>
 
 #include <gtest/gtest.h>
 
@@ -139,6 +140,22 @@ TEST_P(CudaLinear, AddsABiasOfAnyDType) {
   }
 }
 
+// The gradients of a linear layer's weight and bias, in one pass where the library can.
+TEST_P(CudaLinear, SumsTheRowsBesideAProduct) {
+  const DType dtype = GetParam(), wide = size_of(dtype) == 2 ? DType::f32 : dtype;
+  const Array a = numbers({33, 5}, dtype).transpose(0, 1), b = numbers({33, 7}, dtype, 2);
+  const Array y = Array::empty({5, 7}, wide, cuda), sums = Array::empty({5}, wide, cuda);
+  if (!ops::matmul_with_row_sums_into(a.transpose(0, 1).to(cuda).transpose(0, 1), b.to(cuda), y, sums)) return;
+  EXPECT_NE(dtype, DType::f64);
+  expect_same(ops::matmul(a.to(wide), b.to(wide)), y, 33);
+  expect_same(ops::reduce(Reduction::sum, a.to(wide), {1}), sums, 33);
+#ifdef TANDEM_EMULATED_CUDA
+  emulation::libraries().sum_rows = false;
+  EXPECT_FALSE(ops::matmul_with_row_sums_into(a.contiguous().to(cuda), b.to(cuda), y, sums));
+  emulation::libraries().sum_rows = true;
+#endif
+}
+
 TEST_P(CudaLinear, AProductOfNothingIsTheBias) {
   const DType dtype = GetParam();
   const Array a = Array::empty({2, 0}, dtype, cuda), b = Array::empty({0, 3}, dtype, cuda);
@@ -192,6 +209,20 @@ TEST_P(CudaLinear, Convolves) {
   for (const ConvolutionCase& c : convolutions) {
     expect_same_convolution(c, GetParam(), GetParam());
     if (size_of(GetParam()) == 2) expect_same_convolution(c, GetParam(), DType::f32);
+  }
+}
+
+// Several blocks sum the gradient of the bias, and others convert the weight's beside them.
+TEST_P(CudaLinear, SumsTheBiasGradientOfManyPixels) {
+  const DType dtype = GetParam(), parameters = size_of(dtype) == 2 ? DType::f32 : dtype;
+  const Window window{.kernel = 3, .stride = 1, .padding = 1};
+  for (const std::int64_t out : {3, 40}) {
+    const Array x = numbers({2, 3, 30, 30}, dtype).channels_last();
+    const Array grad_y = numbers({2, out, 30, 30}, dtype, 2).channels_last();
+    const auto expected = ops::conv2d_grad_weight(x, grad_y, window, out, true, parameters);
+    const auto found = ops::conv2d_grad_weight(x.to(cuda), grad_y.to(cuda), window, out, true, parameters);
+    expect_same(expected.bias, found.bias, 1800);
+    expect_same(expected.weight.to(dtype), found.weight.to(dtype), 1800);
   }
 }
 

@@ -77,7 +77,7 @@ TEST_P(MnistStep, HasFewKernels) {
   EXPECT_LE(static_cast<std::int64_t>(work.size()) - libraries, GetParam().most);
   std::cout << text;
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, MnistStep, ::testing::Values(Kernels{"f32", 18}, Kernels{"bf16", 27}),
+INSTANTIATE_TEST_SUITE_P(Dtypes, MnistStep, ::testing::Values(Kernels{"f32", 17}, Kernels{"bf16", 19}),
                          [](const auto& info) { return std::string(info.param.dtype); });
 
 }  // namespace

@@ -139,6 +139,7 @@ bool is_readable(const Argument& argument) {
 
 template <class... Parameters, class... Arguments>
 void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
+  static_assert((0 + ... + sizeof(Parameters)) <= 4096, "a kernel takes at most 4096 bytes of arguments");
   run_kernel(grid, block, (is_readable(arguments) && ...), [=] { kernel(arguments...); });
 }
 

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <utility>
 
@@ -17,10 +18,12 @@ namespace {
 constexpr std::size_t most_shared = 48 * 1024;  // bytes for a block
 
 // One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
-// put aside, and another fiber goes on with the threads that have not begun.
+// put aside, and another fiber goes on with the threads that have not begun. The last thread may begin first: what
+// depends on the order of threads, because a barrier is missing, then goes wrong.
 class Block {
  public:
-  Block(dim3 size, const std::function<void()>& thread) : size_(size), thread_(thread) {
+  Block(dim3 size, bool last_first, const std::function<void()>& thread)
+      : size_(size), last_first_(last_first), thread_(thread) {
     count_ = size.x * size.y * size.z;
     slots_.resize((count_ + 31) / 32 * 32);
     has_left_.resize(slots_.size());
@@ -107,7 +110,9 @@ class Block {
         swapcontext(&self->context, &scheduler_);
         continue;
       }
-      set_thread(current_ = begun_++);
+      current_ = last_first_ ? count_ - 1 - begun_ : begun_;
+      ++begun_;
+      set_thread(current_);
       thread_();
       has_left_[current_] = true;
       ++finished_;
@@ -146,6 +151,7 @@ class Block {
   }
 
   const dim3 size_;
+  const bool last_first_;
   const std::function<void()>& thread_;
   unsigned count_ = 0, begun_ = 0, finished_ = 0, current_ = 0;
   ucontext_t scheduler_;
@@ -180,17 +186,18 @@ void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> t
   note_kernel(tandem::cuda::current_stream());
   if (!is_readable) die("a kernel is given a pointer to the host's memory");
   submit_work(tandem::cuda::current_stream(), [grid, block, thread = std::move(thread)] {
+    static std::atomic<unsigned> kernels = 0;
+    const bool last_first = kernels++ % 2 == 1;  // every other kernel has its blocks and threads in the other order
     gridDim = grid;
     blockDim = block;
-    for (unsigned z = 0; z < grid.z; ++z) {
-      for (unsigned y = 0; y < grid.y; ++y) {
-        for (unsigned x = 0; x < grid.x; ++x) {
-          blockIdx = dim3(x, y, z);
-          Block running(block, thread);
-          Block::now = &running;
-          running.run();
-        }
-      }
+    const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      const std::uint64_t at = last_first ? blocks - 1 - i : i;
+      blockIdx = dim3(static_cast<unsigned>(at % grid.x), static_cast<unsigned>(at / grid.x % grid.y),
+                      static_cast<unsigned>(at / grid.x / grid.y));
+      Block running(block, last_first, thread);
+      Block::now = &running;
+      running.run();
     }
   });
 }

@@ -90,6 +90,18 @@ bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y)
   return !bias || adds;
 }
 
+bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
+  if (!emulation::libraries().sum_rows || a.dtype() == DType::f64) return false;
+  expect_aligned(row_sums);
+  TANDEM_CHECK(row_sums.dtype() == y.dtype() && row_sums.is_contiguous() && row_sums.shape() == Shape{a.dim(0)},
+               "emulated cuBLAS: row_sums does not fit");
+  multiply(a, b, nullptr, y);
+  // The rows of a are the columns of the matrix B that cuBLAS sees.
+  const Array columns = on_host(read_as(a, *transpose_of(a))), sums = on_host(row_sums);
+  in_stream([=] { Array(sums).copy_from(ops::reduce(Reduction::sum, columns.to(DType::f32), {0})); });
+  return true;
+}
+
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
                             const Array* bias) {
   const auto& libraries = emulation::libraries();

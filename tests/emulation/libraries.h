@@ -5,6 +5,7 @@ namespace emulation {
 
 struct Libraries {
   bool add_bias = true;       // matrix products and convolutions can add a bias
+  bool sum_rows = true;       // matrix products can sum the rows of their first matrix
   bool channels_last = true;  // cuDNN has an algorithm for channels last
   bool row_major = true;
 };
