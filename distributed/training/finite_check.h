@@ -54,12 +54,14 @@ class FiniteCheck {
   // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
   // batch; null for the first batch of the loop over the loader.
   void begin_step(const Progress& progress, const Generator* generator);
-  // The loss of a batch of the running step, and a norm of its gradients, one number each. On the CPU, NotFinite.
+  // The loss of a batch of the running step, and a norm of the step's gradients: one number each. NotFinite where the
+  // host looks at once, and the number is not finite.
   void take_loss(const Array& loss);
   void take_norm(const Array& norm);
-  // The step is over. `losses`: the sum of the losses of the epoch, () f32. Looks after many steps.
+  // The step is over. `losses`: the sum of the losses of the epoch so far, () f32. Looks after every most_steps steps.
   void end_step(const Array& losses);
-  // NotFinite when a number of a step since the last look is not finite. Waits for the GPU.
+  // For the time between two steps. NotFinite when a number of a step since the last look is not finite. Waits for the
+  // GPU.
   void look();
 
   // Throws the NotFinite of the running step, for another reason.
