@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "apps/voc_ddp_fixture.h"
+#include "support/sanitizers.h"
 
 namespace tandem {
 namespace {
@@ -149,13 +150,16 @@ TEST_F(VocDdp, predicts_photographs_of_all_kinds) {
   testing::write_bytes(folder / "stored.jpg", jpeg);
   testing::write_bytes(folder / "huge.pgm", "P5 16384 16384 255\n");
   std::filesystem::resize_file(folder / "huge.pgm", (std::size_t{1} << 28) + 19);  // zeros, which take no disk
+  // A sanitizer needs more addresses than such a limit leaves to a program.
+  const bool is_limited = testing::sanitizer_factor == 1;
   const auto outcome = testing::run_process(
       {"sh", "-c",
-       "ulimit -v 1000000; exec " TANDEM_PROGRAM_DIR "/voc_ddp predict " + path("huge.pgm") + " " + path("held.jpg") +
-           " " + path("stored.jpg") + " --base 33 --weights " + path("model.pth") + " --output " + path("out")},
+       (is_limited ? "ulimit -v 1000000; exec " : "exec ") + std::string(TANDEM_PROGRAM_DIR "/voc_ddp predict ") +
+           (is_limited ? path("huge.pgm") + " " : "") + path("held.jpg") + " " + path("stored.jpg") +
+           " --base 33 --weights " + path("model.pth") + " --output " + path("out")},
       {{"OMP_NUM_THREADS", "1"}});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  testing::expect_parts(outcome.err, {"huge.pgm", "1 picture has no prediction; the others are done"});
+  EXPECT_EQ(outcome.code, is_limited ? 1 : 0) << outcome.err;
+  if (is_limited) testing::expect_parts(outcome.err, {"huge.pgm", "1 picture has no prediction; the others are done"});
   const data::MaskFile held(folder / "out/held.png"), stored(folder / "out/stored.png");
   EXPECT_EQ(held.height(), stored.width());
   EXPECT_EQ(held.width(), stored.height());
