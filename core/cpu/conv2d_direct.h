@@ -4,8 +4,8 @@
 // weight that it is multiplied with. For up to three output channels, the lanes of a vector run along such rows, so
 // that all of them are used. For more, they are output channels. oneDNN fills its vectors up with outputs that do not
 // exist: on an AMD EPYC (Zen 4) sums of rows are two to nine times as fast for one output, and 1.2 to 1.6 times for
-// eight. Where the processor has no AVX-512, oneDNN also has too few sums side by side to keep the multipliers busy
-// when the output channels fill one vector or less.
+// eight. Where the processor has no AVX-512, oneDNN also has too few sums side by side
+// to keep the multipliers busy with up to 16 outputs.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -22,8 +22,9 @@ class DirectConv {
 
   // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
   bool pays(DType dtype) const;
-  bool pays_for_input(DType dtype) const;
-  bool beats_tiles(DType dtype) const;  // forward, those of conv2d_cook_toom.h
+  bool pays_for_input(DType dtype) const;  // the gradient of the input
+  // Whether the outputs are computed faster than by tiles (conv2d_cook_toom.h), too.
+  bool beats_tiles(DType dtype) const;
 
   // Arguments are as in Backend. All arrays are f32, and images are channels last.
   void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;

@@ -11,15 +11,17 @@ namespace {
 
 using Tile = CookToom<4, 5>;
 constexpr std::int64_t m = Tile::m, n = Tile::n, taps = Tile::r;
-constexpr std::int64_t most_tiles = 32, most_seen = 64;                     // of a part
-constexpr std::int64_t next_place = most_seen, next_tile = n * next_place;  // numbers from one to the next
+constexpr std::int64_t most_tiles = 32, most_seen = 64;  // of a part
+// Numbers from one place of a tile to the next, and from tile to tile. A place is a point at which a tile is evaluated
+// (cook_toom.h).
+constexpr std::int64_t next_place = most_seen, next_tile = n * next_place;
 
 // Some rows of outputs of an image, and some tiles of those rows.
 struct Part {
   std::int64_t image, row, rows, tile, tiles;
 };
 
-// An image's outputs, cut into parts of nearly equal size whose numbers fit into the second-level cache.
+// The outputs of all images, cut into parts of nearly equal size whose numbers fit into the second-level cache.
 std::vector<Part> parts_of(const Shape& y) {
   const std::int64_t tiles = (y[3] + m - 1) / m, most_rows = most_seen - (taps - 1);
   const std::int64_t down = (y[2] + most_rows - 1) / most_rows, across = (tiles + most_tiles - 1) / most_tiles;
@@ -134,7 +136,7 @@ void convolve_rows(const PlacedRows& seen, const Part& part, std::int64_t i, con
 
 // A tile's gradient of the outputs, in all rows of a part, at its places.
 struct PlacedGradient {
-  // One more than there may be: at a distance of 4 KiB places would drive each other out of the cache.
+  // With AVX-512, places 64 rows apart would lie 4 KiB apart, and drive each other out of the first cache.
   Lanes at[n][most_seen + 1];
 
   // Returns the sum of the pixels. Behind the `pixels` that a row of the tile has are zeros.

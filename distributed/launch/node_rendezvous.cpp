@@ -2,6 +2,7 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/launch/node_rendezvous.h>
 #include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <sys/eventfd.h>
@@ -151,7 +152,9 @@ void ManyNodes::serve_if_ours() {
                                              : is_local(options_.master_addr);
   if (!is_ours) return;
   try {
-    server_ = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{"", options_.master_port, token_});
+    // Launchers that look for the store at a loopback address are all on this host.
+    const std::string host = is_loopback(options_.master_addr) ? options_.master_addr : "";
+    server_ = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{host, options_.master_port, token_});
   } catch (const Error&) {
     // The port is taken, probably by another launcher of this job on this host, which then serves the store. If another
     // program listens there, connect() will say so.

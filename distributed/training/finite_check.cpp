@@ -60,29 +60,36 @@ void FiniteCheck::look() {
 }
 
 void FiniteCheck::fail(const std::string& what) {
-  if (steps_.empty()) throw NotFinite(what);  // a trial
+  if (steps_.empty()) throw NotFinite(what);  // a trial of a learning rate (lr_trial.h), which has no steps
   fail(what, steps_.back());
 }
 
 void FiniteCheck::fail(const std::string& what, const Start& step) {
-  throw NotFinite(fmt::format("step {}: {}, so the training ends before it changes the weights. {}",
-                              step.progress.position().step + 1, what, find_operation(step)));
+  const auto operation = find_operation(step);
+  const auto message = fmt::format(
+      "step {}: {}, so the training ends before it changes the weights. {}", step.progress.position().step + 1, what,
+      operation.value_or("computed once more, this rank's batch alone gives finite numbers"));
+  // All ranks see the gradients of all. The launcher is to blame one whose own are not finite.
+  if (!operation && group_.size() > 1) throw PeerError(message + ": see the other ranks");
+  throw NotFinite(message);
 }
 
-std::string FiniteCheck::find_operation(const Start& step) {
+std::optional<std::string> FiniteCheck::find_operation(const Start& step) {
+  if (!loss_of_) return "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
   // A batch norm of all ranks would wait for the others.
-  if (!loss_of_ || (options_.sync_bn && group_.size() > 1))
-    return "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
+  if (options_.sync_bn && group_.size() > 1)
+    return "With --sync-bn on several ranks the operation is not looked for: without it, or on one process, it is "
+           "named";
   try {
     const DetectAnomaly detect;
     for (const auto& [name, tensor] : ddp_.model().parameters())
       if (const auto found = autograd::anomaly_in(tensor.value()); !found.empty())
-        return fmt::format("The weights are not finite either: {} has {}", name, found);
+        return fmt::format("The weights are not finite either: {}: {}", name, found);
     compute_again(step);
   } catch (const Error& error) {
     return error.what();
   }
-  return "computed once more, this rank's batch alone gives finite numbers";
+  return std::nullopt;
 }
 
 void FiniteCheck::compute_again(const Start& step) {

@@ -33,7 +33,8 @@ class NotFinite : public Error {
 //
 // To name the operation, the step that failed is computed once more: the weights are still those that it had, the
 // loader gives its batches again, as after a resumption, and the generator of random numbers gets the state that it
-// had. That state is all that is kept for each step since the last look: 5 KiB, of at most `most_steps` steps.
+// had. For each step since the last look that state is kept, and where the step was: 5 KiB, of at most `most_steps`
+// steps. Where this rank's own numbers turn out finite, the Error is a PeerError, so that the launcher names another.
 //
 // What the constructor and the functions get must outlive the object. For one thread.
 class FiniteCheck {
@@ -44,7 +45,7 @@ class FiniteCheck {
               const optim::GradScaler& scaler)
       : options_(options), group_(group), ddp_(ddp), scaler_(scaler) {}
 
-  // From here on, on a GPU, the optimizer makes steps while all gradients are finite.
+  // From here on, on a GPU, the optimizer leaves out its steps once a gradient was not finite.
   void guard(optim::Optimizer& optimizer);
   // How the loss of a batch is computed once more. Without it no operation is named.
   void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
@@ -64,7 +65,7 @@ class FiniteCheck {
   // GPU.
   void look();
 
-  // Throws the NotFinite of the running step, for another reason.
+  // Ends the running step as one that is not finite. `what` is said of it.
   [[noreturn]] void fail(const std::string& what);
 
  private:
@@ -78,7 +79,7 @@ class FiniteCheck {
 
   void require_finite(const Array& number, const char* what);
   [[noreturn]] void fail(const std::string& what, const Start& step);
-  std::string find_operation(const Start& step);
+  std::optional<std::string> find_operation(const Start& step);  // nothing: this rank's numbers are finite
   void compute_again(const Start& step);
 
   const TrainingOptions& options_;

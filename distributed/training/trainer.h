@@ -48,8 +48,9 @@ namespace tandem::distributed {
 // before any checkpoint. On a GPU the host finds it out later: with the next figures, before the next checkpoint, or
 // after 128 steps. fit() names the operation that is at fault.
 //
-// All functions are collective: every rank calls them alike. What they are given must live until fit() returns or the
-// loop over batches() ends; the options, the group and the model longer than the Trainer. For one thread.
+// All functions but those that say where the training stands are collective: every rank calls them alike. What they are
+// given must live until fit() returns or the loop over batches() ends; the options, the group and the model longer than
+// the Trainer. For one thread.
 class Trainer {
  public:
   // Moves the model to options.device(), converts its batch norms (--sync-bn), and gives all ranks rank 0's values.

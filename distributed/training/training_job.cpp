@@ -200,7 +200,7 @@ void TrainingJob::resume() {
   auto& ranking = evaluation_.ranking();
   ranking.go_on(saved->best_of, saved->best, saved->kept_steps);
   if (const auto steps = ranking.others(); !steps.empty())
-    log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoint of step {}",
+    log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoints after {} steps",
                           fmt::join(steps, ", ")));
   epoch_generator_ = saved->generator;
   resumed_generator_ = saved->generator_now;

@@ -76,6 +76,17 @@ inline void run_ranks(int size, const std::function<void(Group)>& body,
   }
 }
 
+// Whether it says that another rank is at fault.
+inline bool is_peer_error(const std::exception_ptr& exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const distributed::PeerError&) {
+    return true;
+  } catch (const std::exception&) {
+  }
+  return false;
+}
+
 // The message of an exception_ptr; "" for null.
 inline std::string message_of(const std::exception_ptr& exception) {
   if (!exception) return "";

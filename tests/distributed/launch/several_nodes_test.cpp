@@ -6,6 +6,7 @@
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -63,6 +64,30 @@ TEST_F(SeveralNodes, StaticNodesGetTheRanksOfTheirNumbers) {
   expect_parts(first->out(), {"0/3 0/2 0/2" + address + " 0/3\n", "[rank1] 1/3 1/2 0/2" + address + " 1/3\n"});
   EXPECT_EQ(second->out(), "[rank2] 2/3 0/1 1/2\n");
   expect_parts(first->err(), {"tandemrun: node 0 of 2 starts ranks 0 to 1 of 3\n"});
+}
+
+// The addresses at which something of this host listens at `port`, as the kernel writes them.
+std::vector<std::string> addresses_listening(const std::string& port) {
+  std::vector<std::string> found;
+  char hexadecimal[8];
+  std::snprintf(hexadecimal, sizeof hexadecimal, ":%04X", static_cast<unsigned>(std::stoi(port)));
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string number, local, remote, state, rest;
+    std::getline(lines, rest);
+    while (lines >> number >> local >> remote >> state && std::getline(lines, rest))
+      if (state == "0A" && local.ends_with(hexadecimal)) found.push_back(local.substr(0, local.size() - 5));
+  }
+  return found;
+}
+
+TEST_F(SeveralNodes, WhoMeetAtALoopbackAddressAreNotReachedFromElsewhere) {
+  const auto first = start_static(0, show);
+  EXPECT_TRUE(eventually([&] { return !addresses_listening(port_).empty(); }));
+  EXPECT_EQ(addresses_listening(port_), std::vector<std::string>{"0100007F"});  // 127.0.0.1
+  const auto second = start_static(1, show);
+  EXPECT_EQ(first->finish(), 0) << first->err();
+  EXPECT_EQ(second->finish(), 0) << second->err();
 }
 
 TEST_F(SeveralNodes, DynamicNodesGetRanksAsTheyArrive) {

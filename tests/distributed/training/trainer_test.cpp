@@ -229,8 +229,10 @@ TEST(Trainer, AGradientThatIsNotFiniteEndsAllRanksAlike) {
         return is_at_fault ? loss + sqrt(loss - loss.detach()) : loss;
       });
     });
-    expect_parts(testing::message_of(results[0]),
-                 {"step 3: the norm of the gradients is ", "this rank's batch alone gives finite numbers"});
+    expect_parts(testing::message_of(results[0]), {"step 3: the norm of the gradients is ",
+                                                   "this rank's batch alone gives finite numbers: see the other"});
+    EXPECT_TRUE(testing::is_peer_error(results[0]));
+    EXPECT_FALSE(testing::is_peer_error(results[1]));
     expect_parts(testing::message_of(results[1]), {"step 3: the norm of the gradients is ", "DetectAnomaly", "sqrt"});
   }
 }
