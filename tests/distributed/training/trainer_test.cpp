@@ -287,7 +287,7 @@ TEST(Trainer, SaysThatTheWeightsAreNotFinite) {
     trainer.use(optimizer);
     data::Loader loader(fifty_samples(), options.loader_options(*group));
     expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
-                 {"step 2: the loss is ", "The weights are not finite either: 0.weight has "});
+                 {"step 2: the loss is ", "The weights are not finite either: 0.weight: "});
   });
 }
 
