@@ -4,8 +4,8 @@
 // weight that it is multiplied with. For up to three output channels, the lanes of a vector run along such rows, so
 // that all of them are used. For more, they are output channels. oneDNN fills its vectors up with outputs that do not
 // exist: on an AMD EPYC (Zen 4) sums of rows are two to nine times as fast for one output, and 1.2 to 1.6 times for
-// eight. Where the processor has no AVX-512, oneDNN also has too few sums side by side
-// to keep the multipliers busy with up to 16 outputs.
+// eight. Where the processor has no AVX-512, oneDNN also has too few sums side by side to keep the multipliers busy
+// with up to 16 outputs.
 #pragma once
 
 #include <tandem/core/array/array.h>

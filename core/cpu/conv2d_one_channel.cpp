@@ -181,7 +181,7 @@ void add_products(const float* tile, const PlacedGradient& gradient, std::int64_
 
 // Calls f(T{}, worker, part, what it sees) for all parts of y, which is of type T.
 template <class F>
-void for_each_part(const Array& x, const Array& y, const Window& window, F f) {
+void share_parts(const Array& x, const Array& y, const Window& window, F f) {
   const std::vector<Part> parts = parts_of(y.shape());
   const auto count = static_cast<std::int64_t>(parts.size()), workers = std::min(Blocks::threads(), count);
   const Array memory = Array::empty({workers, PlacedRows::numbers()});
@@ -214,7 +214,7 @@ void OneChannelConv::forward(const Array& x, const Array& weight, const std::opt
   const std::vector<PlacedTaps> taps_at_places = placed_weight(weight);
   const Array biases = bias ? bias->to(DType::f32).contiguous() : Array();
   const TiledImage image(y);
-  for_each_part(x, y, window_, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
+  share_parts(x, y, window_, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     for (std::size_t v = 0; v < taps_at_places.size(); ++v) {
@@ -234,7 +234,7 @@ void OneChannelConv::grad_weight(const Array& x, const Array& grad_y, const Arra
   const std::int64_t vectors = y_[1] / lanes;
   std::vector<Sums> sums(static_cast<std::size_t>(Blocks::threads() * vectors));  // for each worker
   const TiledImage image(grad_y);
-  for_each_part(x, grad_y, window_, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
+  share_parts(x, grad_y, window_, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     PlacedGradient placed;

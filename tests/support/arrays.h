@@ -74,4 +74,16 @@ inline void expect_same(const Array& expected, const Array& found, const std::st
       << what << ": " << found << ", expected " << expected;
 }
 
+// The RMS of the difference, relative to that of `expected`.
+inline double relative_rms(const Array& found, const Array& expected) {
+  const auto f = found.to(DType::f64).contiguous().to_vector<double>(),
+             e = expected.to(DType::f64).contiguous().to_vector<double>();
+  double difference = 0, sum = 0;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    difference += (f[i] - e[i]) * (f[i] - e[i]);
+    sum += e[i] * e[i];
+  }
+  return std::sqrt(difference / sum);
+}
+
 }  // namespace tandem::testing

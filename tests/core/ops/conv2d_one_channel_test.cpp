@@ -9,17 +9,13 @@
 
 #include <cmath>
 
+#include "support/arrays.h"
+
 namespace tandem {
 namespace {
 
 using cpu::OneChannelConv;
-
-// The RMS of the difference, relative to that of `expected`.
-double error(const Array& found, const Array& expected) {
-  const Array difference = ops::zip(functors::Sub{}, found.to(DType::f64), expected.to(DType::f64));
-  const auto norm = [](const Array& a) { return ops::reduce(reductions::Norm{2}, a).item(); };
-  return norm(difference) / norm(expected.to(DType::f64));
-}
+using testing::relative_rms;
 
 struct Layer {
   Shape x;
@@ -57,10 +53,10 @@ Both compute(const Layer& layer, DType dtype = DType::f32) {
 
 void expect_close(const Layer& layer, double most, double most_of_weight = 3e-6) {
   const auto [found, expected] = compute(layer);
-  const auto where = testing::Message() << layer.x << " to " << layer.out << ", padding " << layer.padding;
-  EXPECT_LT(error(found.y, expected.y), most) << where;
-  EXPECT_LT(error(found.grad_weight, expected.grad_weight), most_of_weight) << where;
-  EXPECT_LT(error(found.grad_bias, expected.grad_bias), most) << where;
+  const auto where = ::testing::Message() << layer.x << " to " << layer.out << ", padding " << layer.padding;
+  EXPECT_LT(relative_rms(found.y, expected.y), most) << where;
+  EXPECT_LT(relative_rms(found.grad_weight, expected.grad_weight), most_of_weight) << where;
+  EXPECT_LT(relative_rms(found.grad_bias, expected.grad_bias), most) << where;
 }
 
 // A tile has 4 columns; a part of an image has up to 60 rows and 128 columns.
@@ -92,9 +88,9 @@ TEST(ConvOneChannel, ThreadsShareImages) {
 TEST(ConvOneChannel, Takes16Bits) {
   manual_seed(4);
   const auto [found, expected] = compute({{4, 1, 28, 28}, 16, 2}, DType::bf16);
-  EXPECT_LT(error(found.y, expected.y), 3e-3);  // each output is rounded to 8 bits
-  EXPECT_LT(error(found.grad_weight, expected.grad_weight), 1e-6);
-  EXPECT_LT(error(found.grad_bias, expected.grad_bias), 1e-6);
+  EXPECT_LT(relative_rms(found.y, expected.y), 3e-3);  // each output is rounded to 8 bits
+  EXPECT_LT(relative_rms(found.grad_weight, expected.grad_weight), 1e-6);
+  EXPECT_LT(relative_rms(found.grad_bias, expected.grad_bias), 1e-6);
 }
 
 TEST(ConvOneChannel, ComputesTheLayersThatItIsFor) {

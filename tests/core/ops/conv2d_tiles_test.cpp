@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 
+#include "support/arrays.h"
 #include "support/temporary_folder.h"
 #include "support/trace.h"
 
@@ -24,6 +25,7 @@ using cpu::CookToomChoice;
 using cpu::CookToomConv;
 using cpu::CookToomScheme;
 using cpu::scheme;
+using testing::relative_rms;
 
 struct Case {
   Shape x;
@@ -34,17 +36,6 @@ struct Case {
 std::ostream& operator<<(std::ostream& os, const Case& c) {
   return os << c.x << " to " << c.out << " channels, kernel " << c.window.kernel << ", padding " << c.window.padding
             << ", dilation " << c.window.dilation;
-}
-
-// The RMS of the difference, relative to that of `expected`.
-double error(const Array& found, const Array& expected) {
-  const auto f = found.to(DType::f64).contiguous().to_vector<double>(), e = expected.contiguous().to_vector<double>();
-  double difference = 0, sum = 0;
-  for (std::size_t i = 0; i < e.size(); ++i) {
-    difference += (f[i] - e[i]) * (f[i] - e[i]);
-    sum += e[i] * e[i];
-  }
-  return std::sqrt(difference / sum);
 }
 
 // The worst of the three errors.
@@ -64,8 +55,8 @@ double error_of_tiles(const Case& c, const CookToomChoice& tiles, bool activatio
   conv.grad_input(tiles, grad_y, weight, grad_x);
   conv.grad_weight(tiles, x, grad_y, grad_weight);
   return std::max(
-      {error(by_tiles, y), error(grad_x, ops::conv2d_grad_input(grad64, weight64, c.window, c.x)),
-       error(grad_weight, ops::conv2d_grad_weight(x64, grad64, c.window, c.out, false, DType::f64).weight)});
+      {relative_rms(by_tiles, y), relative_rms(grad_x, ops::conv2d_grad_input(grad64, weight64, c.window, c.x)),
+       relative_rms(grad_weight, ops::conv2d_grad_weight(x64, grad64, c.window, c.out, false, DType::f64).weight)});
 }
 
 CookToomChoice square(const CookToomScheme& s) { return {&s, &s, 0}; }
@@ -187,9 +178,9 @@ TEST(ConvTiles, AreLeftOutWhereConvolutionsMustBeExact) {
   const Window window{.kernel = 5, .padding = 2};
   const Array x = ops::randn({4, 16, 14, 14}).channels_last(), weight = ops::randn({32, 16, 5, 5});
   const Array y = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, window);
-  EXPECT_GT(error(ops::conv2d(x, weight, {}, window), y), 1e-6);
+  EXPECT_GT(relative_rms(ops::conv2d(x, weight, {}, window), y), 1e-6);
   set_exact_convolutions(true);
-  const double exact = error(ops::conv2d(x, weight, {}, window), y);
+  const double exact = relative_rms(ops::conv2d(x, weight, {}, window), y);
   set_exact_convolutions(false);
   EXPECT_LT(exact, 5e-7);
 }
@@ -203,7 +194,7 @@ TEST(ConvTiles, Take16Bits) {
     const Array y = Array::empty_channels_last({3, 24, 15, 17}, dtype);
     CookToomConv(c.window, c.x, y.shape()).forward(square(scheme<4, 3>), x, weight, {}, y);
     const Array expected = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, c.window);
-    EXPECT_LT(error(y, expected), dtype == DType::bf16 ? 2e-3 : 3e-4);  // the rounding of the result alone
+    EXPECT_LT(relative_rms(y, expected), dtype == DType::bf16 ? 2e-3 : 3e-4);  // the rounding of the result alone
   }
 }
 
