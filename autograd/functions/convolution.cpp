@@ -43,14 +43,30 @@ Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   return filter;
 }
 
-// The gradients of weight and bias: in the places that are given for them, as far as such places fit.
-ops::Conv2dWeightGrad weight_gradient(const Array& x, const Array& grad_y, const Window& window, const Array& weight,
-                                      bool with_bias, const Array& weight_place, const Array& bias_place) {
-  if (!weight_place.defined() || x.numel() == 0 || grad_y.numel() == 0 ||
-      (x.device().is_cpu() && !weight_place.is_contiguous()) || (with_bias && !bias_place.defined()))
-    return ops::conv2d_grad_weight(x, grad_y, window, weight.dim(0), with_bias, weight.dtype());
-  ops::conv2d_grad_weight_into(x, grad_y, window, weight_place, with_bias ? std::optional(bias_place) : std::nullopt);
-  return {weight_place, with_bias ? bias_place : Array()};
+// Of input, weight and bias. `filter` is the weight in the form that x's device takes. The gradients of weight and bias
+// are in the places that are given for them, as far as such places fit.
+Gradients conv2d_gradients(const Array& x, const Array& grad_y, const Array& filter, const Window& window,
+                           const Array& weight, Needs needs, const Array& weight_place, const Array& bias_place) {
+  Gradients gradients(3);
+  const bool sums = needs[1] || needs[2], with_bias = needs[2];
+  if (!sums || x.numel() == 0 || grad_y.numel() == 0) {
+    if (needs[0]) gradients[0] = ops::conv2d_grad_input(grad_y, filter, window, x.shape());
+    if (!sums) return gradients;
+    auto none = ops::conv2d_grad_weight(x, grad_y, window, weight.dim(0), with_bias, weight.dtype());
+    gradients[1] = std::move(none.weight);
+    gradients[2] = std::move(none.bias);
+    return gradients;
+  }
+  const bool fits = weight_place.defined() && (!x.device().is_cpu() || weight_place.is_contiguous()) &&
+                    (!with_bias || bias_place.defined());
+  auto places = fits ? ops::Conv2dWeightGrad{weight_place, with_bias ? bias_place : Array()}
+                     : ops::empty_weight_grad(x, window, weight.dim(0), with_bias, weight.dtype());
+  const auto bias = with_bias ? std::optional(places.bias) : std::nullopt;
+  if (needs[0]) gradients[0] = ops::conv2d_grads_into(x, grad_y, filter, window, places.weight, bias);
+  else ops::conv2d_grad_weight_into(x, grad_y, window, places.weight, bias);
+  gradients[1] = std::move(places.weight);
+  gradients[2] = std::move(places.bias);
+  return gradients;
 }
 
 std::optional<Array> value_of(const Tensor& bias) {
@@ -71,16 +87,9 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {
                   w.get();  // that nobody has written over it
-                  const Array grad = as_image(given, kind);
-                  Gradients gradients(3);
-                  if (needs[0])
-                    gradients[0] = as_given(ops::conv2d_grad_input(grad, filter, window, in.get().shape()), kind);
-                  if (needs[1] || needs[2]) {
-                    auto sums = weight_gradient(in, grad, window, w, needs[2], as_image(gradient_place(1), kind),
-                                                gradient_place(2));
-                    gradients[1] = as_given(sums.weight, kind);
-                    gradients[2] = std::move(sums.bias);
-                  }
+                  Gradients gradients = conv2d_gradients(in, as_image(given, kind), filter, window, w, needs,
+                                                         as_image(gradient_place(1), kind), gradient_place(2));
+                  for (const std::size_t i : {0, 1}) gradients[i] = as_given(gradients[i], kind);
                   return gradients;
                 });
 }

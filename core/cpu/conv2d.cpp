@@ -90,6 +90,23 @@ constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the inpu
                      *weight_pass = "kernel of the weight's gradient",
                      *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel";
 
+// Where tiles are the fastest way to a gradient, pays() is true.
+cpu::CookToomChoice tiles_for_input(DType dtype, const Window& window, const Shape& x, const Shape& y) {
+  const cpu::CookToomConv tiles(window, x, y);
+  if (!tiles.can(dtype) || cpu::DirectConv(window, x, y).pays_for_input(dtype)) return {};
+  const cpu::ConvTaps taps(window, x, y);
+  return tiles.choose_grad_input(dtype, taps.pay_for_input(dtype) ? taps.share() : taps.row_share());
+}
+cpu::CookToomChoice tiles_for_weight(const Array& x, const Array& grad_y, const Window& window) {
+  const DType dtype = x.dtype();
+  const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
+  if (grad_y.dtype() != dtype || !tiles.can(dtype) ||
+      cpu::OneChannelConv(window, x.shape(), grad_y.shape()).pays(dtype))
+    return {};
+  const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
+  return tiles.choose_grad_weight(dtype, taps.pay_for_weight(dtype) ? taps.share() : taps.row_share());
+}
+
 // Sums (N, C, H, W) to (C).
 void sum_pixels(const Array& image, const Array& sums) {
   const Array pixels = image.permute({0, 2, 3, 1}).reshape({-1, image.dim(1)}).to(DType::f32);
@@ -155,22 +172,18 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
     return copy(out, grad_x);
   }
-  const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
-  const bool by_taps = taps.can(grad_y.dtype()) && taps.pay_for_input();
-  const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
-  const cpu::CookToomConv tiles(window, grad_x.shape(), grad_y.shape());
-  cpu::CookToomChoice best;
-  if (tiles.can(grad_y.dtype()) && !direct.pays_for_input(grad_y.dtype()))
-    best = tiles.choose_grad_input(grad_y.dtype(), by_taps ? taps.share() : taps.row_share());
+  const cpu::CookToomChoice best = tiles_for_input(grad_y.dtype(), window, grad_x.shape(), grad_y.shape());
   if (best.pays()) {
     note_kernel(input_pass, best);
-    return tiles.grad_input(best, grad_y, weight, grad_x);
+    return cpu::CookToomConv(window, grad_x.shape(), grad_y.shape()).grad_input(best, grad_y, weight, grad_x);
   }
+  const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) {
     note_kernel(input_pass, best, "sums of rows, for few outputs");
     return direct.grad_input(grad_y, weight, grad_x);
   }
-  if (!by_taps && onednn::conv2d_grad_input(grad_y, weight, window, grad_x))
+  const cpu::ConvTaps taps(window, grad_x.shape(), grad_y.shape());
+  if (!taps.pay_for_input(grad_y.dtype()) && onednn::conv2d_grad_input(grad_y, weight, window, grad_x))
     return note_kernel(input_pass, best, "oneDNN");
   if (taps.can(grad_y.dtype())) {
     note_kernel(input_pass, best, "a product for each tap");
@@ -210,25 +223,21 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     return;
   }
   const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
-  cpu::CookToomChoice best;
   if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
-    note_kernel(weight_pass, best, one_channel_kernel);
+    note_kernel(weight_pass, {}, one_channel_kernel);
     return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
   }
   const auto sum_bias = [&] {
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
   };
-  const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  const bool by_taps = taps.can(x.dtype()) && taps.pay_for_weight();
-  const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
-  if (x.dtype() == grad_y.dtype() && tiles.can(x.dtype()))
-    best = tiles.choose_grad_weight(x.dtype(), by_taps ? taps.share() : taps.row_share());
+  const cpu::CookToomChoice best = tiles_for_weight(x, grad_y, window);
   if (best.pays()) {
     note_kernel(weight_pass, best);
-    tiles.grad_weight(best, x, grad_y, grad_weight);
+    cpu::CookToomConv(window, x.shape(), grad_y.shape()).grad_weight(best, x, grad_y, grad_weight);
     return sum_bias();
   }
-  if (!by_taps && onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias))
+  const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
+  if (!taps.pay_for_weight(x.dtype()) && onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias))
     return note_kernel(weight_pass, best, "oneDNN");
   if (taps.can(x.dtype())) {
     note_kernel(weight_pass, best, "a product for each tap");
@@ -259,6 +268,18 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   });
   copy(sum.permute({0, 3, 1, 2}), grad_weight);
   if (grad_bias) copy(bias_sum, *grad_bias);
+}
+
+void CpuBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
+                              const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
+  cpu::CookToomChoice best;
+  if (!goes_by_f32(x) && tiles_for_weight(x, grad_y, window).pays())
+    best = tiles_for_input(grad_y.dtype(), window, x.shape(), grad_y.shape());
+  if (!best.pays() || !best.serves_both_gradients)
+    return Backend::conv2d_grads(x, grad_y, weight, window, grad_x, grad_weight, grad_bias);
+  for (const char* pass : {input_pass, weight_pass}) note_kernel(pass, best);
+  cpu::CookToomConv(window, x.shape(), grad_y.shape()).grads(best, x, grad_y, weight, grad_x, grad_weight);
+  if (grad_bias) sum_pixels(grad_y, *grad_bias);
 }
 
 }  // namespace tandem

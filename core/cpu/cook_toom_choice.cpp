@@ -29,10 +29,13 @@ constexpr std::array<TileCosts, 3> kernel_5{
 
 // Errors of the two axes multiply, and grow with the length of sums up to the 128 inputs that are added up in one go.
 constexpr double most_error = 6;
+double error_of(const TileCosts& rows, const TileCosts& columns) { return std::sqrt(rows.error * columns.error); }
 bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64_t inputs) {
   const double longer = static_cast<double>(std::clamp<std::int64_t>(inputs, 32, 128)) / 32;
-  return std::sqrt(rows.error * columns.error * longer) <= most_error;
+  return error_of(rows, columns) * std::sqrt(longer) <= most_error;
 }
+// Inputs that ReLUs made have no negative numbers. In the powers of the points, which they then meet, they add up.
+constexpr double error_of_both_gradients = 1.3;
 
 constexpr double product = 1.05;     // a number times 16
 constexpr double product_end = 3;    // of a sum of products
@@ -94,7 +97,8 @@ CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std
     for (const TileCosts& columns : schemes_of(kernel.w)) {
       if (!is_exact_enough(rows, columns, inputs)) continue;
       const double found = cycles(rows, columns, dilation, size, inputs, outputs);
-      if (!best.rows || found < best.cycles) best = {rows.scheme, columns.scheme, found};
+      if (!best.rows || found < best.cycles)
+        best = {rows.scheme, columns.scheme, found, 0, error_of(rows, columns) * error_of_both_gradients <= most_error};
     }
   return best;
 }

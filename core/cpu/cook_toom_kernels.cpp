@@ -14,17 +14,16 @@ constexpr int most_taps = 5;  // along an axis
 
 }  // namespace
 
-KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs)
+KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs, bool turned)
     : inputs(inputs),
       taps(taps),
       width(std::min(panel, padded(outputs))),
       array(Array::empty({(outputs + width - 1) / width, inputs, taps, width})),
-      turned(false) {}
+      turned(turned) {}
 
 KernelTaps::KernelTaps(const Array& any_weight, bool turned)
-    : KernelTaps(any_weight.dim(turned ? 0 : 1), any_weight.dim(2) * any_weight.dim(3),
-                 any_weight.dim(turned ? 1 : 0)) {
-  this->turned = turned;
+    : KernelTaps(any_weight.dim(turned ? 0 : 1), any_weight.dim(2) * any_weight.dim(3), any_weight.dim(turned ? 1 : 0),
+                 turned) {
   const Array weight = any_weight.to(DType::f32).contiguous();
   const std::int64_t outputs = weight.dim(turned ? 1 : 0), panels = array.dim(0);
   if (outputs < panels * width) backend({}).fill(array, 0);
@@ -41,11 +40,14 @@ KernelTaps::KernelTaps(const Array& any_weight, bool turned)
 void KernelTaps::copy_to(const Array& weight) const {
   const Array result =
       weight.dtype() == DType::f32 && weight.is_contiguous() ? weight : Array::empty(weight.shape(), DType::f32);
-  const std::int64_t outputs = weight.dim(0), numbers = inputs * taps;
+  const std::int64_t outputs = weight.dim(turned ? 1 : 0), numbers = inputs * taps;
   parallel_for(array.dim(0), weight.numel(), [&](std::int64_t p) {
-    const std::int64_t first = p * width;
-    transpose(array.data<float>() + p * numbers * width, numbers, std::min(width, outputs - first), width,
-              result.data<float>() + first * numbers, numbers);
+    const std::int64_t first = p * width, count = std::min(width, outputs - first);
+    const float* const from = array.data<float>() + p * numbers * width;
+    auto* const to = static_cast<float*>(result.raw());
+    if (!turned) return transpose(from, numbers, count, width, to + first * numbers, numbers);
+    for (std::int64_t c = 0; c < inputs; ++c)
+      transpose(from + c * taps * width, taps, count, width, to + (c * outputs + first) * taps, taps);
   });
   if (result.raw() != weight.raw()) backend({}).copy(result, weight);
 }
@@ -67,13 +69,14 @@ void PlaceMatrices::from_taps(const KernelTaps& taps, Begin begin, std::int64_t 
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
   const std::int64_t step = taps.width;
+  const auto row_at = [&](int h) { return taps.turned ? rows.r - 1 - h : h; };
+  const auto column_at = [&](int w) { return taps.turned ? columns.r - 1 - w : w; };
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
   for_each_vector(taps, begin, p, [&](std::int64_t at, const float* tap) {
     for (int h = 0; h < rows.r; ++h) {
       Lanes sum{};
-      for (int w = 0; w < columns.r; ++w, tap += step)
-        sum += factors[taps.turned ? columns.r - 1 - w : w] * load<lanes>(tap);
-      store<lanes>(&row_taps[static_cast<std::size_t>((taps.turned ? rows.r - 1 - h : h) * lanes)], sum);
+      for (int w = 0; w < columns.r; ++w, tap += step) sum += factors[column_at(w)] * load<lanes>(tap);
+      store<lanes>(&row_taps[static_cast<std::size_t>(row_at(h) * lanes)], sum);
     }
     rows.kernel({row_taps.data(), lanes}, {places + at, place_step(), 0}, {1, 1, lanes});
   });
@@ -84,13 +87,17 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
   const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
   const float* const factors = columns.kernel_elements + column * columns.r;
   const std::int64_t step = taps.width;
+  const auto row_at = [&](int h) { return taps.turned ? rows.r - 1 - h : h; };
+  const auto column_at = [&](int w) { return taps.turned ? columns.r - 1 - w : w; };
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
   for_each_vector(taps, begin, p, [&](std::int64_t at, float* tap) {
     rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, nullptr);
     for (int h = 0; h < rows.r; ++h) {
-      const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(h * lanes)]);
-      for (int w = 0; w < columns.r; ++w, tap += step)
-        store<lanes>(tap, add ? load<lanes>(tap) + factors[w] * row_tap : factors[w] * row_tap);
+      const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(row_at(h) * lanes)]);
+      for (int w = 0; w < columns.r; ++w, tap += step) {
+        const Lanes part = factors[column_at(w)] * row_tap;
+        store<lanes>(tap, add ? load<lanes>(tap) + part : part);
+      }
     }
   });
 }

@@ -11,13 +11,13 @@ namespace tandem::cpu {
 struct KernelTaps {
   std::int64_t inputs, taps, width;
   Array array;
-  bool turned;  // by half a turn
+  bool turned;
 
   // Of a weight (outputs, inputs, kernel h, kernel w). Where `turned`, of (inputs, outputs, kernel h, kernel w), with
-  // kernels turned as the gradient of the input sees them.
+  // kernels turned by half a turn, as the gradient of the input sees them.
   KernelTaps(const Array& weight, bool turned);
-  // For sums.
-  KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs);
+  // For sums, which copy_to() brings into such a weight.
+  KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs, bool turned);
   void copy_to(const Array& weight) const;
 };
 

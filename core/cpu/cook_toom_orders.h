@@ -15,28 +15,49 @@
 //
 // The lower half runs n times, once for each place of the rows.
 //
-// The results of `convolve` are the same in both, and those of `sum_by_panels` for every number of threads.
+// The gradient of the weight adds up products of the tiles of x, n x n pixels each, with those of the outputs'
+// gradient, m x m pixels each. The gradient of the input is a convolution of the outputs' gradient. Where both are
+// wanted, one pass over the tiles of the outputs' gradient serves both: x then takes the part of the m x m pixels, and
+// the kernel comes out turned by half a turn.
+//
+// The results of a convolution are the same in both orders, and the sums by panels for every number of threads.
 #pragma once
 
 #include <tandem/core/cpu/cook_toom_kernels.h>
 #include <tandem/core/cpu/parallel.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace tandem::cpu {
 
-// x -> y, with `bias` (padded outputs, or null) added.
-void convolve_by_blocks(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
-                        const Array& y);
-void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
-                        const Array& y);
+// What a pass over the tiles of an image x computes: the convolution of x, the gradient of a kernel, or both.
+struct TilePass {
+  struct Convolution {
+    const KernelTaps& taps;
+    const float* bias;  // padded outputs, or null
+    const Array& y;
+  };
+  // Sums over all tiles of x and of an image that has the outputs' size.
+  struct KernelSums {
+    const Array& grad_y;
+    const KernelTaps& sums;
+  };
 
-// The gradient of the weight, as sums over all tiles.
-void sum_by_blocks(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums);
-void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums);
+  const Tiling& tiling;
+  const Array& x;
+  std::int64_t outputs;  // channels
+  std::optional<Convolution> convolution = {};
+  std::optional<KernelSums> kernel_sums = {};
 
-// Whether the weight fits into three quarters of the second-level cache (1 MiB).
-inline bool weight_fits(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) {
-  return tiling.places() * padded(inputs) * padded(outputs) * 4 <= 768 << 10;
-}
+  void run() const { weight_fits() ? by_blocks() : by_panels(); }
+
+ private:
+  // Whether the weight fits into three quarters of the second-level cache (1 MiB).
+  bool weight_fits() const { return tiling.places() * padded(x.dim(1)) * padded(outputs) * 4 <= 768 << 10; }
+  void by_blocks() const;
+  void by_panels() const;
+};
 
 // Calls f(worker, i) for each i in [0, count). A worker is a thread, and takes neighbours one after the other.
 template <class F>
@@ -46,13 +67,19 @@ void share(std::int64_t workers, std::int64_t count, std::int64_t elements, F f)
   });
 }
 
+// The size of the pieces into which `all` is cut: at most `most`, and so that each thread gets as many pieces.
+inline std::int64_t piece(std::int64_t all, std::int64_t most, std::int64_t threads) {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  return up(all, threads * up(up(all, most), threads));
+}
+
 // Rows of tiles [first, last), cut into blocks, and those spread over threads.
 struct Blocks {
   std::int64_t first, last, block, workers;
 
   // Blocks of at most `rows` rows, and at least one.
   Blocks(std::int64_t first, std::int64_t last, std::int64_t rows)
-      : first(first), last(last), block(std::clamp<std::int64_t>(rows, 1, (last - first + threads() - 1) / threads())) {
+      : first(first), last(last), block(piece(last - first, std::max<std::int64_t>(rows, 1), threads())) {
     workers = std::min(threads(), count());
   }
   static std::int64_t threads() { return omp_get_max_threads(); }

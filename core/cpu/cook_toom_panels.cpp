@@ -1,5 +1,7 @@
 #include <tandem/core/cpu/cook_toom_orders.h>
 
+#include <numeric>
+
 namespace tandem::cpu {
 
 namespace {
@@ -59,8 +61,8 @@ class PlacedTiles {
   Array memory_;
 };
 
-// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back. Where there
-// are more threads than slices, several share a slice: each does a part of it.
+// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back. Where their
+// number is no multiple of the threads', several threads share a slice: each does a part of it.
 struct Slices {
   std::int64_t outputs, width, parts, workers;
 
@@ -68,8 +70,8 @@ struct Slices {
   Slices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) : outputs(outputs) {
     const std::int64_t most = (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
     const std::int64_t panels = (outputs + panel - 1) / panel, threads = Blocks::threads();
-    width = panel * std::clamp<std::int64_t>((panels + threads - 1) / threads, 1, std::max<std::int64_t>(most, 1));
-    parts = (threads + count() - 1) / count();
+    width = panel * piece(panels, std::max<std::int64_t>(most, 1), threads);
+    parts = threads / std::gcd(threads, count());
     workers = std::min(count() * parts, threads);
   }
   std::int64_t count() const { return (outputs + width - 1) / width; }
@@ -87,35 +89,42 @@ struct Slices {
 
 }  // namespace
 
-void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& taps, const float* bias,
-                        const Array& y) {
-  const std::int64_t inputs = padded(x.dim(1));
+void TilePass::by_panels() const {
+  const std::int64_t down = tiling.rows.scheme->n(), across = tiling.columns.scheme->n(), in = padded(x.dim(1));
   PlacedTiles tiles(tiling, x);
-  const Slices slices(tiling, x.dim(1), y.dim(1));
-  const std::int64_t weight_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
+  const Slices slices(tiling, x.dim(1), outputs);
+  const std::int64_t place_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
   const std::int64_t most_rows = (tiles.group() + slices.parts - 1) / slices.parts;
-  const FromTiles widest(tiling, slices.of(y, 0), most_rows);
-  const Array memory = Array::empty({slices.workers, spread(weight_numbers + widest.numbers())});
-  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
-    slices.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+  const std::int64_t out_step = spread(tiles.group() * tiling.columns.tiles * slices.width);
+  const auto to_pixels = [&](const Array& image) { return FromTiles(tiling, image, most_rows); };
+  const auto to_tiles = [&](const Array& image) {
+    return ToTiles(tiling, ToTiles::Kind::output_grad, image, tiles.group());
+  };
+  std::int64_t numbers = 0;
+  if (convolution) numbers = to_pixels(slices.of(convolution->y, 0)).numbers();
+  if (kernel_sums) numbers = std::max(numbers, to_tiles(slices.of(kernel_sums->grad_y, 0)).numbers() + down * out_step);
+  const Array memory = Array::empty({slices.workers, spread(place_numbers + numbers)});
+
+  const auto convolve = [&](std::int64_t first, std::int64_t last) {
+    slices.for_each(convolution->y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
       const std::int64_t begin = first + (last - first) * part / slices.parts;
       const std::int64_t end = first + (last - first) * (part + 1) / slices.parts;
       const auto strips = tiling.strips(begin, end);
-      const Array image = slices.of(y, slice);
+      const Array image = slices.of(convolution->y, slice);
       const std::int64_t output = slice * slices.width;
       const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
       float* const weight = memory.data<float>() + worker * memory.dim(1);
-      FromTiles to(tiling, image, most_rows);
-      to.use(weight + weight_numbers);
-      for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
+      FromTiles to = to_pixels(image);
+      to.use(weight + place_numbers);
+      for (std::int64_t column = 0; column < across; ++column) {
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.from_taps(taps, {output / panel, 0}, column, p, weight);
-        multiply_tiles<false>({.count = tiling.rows.scheme->n(),
+          matrices.from_taps(convolution->taps, {output / panel, 0}, column, p, weight);
+        multiply_tiles<false>({.count = down,
                                .rows = (end - begin) * tiling.columns.tiles,
                                .inner = matrices.inputs,
                                .columns = matrices.outputs,
                                .a = tiles.at(column, begin - first),
-                               .a_line = inputs,
+                               .a_line = in,
                                .a_next = tiles.place_step(),
                                .b = weight,
                                .b_panel = matrices.panel_numbers(),
@@ -128,39 +137,29 @@ void convolve_by_panels(const Tiling& tiling, const Array& x, const KernelTaps& 
                                .add = false});
         to.along_columns(strips, column);
       }
-      to.along_rows(strips, bias ? bias + output : nullptr);
+      to.along_rows(strips, convolution->bias ? convolution->bias + output : nullptr);
     });
-  });
-}
+  };
 
-void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, const KernelTaps& sums) {
-  const std::int64_t inputs = padded(x.dim(1)), down = tiling.rows.scheme->n();
-  PlacedTiles tiles(tiling, x);
-  const Slices slices(tiling, x.dim(1), grad_y.dim(1));
-  const std::int64_t most_inputs = (x.dim(1) + slices.parts - 1) / slices.parts;
-  const std::int64_t place_numbers = PlaceMatrices(tiling, most_inputs, slices.width).numbers();
-  const ToTiles widest(tiling, ToTiles::Kind::output_grad, slices.of(grad_y, 0), tiles.group());
-  const std::int64_t out_step = spread(tiles.group() * tiling.columns.tiles * slices.width);
-  const Array memory = Array::empty({slices.workers, spread(place_numbers + widest.numbers() + down * out_step)});
-  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
+  const auto sum = [&](std::int64_t first, std::int64_t last) {
     const auto strips = tiling.strips(first, last);
-    slices.for_each(grad_y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
-      const Array image = slices.of(grad_y, slice);
+    slices.for_each(kernel_sums->grad_y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+      const Array image = slices.of(kernel_sums->grad_y, slice);
       const std::int64_t first_input = x.dim(1) * part / slices.parts;
       const PlaceMatrices matrices(tiling, x.dim(1) * (part + 1) / slices.parts - first_input, image.dim(1));
       float* const places = memory.data<float>() + worker * memory.dim(1);
-      float* const out_tiles = places + place_numbers + widest.numbers();
-      ToTiles out(tiling, ToTiles::Kind::output_grad, image, tiles.group());
+      ToTiles out = to_tiles(image);
       out.use(places + place_numbers);
+      float* const out_tiles = places + place_numbers + out.numbers();
       out.along_rows(strips);
-      for (std::int64_t column = 0; column < tiling.columns.scheme->n(); ++column) {
+      for (std::int64_t column = 0; column < across; ++column) {
         out.along_columns(strips, column, out_tiles, out_step);
         multiply_tiles<true>({.count = down,
                               .rows = matrices.inputs,
                               .inner = (last - first) * tiling.columns.tiles,
                               .columns = matrices.outputs,
                               .a = tiles.at(column, 0) + first_input,
-                              .a_line = inputs,
+                              .a_line = in,
                               .a_next = tiles.place_step(),
                               .b = out_tiles,
                               .b_panel = panel,
@@ -173,9 +172,14 @@ void sum_by_panels(const Tiling& tiling, const Array& x, const Array& grad_y, co
                               .add = false});
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
           matrices.to_taps(places, column, p, first > 0 || column > 0, {slice * slices.width / panel, first_input},
-                           sums);
+                           kernel_sums->sums);
       }
     });
+  };
+
+  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
+    if (convolution) convolve(first, last);
+    if (kernel_sums) sum(first, last);
   });
 }
 

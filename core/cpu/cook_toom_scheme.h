@@ -32,9 +32,15 @@ struct CookToomScheme {
   // Pixels to places. Tile t begins at pixel t m; the outputs' gradient has m pixels for a tile, the input has n.
   using ToPlaces = void (*)(const Pixels<const float>&, const Places<float>&, const Counts&);
   ToPlaces input, output_grad;
+  // The same for one tile, whose pixels lie anywhere: n or m addresses.
+  using TileToPlaces = void (*)(const float* const* pixels, float* places, std::int64_t place, std::int64_t channels);
+  TileToPlaces input_tile, output_grad_tile;
   // Places to m pixels for each tile, with the bias added where there is one.
   using ToPixels = void (*)(const Places<const float>&, const Pixels<float>&, const Counts&, const float* bias);
   ToPixels output;
+  using TileToPixels = void (*)(const float* places, std::int64_t place, float* const* pixels, std::int64_t channels,
+                                const float* bias);
+  TileToPixels output_tile;
   // The r taps of a line of the kernel to n places, and back for the kernel's gradient; and the numbers, (n, r), that
   // multiply the taps.
   ToPlaces kernel;
@@ -51,19 +57,41 @@ template <class M>
   return factors;
 }
 
+// A tile with its pixels at pixel(k), and with places `place` apart.
+template <class M, class Pixel>
+[[gnu::always_inline]] inline void transform_tile(Pixel pixel, float* to, std::int64_t place, std::int64_t channels) {
+  for (std::int64_t c = 0; c < channels; c += lanes) {
+    Lanes in[M::columns], out[M::rows];
+    unroll<M::columns>([&](auto k) __attribute__((always_inline)) { in[k] = load<lanes>(pixel(k) + c); });
+    multiply<M>(factors_of<M>(), in, out);
+    unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<lanes>(to + c + i * place, out[i]); });
+  }
+}
+// The same back, with `bias` added where there is one.
+template <class M, class Pixel>
+[[gnu::always_inline]] inline void restore_tile(const float* from, std::int64_t place, Pixel pixel,
+                                                std::int64_t channels, const float* bias) {
+  for (std::int64_t c = 0; c < channels; c += lanes) {
+    Lanes in[M::rows], out[M::columns];
+    unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<lanes>(from + c + i * place); });
+    multiply_transposed<M>(factors_of<M>(), in, out);
+    if (bias) {
+      const Lanes added = load<lanes>(bias + c);
+      unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += added; });
+    }
+    unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<lanes>(pixel(k) + c, out[k]); });
+  }
+}
+
 template <class M>
 void to_places(const Pixels<const float>& pixels, const Places<float>& places, const Counts& counts) {
   const std::int64_t step = pixels.step, place = places.place;
   for (std::int64_t l = 0; l < counts.lines; ++l)
     for (std::int64_t t = 0; t < counts.tiles; ++t) {
-      const float* from = pixels.data + l * pixels.line + t * M::tile * step;
-      float* to = places.data + l * places.line + t * places.tile;
-      for (std::int64_t c = 0; c < counts.channels; c += lanes, from += lanes, to += lanes) {
-        Lanes in[M::columns], out[M::rows];
-        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { in[k] = load<lanes>(from + k * step); });
-        multiply<M>(factors_of<M>(), in, out);
-        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<lanes>(to + i * place, out[i]); });
-      }
+      const float* const from = pixels.data + l * pixels.line + t * M::tile * step;
+      transform_tile<M>(
+          [&](int k) __attribute__((always_inline)) { return from + k * step; },
+          places.data + l * places.line + t * places.tile, place, counts.channels);
     }
 }
 
@@ -73,19 +101,24 @@ void to_pixels(const Places<const float>& places, const Pixels<float>& pixels, c
   const std::int64_t step = pixels.step, place = places.place;
   for (std::int64_t l = 0; l < counts.lines; ++l)
     for (std::int64_t t = 0; t < counts.tiles; ++t) {
-      const float* from = places.data + l * places.line + t * places.tile;
-      float* to = pixels.data + l * pixels.line + t * M::tile * step;
-      for (std::int64_t c = 0; c < counts.channels; c += lanes, from += lanes, to += lanes) {
-        Lanes in[M::rows], out[M::columns];
-        unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<lanes>(from + i * place); });
-        multiply_transposed<M>(factors_of<M>(), in, out);
-        if (bias) {
-          const Lanes added = load<lanes>(bias + c);
-          unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += added; });
-        }
-        unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<lanes>(to + k * step, out[k]); });
-      }
+      float* const to = pixels.data + l * pixels.line + t * M::tile * step;
+      restore_tile<M>(
+          places.data + l * places.line + t * places.tile,
+          place, [&](int k) __attribute__((always_inline)) { return to + k * step; }, counts.channels, bias);
     }
+}
+
+// One tile whose pixels lie anywhere.
+template <class M>
+void to_places_of(const float* const* pixels, float* places, std::int64_t place, std::int64_t channels) {
+  transform_tile<M>(
+      [&](int k) __attribute__((always_inline)) { return pixels[k]; }, places, place, channels);
+}
+template <class M>
+void to_pixels_of(const float* places, std::int64_t place, float* const* pixels, std::int64_t channels,
+                  const float* bias) {
+  restore_tile<M>(
+      places, place, [&](int k) __attribute__((always_inline)) { return pixels[k]; }, channels, bias);
 }
 
 template <int m, int r>
@@ -94,7 +127,10 @@ inline constexpr CookToomScheme scheme{
     r,
     to_places<typename CookToom<m, r>::Input>,
     to_places<typename CookToom<m, r>::Output>,
+    to_places_of<typename CookToom<m, r>::Input>,
+    to_places_of<typename CookToom<m, r>::Output>,
     to_pixels<typename CookToom<m, r>::Output>,
+    to_pixels_of<typename CookToom<m, r>::Output>,
     to_places<typename CookToom<m, r>::Kernel>,
     to_pixels<typename CookToom<m, r>::Kernel>,
     elements<typename CookToom<m, r>::Kernel>.data(),

@@ -1,10 +1,13 @@
 #include <tandem/core/cpu/cook_toom_tiles.h>
 
 #include <algorithm>
+#include <array>
 
 namespace tandem::cpu {
 
 namespace {
+
+constexpr std::size_t most_places = 9;  // of the tiles of all schemes
 
 // `count` pixels of a row of an image, of which the first is `first` and the others lie `step` apart.
 struct RowPart {
@@ -39,6 +42,11 @@ void put_back(const float* from, const TiledImage& image, const RowPart& part, T
     for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
     for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<T>(from[c]);
   }
+}
+
+// Whether its pixels can be read and written where they are: whole vectors of f32.
+bool lies_right(const TiledImage& image) {
+  return image.channels == padded(image.channels) && image.dtype == DType::f32;
 }
 
 template <class F>
@@ -89,6 +97,7 @@ std::int64_t ToTiles::numbers() const { return longest_ * stride_ + tiling_.colu
 void ToTiles::use(float* memory) {
   line_ = memory;
   by_column_ = line_ + longest_ * stride_;
+  if (lies_right(image_)) std::fill(line_, line_ + stride_, 0.0f);
 }
 
 // Of an image with a gradient only the outputs themselves are seen.
@@ -104,38 +113,41 @@ std::int64_t ToTiles::row_of(const Strip& strip) const {
 
 // The tiles [begin, end) of a line of columns that see pixels of the image alone.
 std::pair<std::int64_t, std::int64_t> ToTiles::inside(const Axis::Line& line) const {
-  const std::int64_t m = tiling_.columns.scheme->m;
-  const std::int64_t spare = image_.width - first(line) - pixels(tiling_.columns, 1);
-  const std::int64_t begin = std::min((std::max<std::int64_t>(-first(line), 0) + m - 1) / m, line.tiles);
-  return {begin, std::clamp(spare < 0 ? 0 : spare / m + 1, begin, line.tiles)};
+  const std::int64_t tile = tiling_.columns.scheme->m * tiling_.columns.step;
+  const std::int64_t last = first(line) + (pixels(tiling_.columns, 1) - 1) * tiling_.columns.step;  // of tile 0
+  const std::int64_t begin = std::min((std::max<std::int64_t>(-first(line), 0) + tile - 1) / tile, line.tiles);
+  const std::int64_t spare = image_.width - 1 - last;
+  return {begin, std::clamp(spare < 0 ? 0 : spare / tile + 1, begin, line.tiles)};
 }
 
 void ToTiles::transform_row(const char* row, float* to) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
+  const auto transform_tile = kind_ == Kind::input ? scheme->input_tile : scheme->output_grad_tile;
   for (const auto& line : lines) {
-    const auto transform_tiles = [&](const float* from, std::int64_t next, std::int64_t begin, std::int64_t end) {
-      transform({from, next}, {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
-    };
-    const auto transform_copy = [&](std::int64_t begin, std::int64_t end) {
-      if (begin == end) return;
-      const std::int64_t at = first(line) + begin * scheme->m * step;
-      dispatch_image(image_.dtype, [&](auto type) {
-        lay_out(reinterpret_cast<const decltype(type)*>(row), image_, {at, step, pixels(tiling_.columns, end - begin)},
-                line_);
-      });
-      transform_tiles(line_, stride_, begin, end);
-    };
-    // What lies in the image as it would lie in the copy is read from there, where it is more than the rest.
-    const auto [begin, end] = inside(line);
-    const bool lies_right = step == 1 && image_.channels == stride_ && image_.dtype == DType::f32;
-    if (lies_right && 2 * (end - begin) > line.tiles) {
-      const std::int64_t at = first(line) + begin * scheme->m;
-      transform_copy(0, begin);
-      if (begin < end) transform_tiles(reinterpret_cast<const float*>(row) + at * image_.next, image_.next, begin, end);
-      transform_copy(end, line.tiles);
+    if (lies_right(image_)) {
+      // Tiles at the edges see zeros, which line_ holds, where the image has no pixel.
+      const auto* const pixels = reinterpret_cast<const float*>(row);
+      const std::int64_t next = step * image_.next;
+      const auto [begin, end] = inside(line);
+      const auto transform_edge = [&](std::int64_t t) {
+        std::array<const float*, most_places> seen;
+        std::int64_t at = first(line) + t * scheme->m * step;
+        for (int k = 0; k < this->pixels(tiling_.columns, 1); ++k, at += step)
+          seen[static_cast<std::size_t>(k)] = 0 <= at && at < image_.width ? pixels + at * image_.next : line_;
+        transform_tile(seen.data(), to + t * column_step_, place_step_, stride_);
+      };
+      for (std::int64_t t = 0; t < begin; ++t) transform_edge(t);
+      if (begin < end)
+        transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, next},
+                  {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
+      for (std::int64_t t = end; t < line.tiles; ++t) transform_edge(t);
     } else {
-      transform_copy(0, line.tiles);
+      dispatch_image(image_.dtype, [&](auto type) {
+        lay_out(reinterpret_cast<const decltype(type)*>(row), image_,
+                {first(line), step, pixels(tiling_.columns, line.tiles)}, line_);
+      });
+      transform({line_, stride_}, {to, place_step_, column_step_}, {1, line.tiles, stride_});
     }
     to += line.tiles * column_step_;
   }
@@ -195,27 +207,33 @@ void FromTiles::along_columns(const std::vector<Strip>& strips, std::int64_t col
 void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const std::int64_t tile = scheme->n() * stride_;
-  // Whole tiles go straight into the image where its pixels lie as in a line.
-  const bool direct = step == 1 && image_.channels == stride_ && image_.dtype == DType::f32;
   for (const Strip& strip : strips) {
     const std::int64_t done = strip.first * tiling_.rows.scheme->m;
     const std::int64_t count = std::min(strip.count * tiling_.rows.scheme->m, strip.line->outputs - done);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t h = strip.line->first_output + (done + i) * tiling_.rows.step;
-      char* const at = image_.row(strip.image, h);
+      char* const row = image_.row(strip.image, h);
       const float* from = by_row_ + (strip.output_row + i) * row_step_;
       for (const auto& line : lines) {
-        const std::int64_t whole = direct ? line.outputs / scheme->m : 0, rest = line.tiles - whole;
-        dispatch_image(image_.dtype, [&](auto type) {
-          auto* const row = reinterpret_cast<decltype(type)*>(at);
-          if constexpr (std::is_same_v<decltype(type), float>) {
-            if (whole > 0) scheme->output({from, stride_, tile}, {row, image_.next}, {1, whole, stride_}, bias);
+        if (lies_right(image_)) {
+          auto* const pixels = reinterpret_cast<float*>(row) + line.first_output * image_.next;
+          const std::int64_t next = step * image_.next, whole = line.outputs / scheme->m;
+          scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, bias);
+          if (whole < line.tiles) {
+            // The last tile has more pixels than the image. Those go to line_.
+            std::array<float*, most_places> seen;
+            for (std::int64_t k = 0; k < scheme->m; ++k) {
+              const std::int64_t at = whole * scheme->m + k;
+              seen[static_cast<std::size_t>(k)] = at < line.outputs ? pixels + at * next : line_;
+            }
+            scheme->output_tile(from + whole * tile, stride_, seen.data(), stride_, bias);
           }
-          if (rest == 0) return;
-          scheme->output({from + whole * tile, stride_, tile}, {line_, stride_}, {1, rest, stride_}, bias);
-          put_back(line_, image_,
-                   {line.first_output + whole * scheme->m * step, step, line.outputs - whole * scheme->m}, row);
-        });
+        } else {
+          scheme->output({from, stride_, tile}, {line_, stride_}, {1, line.tiles, stride_}, bias);
+          dispatch_image(image_.dtype, [&](auto type) {
+            put_back(line_, image_, {line.first_output, step, line.outputs}, reinterpret_cast<decltype(type)*>(row));
+          });
+        }
         from += line.tiles * tile;
       }
     }

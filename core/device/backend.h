@@ -152,6 +152,12 @@ class Backend {
                                  const Array& grad_x) = 0;
   virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                                   const std::optional<Array>& grad_bias) = 0;
+  // All gradients. A back-end overrides it where those of the input and the weight share work.
+  virtual void conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
+                            const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
+    conv2d_grad_input(grad_y, weight, window, grad_x);
+    conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias);
+  }
 
   // `index` has y's shape and says which element of the window was the maximum: elements count row by row, and of equal
   // ones the first is taken. Its dtype is u8, or i32 where windows have more than 256 elements.

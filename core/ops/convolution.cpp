@@ -37,6 +37,14 @@ void check_groups(std::int64_t groups, const char* operation) {
   TANDEM_CHECK(groups > 0, operation, ": groups must be positive, got ", groups);
 }
 
+void check_places(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                  const std::optional<Array>& grad_bias) {
+  const Shape shape{grad_y.dim(1), x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
+  TANDEM_CHECK(grad_weight.shape() == shape && (!grad_bias || grad_bias->shape() == Shape{grad_y.dim(1)}),
+               "conv2d: the gradients of a weight ", shape, " and its bias can't be written into ", grad_weight.shape(),
+               grad_bias ? " and " : "", grad_bias ? grad_bias->shape() : Shape{});
+}
+
 // A weight as the back-end of its device takes it: row-major on the CPU, row-major or channels last on a GPU.
 Array filter(const Array& weight) {
   return !weight.device().is_cpu() && weight.is_channels_last() ? weight : weight.contiguous();
@@ -75,23 +83,36 @@ Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& 
 
 Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                     std::int64_t out_channels, bool with_bias, DType dtype) {
-  const Shape shape{out_channels, x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
-  if (x.numel() == 0 || grad_y.numel() == 0)
-    return {zeros(shape, dtype, x.device()), with_bias ? zeros({out_channels}, dtype, x.device()) : Array()};
-  Conv2dWeightGrad grad{
-      x.device().is_cpu() ? Array::empty(shape, dtype) : Array::empty_channels_last(shape, dtype, x.device()),
-      with_bias ? Array::empty({out_channels}, dtype, x.device()) : Array()};
-  conv2d_grad_weight_into(x, grad_y, window, grad.weight, with_bias ? std::optional(grad.bias) : std::nullopt);
+  Conv2dWeightGrad grad = empty_weight_grad(x, window, out_channels, with_bias, dtype);
+  if (x.numel() > 0 && grad_y.numel() > 0) {
+    conv2d_grad_weight_into(x, grad_y, window, grad.weight, with_bias ? std::optional(grad.bias) : std::nullopt);
+  } else {
+    grad.weight.fill(0);
+    if (with_bias) grad.bias.fill(0);
+  }
   return grad;
+}
+
+Conv2dWeightGrad empty_weight_grad(const Array& x, const Window& window, std::int64_t out_channels, bool with_bias,
+                                   DType dtype) {
+  const Shape shape{out_channels, x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
+  return {x.device().is_cpu() ? Array::empty(shape, dtype) : Array::empty_channels_last(shape, dtype, x.device()),
+          with_bias ? Array::empty({out_channels}, dtype, x.device()) : Array()};
 }
 
 void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                              const std::optional<Array>& grad_bias) {
-  const Shape shape{grad_y.dim(1), x.dim(1) / window.groups, window.kernel.h, window.kernel.w};
-  TANDEM_CHECK(grad_weight.shape() == shape && (!grad_bias || grad_bias->shape() == Shape{grad_y.dim(1)}),
-               "conv2d: the gradients of a weight ", shape, " and its bias can't be written into ", grad_weight.shape(),
-               grad_bias ? " and " : "", grad_bias ? grad_bias->shape() : Shape{});
+  check_places(x, grad_y, window, grad_weight, grad_bias);
   backend(x.device()).conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad_weight, grad_bias);
+}
+
+Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
+                        const Array& grad_weight, const std::optional<Array>& grad_bias) {
+  check_places(x, grad_y, window, grad_weight, grad_bias);
+  Array grad_x = Array::empty_channels_last(x.shape(), grad_y.dtype(), grad_y.device());
+  backend(x.device())
+      .conv2d_grads(x.channels_last(), grad_y.channels_last(), filter(weight), window, grad_x, grad_weight, grad_bias);
+  return grad_x;
 }
 
 Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,

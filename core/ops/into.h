@@ -4,6 +4,7 @@
 
 #include <tandem/core/array/array.h>
 #include <tandem/core/device/backend.h>
+#include <tandem/core/ops/convolution.h>
 #include <tandem/core/ops/norm.h>
 
 #include <optional>
@@ -14,6 +15,13 @@ namespace tandem::ops {
 // Both are dense, and in the dtype of the parameters: that of x, or f32. Neither x nor grad_y is empty.
 void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                              const std::optional<Array>& grad_bias);
+// The same, and the gradient of x, which is returned. The CPU shares work between the two.
+Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
+                        const Array& grad_weight, const std::optional<Array>& grad_bias);
+
+// Memory for the gradients of a weight and its bias, as x's device writes them.
+Conv2dWeightGrad empty_weight_grad(const Array& x, const Window& window, std::int64_t out_channels, bool with_bias,
+                                   DType dtype);
 
 // dy and dy_xhat are dense (C) in the dtype of the statistics.
 void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,

@@ -117,7 +117,7 @@ TEST(Conv2d, GradientsByTaps) {
     const Shape y = output_of(c);
     const cpu::ConvTaps taps(c.window, c.x, y);
     const cpu::CookToomConv tiles(c.window, c.x, y);
-    EXPECT_TRUE(taps.pay_for_input() && taps.pay_for_weight()) << c.x;
+    EXPECT_TRUE(taps.pay_for_input(DType::f32) && taps.pay_for_weight(DType::f32)) << c.x;
     EXPECT_FALSE(tiles.choose_grad_input(DType::f32, taps.share()).pays()) << c.x;
     EXPECT_FALSE(tiles.choose_grad_weight(DType::f32, taps.share()).pays()) << c.x;
     expect_like_f64(c);
@@ -135,7 +135,7 @@ TEST(Conv2d, ByOneDnn) {
     const Shape y = output_of(c);
     const cpu::CookToomConv tiles(c.window, c.x, y);
     EXPECT_FALSE(tiles.can(DType::f32) && tiles.choose_forward(DType::f32, 1).pays()) << c.x;
-    EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight()) << c.x;
+    EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight(DType::f32)) << c.x;
     expect_like_f64(c);
   }
 }
