@@ -24,6 +24,8 @@ struct Counts {
   std::int64_t lines, tiles, channels;
 };
 
+inline constexpr std::size_t most_places = 9;  // of all schemes
+
 // One kind of tile along one axis: m outputs of a kernel of r taps.
 struct CookToomScheme {
   int m, r;
@@ -122,7 +124,7 @@ void to_pixels_of(const float* places, std::int64_t place, float* const* pixels,
 }
 
 template <int m, int r>
-inline constexpr CookToomScheme scheme{
+requires(m + r - 1 <= most_places) inline constexpr CookToomScheme scheme{
     m,
     r,
     to_places<typename CookToom<m, r>::Input>,

@@ -1,13 +1,10 @@
 #include <tandem/core/cpu/cook_toom_tiles.h>
 
 #include <algorithm>
-#include <array>
 
 namespace tandem::cpu {
 
 namespace {
-
-constexpr std::size_t most_places = 9;  // of the tiles of all schemes
 
 // `count` pixels of a row of an image, of which the first is `first` and the others lie `step` apart.
 struct RowPart {
@@ -42,11 +39,6 @@ void put_back(const float* from, const TiledImage& image, const RowPart& part, T
     for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
     for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<T>(from[c]);
   }
-}
-
-// Whether its pixels can be read and written where they are: whole vectors of f32.
-bool lies_right(const TiledImage& image) {
-  return image.channels == padded(image.channels) && image.dtype == DType::f32;
 }
 
 template <class F>
@@ -85,11 +77,19 @@ std::vector<Strip> Tiling::strips(std::int64_t first, std::int64_t last) const {
 }
 
 ToTiles::ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block)
-    : tiling_(tiling), kind_(kind), image_(image), stride_(padded(image_.channels)) {
+    : tiling_(tiling),
+      kind_(kind),
+      image_(image),
+      stride_(padded(image_.channels)),
+      pixels_of_tile_(pixels(tiling.columns, 1)) {
   for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, pixels(tiling.columns, line.tiles));
   // There is at most a strip for each row of tiles.
   column_step_ = spread(block * pixels(tiling.rows, 1) * stride_);
   place_step_ = spread(tiling.columns.tiles * column_step_);
+  if (!image_.lies_right()) return;
+  auto found = std::make_shared<std::vector<LineTiles>>();
+  for (const auto& line : tiling.columns.lines) found->push_back(tiles_of(line));
+  lines_ = std::move(found);
 }
 
 std::int64_t ToTiles::numbers() const { return longest_ * stride_ + tiling_.columns.scheme->n() * place_step_; }
@@ -97,7 +97,7 @@ std::int64_t ToTiles::numbers() const { return longest_ * stride_ + tiling_.colu
 void ToTiles::use(float* memory) {
   line_ = memory;
   by_column_ = line_ + longest_ * stride_;
-  if (lies_right(image_)) std::fill(line_, line_ + stride_, 0.0f);
+  if (image_.lies_right()) std::fill(line_, line_ + stride_, 0.0f);
 }
 
 // Of an image with a gradient only the outputs themselves are seen.
@@ -111,37 +111,42 @@ std::int64_t ToTiles::row_of(const Strip& strip) const {
   return kind_ == Kind::input ? strip.input_row : strip.output_row;
 }
 
-// The tiles [begin, end) of a line of columns that see pixels of the image alone.
-std::pair<std::int64_t, std::int64_t> ToTiles::inside(const Axis::Line& line) const {
-  const std::int64_t tile = tiling_.columns.scheme->m * tiling_.columns.step;
-  const std::int64_t last = first(line) + (pixels(tiling_.columns, 1) - 1) * tiling_.columns.step;  // of tile 0
-  const std::int64_t begin = std::min((std::max<std::int64_t>(-first(line), 0) + tile - 1) / tile, line.tiles);
-  const std::int64_t spare = image_.width - 1 - last;
-  return {begin, std::clamp(spare < 0 ? 0 : spare / tile + 1, begin, line.tiles)};
+ToTiles::LineTiles ToTiles::tiles_of(const Axis::Line& line) const {
+  LineTiles found{line.tiles, line.tiles, {}};
+  for (std::int64_t t = 0; t < line.tiles; ++t) {
+    LineTiles::Edge edge{t, {}};
+    bool is_inside = true;
+    for (std::int64_t k = 0; k < pixels_of_tile_; ++k) {
+      const std::int64_t at = first(line) + (t * tiling_.columns.scheme->m + k) * tiling_.columns.step;
+      const bool exists = 0 <= at && at < image_.width;
+      edge.pixels[static_cast<std::size_t>(k)] = exists ? at * image_.next : -1;
+      is_inside = is_inside && exists;
+    }
+    if (!is_inside) found.edges.push_back(edge);
+    else if (found.begin == line.tiles) found.begin = t;
+    if (is_inside) found.end = t + 1;
+  }
+  return found;
 }
 
 void ToTiles::transform_row(const char* row, float* to) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
   const auto transform_tile = kind_ == Kind::input ? scheme->input_tile : scheme->output_grad_tile;
-  for (const auto& line : lines) {
-    if (lies_right(image_)) {
-      // Tiles at the edges see zeros, which line_ holds, where the image has no pixel.
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Axis::Line& line = lines[i];
+    if (lines_) {
       const auto* const pixels = reinterpret_cast<const float*>(row);
-      const std::int64_t next = step * image_.next;
-      const auto [begin, end] = inside(line);
-      const auto transform_edge = [&](std::int64_t t) {
-        std::array<const float*, most_places> seen;
-        std::int64_t at = first(line) + t * scheme->m * step;
-        for (int k = 0; k < this->pixels(tiling_.columns, 1); ++k, at += step)
-          seen[static_cast<std::size_t>(k)] = 0 <= at && at < image_.width ? pixels + at * image_.next : line_;
-        transform_tile(seen.data(), to + t * column_step_, place_step_, stride_);
-      };
-      for (std::int64_t t = 0; t < begin; ++t) transform_edge(t);
+      const auto& [begin, end, edges] = (*lines_)[i];
       if (begin < end)
-        transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, next},
+        transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, step * image_.next},
                   {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
-      for (std::int64_t t = end; t < line.tiles; ++t) transform_edge(t);
+      for (const auto& edge : edges) {
+        std::array<const float*, most_places> seen;
+        for (std::size_t k = 0; k < most_places; ++k)
+          seen[k] = edge.pixels[k] >= 0 ? pixels + edge.pixels[k] : line_;  // line_ begins with zeros
+        transform_tile(seen.data(), to + edge.tile * column_step_, place_step_, stride_);
+      }
     } else {
       dispatch_image(image_.dtype, [&](auto type) {
         lay_out(reinterpret_cast<const decltype(type)*>(row), image_,
@@ -215,7 +220,7 @@ void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) 
       char* const row = image_.row(strip.image, h);
       const float* from = by_row_ + (strip.output_row + i) * row_step_;
       for (const auto& line : lines) {
-        if (lies_right(image_)) {
+        if (image_.lies_right()) {
           auto* const pixels = reinterpret_cast<float*>(row) + line.first_output * image_.next;
           const std::int64_t next = step * image_.next, whole = line.outputs / scheme->m;
           scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, bias);

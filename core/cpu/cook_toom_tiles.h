@@ -5,7 +5,8 @@
 #include <tandem/core/array/array.h>
 #include <tandem/core/cpu/cook_toom_scheme.h>
 
-#include <utility>
+#include <array>
+#include <memory>
 #include <vector>
 
 namespace tandem::cpu {
@@ -64,6 +65,8 @@ struct TiledImage {
     row_bytes = a.strides()[2] * size;
     data = static_cast<char*>(a.raw());
   }
+  // Whether pixels can be read and written where they are: whole vectors of f32.
+  bool lies_right() const { return channels == padded(channels) && dtype == DType::f32; }
   char* row(std::int64_t image, std::int64_t h) const { return data + image * image_bytes + h * row_bytes; }
 };
 
@@ -91,14 +94,27 @@ class ToTiles {
   std::int64_t pixels(const Axis& axis, std::int64_t tiles) const;
   std::int64_t first(const Axis::Line& line) const;
   std::int64_t row_of(const Strip& strip) const;
-  std::pair<std::int64_t, std::int64_t> inside(const Axis::Line& line) const;
   void transform_row(const char* row, float* to);
+
+  // The tiles of a line of columns: those at the edges, and between them [begin, end), whose pixels all lie in the
+  // image.
+  struct LineTiles {
+    struct Edge {
+      std::int64_t tile;
+      std::array<std::int64_t, most_places> pixels;  // numbers from the begin of the row, or -1 outside of the image
+    };
+    std::int64_t begin, end;
+    std::vector<Edge> edges;
+  };
+  LineTiles tiles_of(const Axis::Line& line) const;
 
   const Tiling& tiling_;
   const Kind kind_;
   const TiledImage image_;
   const std::int64_t stride_;  // numbers of a pixel here: padded channels
+  const std::int64_t pixels_of_tile_;
   std::int64_t longest_ = 0, column_step_, place_step_;
+  std::shared_ptr<const std::vector<LineTiles>> lines_;  // where pixels can be read where they are
   float *line_ = nullptr, *by_column_ = nullptr;
 };
 
