@@ -1,8 +1,10 @@
 // Convolution. oneDNN does it, except where our own code is faster: tiles with fewer multiplications
 // (conv2d_cook_toom.h, and conv2d_one_channel.h for one input), products of matrices for gradients (conv2d_taps.h), and
-// sums of rows for few output channels (conv2d_direct.h). What oneDNN does not have goes by the plain method: the
-// windows of each image are laid out as rows of a matrix (im2col), and that matrix is multiplied.
+// sums of rows for few output channels (conv2d_direct.h) or a kernel for each channel (conv2d_depthwise.h). What oneDNN
+// does not have goes by the plain method: the windows of each image are laid out as rows of a matrix (im2col), and that
+// matrix is multiplied.
 #include <tandem/core/cpu/conv2d_cook_toom.h>
+#include <tandem/core/cpu/conv2d_depthwise.h>
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_one_channel.h>
 #include <tandem/core/cpu/conv2d_taps.h>
@@ -88,7 +90,8 @@ void note_kernel(const char* pass, const cpu::CookToomChoice& tiles, const std::
 }
 constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the input's gradient",
                      *weight_pass = "kernel of the weight's gradient",
-                     *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel";
+                     *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel",
+                     *depthwise_kernel = "sums along rows, for a kernel for each channel";
 
 // Where tiles are the fastest way to a gradient, pays() is true.
 cpu::CookToomChoice tiles_for_input(DType dtype, const Window& window, const Shape& x, const Shape& y) {
@@ -131,6 +134,11 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     note_kernel(forward_pass, best, one_channel_kernel);
     return one_channel.forward(x, weight, bias, y);
   }
+  const cpu::DepthwiseConv depthwise(window, x.shape(), y.shape());
+  if (depthwise.pays(x.dtype())) {
+    note_kernel(forward_pass, best, depthwise_kernel);
+    return depthwise.forward(x, weight, bias, y);
+  }
   const cpu::DirectConv direct(window, x.shape(), y.shape());
   const cpu::CookToomConv tiles(window, x.shape(), y.shape());
   if (tiles.can(x.dtype()) && !direct.beats_tiles(x.dtype()))
@@ -171,6 +179,11 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     const Array out = Array::empty_channels_last(grad_x.shape());
     conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
     return copy(out, grad_x);
+  }
+  const cpu::DepthwiseConv depthwise(window, grad_x.shape(), grad_y.shape());
+  if (depthwise.pays_for_input(grad_y.dtype())) {
+    note_kernel(input_pass, {}, depthwise_kernel);
+    return depthwise.grad_input(grad_y, weight, grad_x);
   }
   const cpu::CookToomChoice best = tiles_for_input(grad_y.dtype(), window, grad_x.shape(), grad_y.shape());
   if (best.pays()) {

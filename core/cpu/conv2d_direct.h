@@ -26,7 +26,7 @@ class DirectConv {
   // Whether the outputs are computed faster than by tiles (conv2d_cook_toom.h), too.
   bool beats_tiles(DType dtype) const;
 
-  // Arguments are as in Backend. All arrays are f32, and images are channels last.
+  // Arguments are as in Backend: f32 or bf16, which is computed in f32. Images are channels last.
   void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
 

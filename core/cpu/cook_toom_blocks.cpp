@@ -60,43 +60,15 @@ void TilePass::by_blocks() const {
     char& added = begun[static_cast<std::size_t>(worker)];
     for (std::int64_t column = 0; column < across; ++column) {
       from.along_columns(strips, column, in_tiles, in_step);
+      const TilesInColumn seen{in_tiles, tiles, in, in_step};
       if (to) {
-        multiply_tiles<false>({.count = down,
-                               .rows = tiles,
-                               .inner = matrices.inputs,
-                               .columns = out,
-                               .a = in_tiles,
-                               .a_line = in,
-                               .a_next = in_step,
-                               .b = weight.data<float>() + column * weight.dim(1),
-                               .b_panel = matrices.panel_numbers(),
-                               .b_row = matrices.width(),
-                               .b_next = matrices.place_step(),
-                               .y = to->products(),
-                               .y_panel = panel,
-                               .y_row = out,
-                               .y_next = to->place_step(),
-                               .add = false});
+        matrices.multiply(seen, weight.data<float>() + column * weight.dim(1), *to);
         to->along_columns(strips, column);
       }
       if (other) {
         other->along_columns(strips, column, out_tiles, out_step);
-        multiply_tiles<true>({.count = down,
-                              .rows = matrices.inputs,
-                              .inner = tiles,
-                              .columns = out,
-                              .a = in_tiles,
-                              .a_line = in,
-                              .a_next = in_step,
-                              .b = out_tiles,
-                              .b_panel = panel,
-                              .b_row = out,
-                              .b_next = out_step,
-                              .y = sums.data<float>() + worker * sums.dim(1) + column * matrices.numbers(),
-                              .y_panel = matrices.panel_numbers(),
-                              .y_row = matrices.width(),
-                              .y_next = matrices.place_step(),
-                              .add = added != 0});
+        float* const places = sums.data<float>() + worker * sums.dim(1) + column * matrices.numbers();
+        matrices.sum(seen, {out_tiles, tiles, out, out_step}, added != 0, places);
       }
     }
     added = 1;

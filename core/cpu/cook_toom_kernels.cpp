@@ -102,4 +102,42 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
   });
 }
 
+void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to) const {
+  multiply_tiles<false>({.count = tiling.rows.scheme->n(),
+                         .rows = tiles.count,
+                         .inner = inputs,
+                         .columns = outputs,
+                         .a = tiles.data,
+                         .a_line = tiles.line,
+                         .a_next = tiles.place_step,
+                         .b = places,
+                         .b_panel = panel_numbers(),
+                         .b_row = width(),
+                         .b_next = place_step(),
+                         .y = to.products(),
+                         .y_panel = panel,
+                         .y_row = outputs,
+                         .y_next = to.place_step(),
+                         .add = false});
+}
+
+void PlaceMatrices::sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const {
+  multiply_tiles<true>({.count = tiling.rows.scheme->n(),
+                        .rows = inputs,
+                        .inner = in.count,
+                        .columns = outputs,
+                        .a = in.data,
+                        .a_line = in.line,
+                        .a_next = in.place_step,
+                        .b = out.data,
+                        .b_panel = panel,
+                        .b_row = out.line,
+                        .b_next = out.place_step,
+                        .y = places,
+                        .y_panel = panel_numbers(),
+                        .y_row = width(),
+                        .y_next = place_step(),
+                        .add = add});
+}
+
 }  // namespace tandem::cpu

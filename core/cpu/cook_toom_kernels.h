@@ -21,6 +21,13 @@ struct KernelTaps {
   void copy_to(const Array& weight) const;
 };
 
+// Tiles of an image at the places of one column: `count` rows of `line` numbers each, and place_step from one place to
+// the next.
+struct TilesInColumn {
+  const float* data;
+  std::int64_t count, line, place_step;
+};
+
 // Matrices (inputs, outputs) at the places of one column: at one place of a tile's columns, all places of its rows.
 // They are place_step() apart. The outputs lie in panels, one after the other, as tile_products.h wants them.
 struct PlaceMatrices {
@@ -34,6 +41,11 @@ struct PlaceMatrices {
   std::int64_t panel_numbers() const { return inputs * width(); }
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
   std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
+
+  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to to.products().
+  void multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to) const;
+  // At each place: the sums over all tiles of input times output become the matrix, or are added to it.
+  void sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const;
 
   // Where the matrices begin in the taps.
   struct Begin {

@@ -59,14 +59,6 @@ struct TilePass {
   void by_panels() const;
 };
 
-// Calls f(worker, i) for each i in [0, count). A worker is a thread, and takes neighbours one after the other.
-template <class F>
-void share(std::int64_t workers, std::int64_t count, std::int64_t elements, F f) {
-  parallel_for(workers, elements, [&](std::int64_t worker) {
-    for (std::int64_t i = count * worker / workers; i < count * (worker + 1) / workers; ++i) f(worker, i);
-  });
-}
-
 // The size of the pieces into which `all` is cut: at most `most`, and so that each thread gets as many pieces.
 inline std::int64_t piece(std::int64_t all, std::int64_t most, std::int64_t threads) {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };

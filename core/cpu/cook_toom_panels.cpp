@@ -29,17 +29,19 @@ class PlacedTiles {
   }
   std::int64_t group() const { return group_; }
 
-  // The tiles of the rows from `row` of the group on, at place `column` of the rows and all places of the columns.
-  const float* at(std::int64_t column, std::int64_t row) const {
-    return memory_.data<float>() + column * tiling_.rows.scheme->n() * place_step_ +
-           row * tiling_.columns.tiles * channels_;
+  // The tiles of `rows` rows from `row` of the group on, at place `column` of the rows and all places of the columns.
+  TilesInColumn in_column(std::int64_t column, std::int64_t row, std::int64_t rows) const {
+    return {at(column, row), rows * tiling_.columns.tiles, channels_, place_step_};
   }
-  std::int64_t place_step() const { return place_step_; }
 
  private:
   // They are written once and read once for each panel, so they need not fit into a thread's own caches.
   static constexpr std::int64_t most_bytes = 8 << 20;
 
+  float* at(std::int64_t column, std::int64_t row) const {
+    return memory_.data<float>() + column * tiling_.rows.scheme->n() * place_step_ +
+           row * tiling_.columns.tiles * channels_;
+  }
   void place(std::int64_t first, std::int64_t last) {
     const Blocks blocks(first, last, rows_of_block(tiling_, channels_));
     const ToTiles input(tiling_, ToTiles::Kind::input, image_, blocks.block);
@@ -50,7 +52,7 @@ class PlacedTiles {
       const auto strips = tiling_.strips(begin, end);
       from.along_rows(strips);
       for (std::int64_t column = 0; column < tiling_.columns.scheme->n(); ++column)
-        from.along_columns(strips, column, const_cast<float*>(at(column, begin - first)), place_step_);
+        from.along_columns(strips, column, at(column, begin - first), place_step_);
     });
   }
 
@@ -90,7 +92,7 @@ struct Slices {
 }  // namespace
 
 void TilePass::by_panels() const {
-  const std::int64_t down = tiling.rows.scheme->n(), across = tiling.columns.scheme->n(), in = padded(x.dim(1));
+  const std::int64_t down = tiling.rows.scheme->n(), across = tiling.columns.scheme->n();
   PlacedTiles tiles(tiling, x);
   const Slices slices(tiling, x.dim(1), outputs);
   const std::int64_t place_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
@@ -119,22 +121,7 @@ void TilePass::by_panels() const {
       for (std::int64_t column = 0; column < across; ++column) {
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
           matrices.from_taps(convolution->taps, {output / panel, 0}, column, p, weight);
-        multiply_tiles<false>({.count = down,
-                               .rows = (end - begin) * tiling.columns.tiles,
-                               .inner = matrices.inputs,
-                               .columns = matrices.outputs,
-                               .a = tiles.at(column, begin - first),
-                               .a_line = in,
-                               .a_next = tiles.place_step(),
-                               .b = weight,
-                               .b_panel = matrices.panel_numbers(),
-                               .b_row = matrices.width(),
-                               .b_next = matrices.place_step(),
-                               .y = to.products(),
-                               .y_panel = panel,
-                               .y_row = matrices.outputs,
-                               .y_next = to.place_step(),
-                               .add = false});
+        matrices.multiply(tiles.in_column(column, begin - first, end - begin), weight, to);
         to.along_columns(strips, column);
       }
       to.along_rows(strips, convolution->bias ? convolution->bias + output : nullptr);
@@ -154,22 +141,9 @@ void TilePass::by_panels() const {
       out.along_rows(strips);
       for (std::int64_t column = 0; column < across; ++column) {
         out.along_columns(strips, column, out_tiles, out_step);
-        multiply_tiles<true>({.count = down,
-                              .rows = matrices.inputs,
-                              .inner = (last - first) * tiling.columns.tiles,
-                              .columns = matrices.outputs,
-                              .a = tiles.at(column, 0) + first_input,
-                              .a_line = in,
-                              .a_next = tiles.place_step(),
-                              .b = out_tiles,
-                              .b_panel = panel,
-                              .b_row = matrices.outputs,
-                              .b_next = out_step,
-                              .y = places,
-                              .y_panel = matrices.panel_numbers(),
-                              .y_row = matrices.width(),
-                              .y_next = matrices.place_step(),
-                              .add = false});
+        TilesInColumn in = tiles.in_column(column, 0, last - first);
+        in.data += first_input;
+        matrices.sum(in, {out_tiles, in.count, matrices.outputs, out_step}, false, places);
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
           matrices.to_taps(places, column, p, first > 0 || column > 0, {slice * slices.width / panel, first_input},
                            kernel_sums->sums);

@@ -41,4 +41,12 @@ void parallel_for(std::int64_t count, std::int64_t elements, F f) {
 #endif
 }
 
+// Calls f(worker, i) for each i in [0, count). A worker is a thread, and takes neighbours one after the other.
+template <class F>
+void share(std::int64_t workers, std::int64_t count, std::int64_t elements, F f) {
+  parallel_for(workers, elements, [&](std::int64_t worker) {
+    for (std::int64_t i = count * worker / workers; i < count * (worker + 1) / workers; ++i) f(worker, i);
+  });
+}
+
 }  // namespace tandem::cpu

@@ -23,16 +23,16 @@ constexpr std::int64_t padded(std::int64_t channels) { return (channels + lanes 
 // Columns of a panel: two vectors, or one at the end.
 constexpr std::int64_t panel = 2 * lanes;
 
-// Cuts `rows` into parts of nearly equal size, at most `most_rows`, and calls f(std::integral_constant<int, part>{},
-// first row) for each.
-template <class F>
+// Cuts `rows` into parts of nearly equal size, at most `most`, and calls f(std::integral_constant<int, part>{}, first
+// row) for each.
+template <int most, class F>
 void for_each_part(std::int64_t rows, F f) {
-  const std::int64_t parts = (rows + most_rows - 1) / most_rows;
+  const std::int64_t parts = (rows + most - 1) / most;
   const auto call = [&]<int... size>(std::int64_t first, std::int64_t count, std::integer_sequence<int, size...>) {
     ((count == size + 1 ? f(std::integral_constant<int, size + 1>{}, first) : void()), ...);
   };
   for (std::int64_t i = 0; i < parts; ++i)
-    call(rows * i / parts, rows * (i + 1) / parts - rows * i / parts, std::make_integer_sequence<int, most_rows>{});
+    call(rows * i / parts, rows * (i + 1) / parts - rows * i / parts, std::make_integer_sequence<int, most>{});
 }
 
 // `count` products of matrices that follow one another at equal distances:
@@ -126,7 +126,7 @@ void multiply_tiles(const TileProducts& all) {
     p.inner = end - begin;
     p.add = all.add || i > 0;
     for (std::int64_t c = 0; c < p.columns; c += panel)
-      for_each_part(p.rows, [&](auto part, std::int64_t first) {
+      for_each_part<most_rows>(p.rows, [&](auto part, std::int64_t first) {
         const float* const a = p.a + (transposed ? first + begin * p.a_line : first * p.a_line + begin);
         const float* const b = p.b + c / panel * p.b_panel + begin * p.b_row;
         float* const y = p.y + c / panel * p.y_panel + first * p.y_row;

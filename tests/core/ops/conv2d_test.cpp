@@ -1,6 +1,7 @@
 // The ways to convolve on the CPU, by oneDNN, directly and by products for each tap, against the plain method that
 // f64 takes. conv2d_tiles_test.cpp has tiles.
 #include <tandem/core/cpu/conv2d_cook_toom.h>
+#include <tandem/core/cpu/conv2d_depthwise.h>
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/ops.h>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+
+#include "support/arrays.h"
 
 namespace tandem {
 namespace {
@@ -34,8 +37,8 @@ void expect_near(const Array& found, const Array& expected, const char* what) {
 }
 
 void expect_like_f64(const Case& c) {
-  SCOPED_TRACE(testing::Message() << c.x << " to " << c.out << " channels, padding " << c.window.padding
-                                  << ", dilation " << c.window.dilation);
+  SCOPED_TRACE(::testing::Message() << c.x << " to " << c.out << " channels, padding " << c.window.padding
+                                    << ", dilation " << c.window.dilation);
   manual_seed(7);
   const Array x = ops::randn(c.x).channels_last(), bias = ops::randn({c.out});
   const Array weight = ops::randn({c.out, c.x[1], c.window.kernel.h, c.window.kernel.w});
@@ -87,6 +90,56 @@ TEST(Conv2d, PixelByPixelForFewChannels) {
            {Window{.kernel = 1}, Window{.kernel = 1, .stride = 2}, Window{.kernel = 1, .padding = 1}})
         expect_like_f64({{2, in, 7, 11}, out, window});
   expect_like_f64({{3, 2, 64, 70}, 3, {.kernel = 1}});  // several threads
+}
+
+// Sums are those of f32: only inputs and results are rounded.
+TEST(Conv2d, DirectlyForFewOutputsOfBf16) {
+  manual_seed(2);
+  const auto bf16 = [](const Array& a) { return a.channels_last().to(DType::bf16); };
+  const auto exact = [](const Array& a) { return a.to(DType::f64); };
+  for (const std::int64_t out : {1, 3}) {
+    const Window window{.kernel = 5, .padding = 2};
+    const Array x = bf16(ops::randn({2, 24, 11, 19})), weight = ops::randn({out, 24, 5, 5}), bias = ops::randn({out});
+    ASSERT_TRUE(cpu::DirectConv(window, x.shape(), {2, out, 11, 19}).pays(DType::bf16));
+    const double error = testing::relative_rms(ops::conv2d(x, weight, bias, window),
+                                               ops::conv2d(exact(x), exact(weight), exact(bias), window));
+    EXPECT_LT(error, 2e-3);
+    const Array grad_y = bf16(ops::randn({2, 24, 11, 19})), turned = ops::randn({24, out, 5, 5});
+    const Shape seen{2, out, 11, 19};
+    ASSERT_TRUE(cpu::DirectConv(window, seen, grad_y.shape()).pays_for_input(DType::bf16));
+    EXPECT_LT(testing::relative_rms(ops::conv2d_grad_input(grad_y, turned, window, seen),
+                                    ops::conv2d_grad_input(exact(grad_y), exact(turned), window, seen)),
+              2e-3);
+  }
+}
+
+// Channels around those of a vector, so that its lanes repeat themselves after one or several; rows of one pixel to
+// many vectors; more padding than the kernel has.
+TEST(Conv2d, AlongRowsForAKernelForEachChannel) {
+  manual_seed(4);
+  const auto exact = [](const Array& a) { return a.to(DType::f64); };
+  for (const std::int64_t channels : {2, 3, 8, 15, 16, 17, 24, 48, 70})
+    for (const Extent kernel : {Extent(3), Extent(7), Extent(2, 5), Extent(5, 1)})
+      for (const Extent padding : {Extent(0), Extent(kernel.h / 2, kernel.w / 2), Extent(kernel.h, kernel.w + 1)})
+        for (const DType dtype : {DType::f32, DType::bf16}) {
+          const Window window{.kernel = kernel, .padding = padding, .groups = channels};
+          const Shape shape{2, channels, kernel.h + channels % 11, kernel.w + (3 * channels) % 29};
+          const Array x = ops::randn(shape).channels_last().to(dtype), bias = ops::randn({channels});
+          const Array weight = ops::randn({channels, 1, kernel.h, kernel.w});
+          const Array y = ops::conv2d(exact(x), exact(weight), exact(bias), window);
+          const Array grad_y = ops::randn(y.shape()).channels_last().to(dtype);
+          const Array found = Array::empty_channels_last(y.shape(), dtype);
+          const Array grad_x = Array::empty_channels_last(shape, dtype);
+          const cpu::DepthwiseConv conv(window, shape, y.shape());
+          SCOPED_TRACE(::testing::Message() << shape << ", kernel " << kernel << ", padding " << padding);
+          const double most = dtype == DType::f32 ? 1e-6 : 2e-3;
+          conv.forward(x, weight, bias, found);
+          EXPECT_LT(testing::relative_rms(found, y), most);
+          if (padding.h >= kernel.h) continue;
+          conv.grad_input(grad_y, weight, grad_x);
+          const Array expected = ops::conv2d_grad_input(exact(grad_y), exact(weight), window, shape);
+          EXPECT_LT(testing::relative_rms(grad_x, expected), most);
+        }
 }
 
 // An Inf or NaN is seen by the outputs that see its pixel, and by no other.
