@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <utility>
 
 namespace tandem::distributed {
@@ -126,6 +127,11 @@ void TrainingJob::end_epoch() {
   std::vector<Metric> metrics;
   if (is_last || epochs % options_.eval_every == 0) metrics = evaluation_.run();
   log_.epoch(*progress_, total, metrics);
+  if (const auto steps = update_.take_left_out(); steps > 0 && !std::isfinite(total))
+    log_.note(
+        fmt::format("note: the total loss is not finite, as that of a batch is not; {} with gradients that are "
+                    "not finite left the weights as they were",
+                    counted(steps, "step")));
   auto figures = log_.epoch_figures(*progress_, total);
   figures.insert(figures.end(), metrics.begin(), metrics.end());
   if (complete) {

@@ -74,7 +74,7 @@ TEST_F(Terminal, ControlCIsAnsweredOnALineOfItsOwn) {
     bool is_pressed = false;
     const Words more = saves ? Words{"--checkpoint", path("c")} : Words{};
     const std::string shown = at_terminal(job(2, more), [&](const std::string& all) {
-      if (is_pressed || all.find("  batch ") == std::string::npos) return std::string();
+      if (is_pressed || all.find(" batch ") == std::string::npos) return std::string();
       is_pressed = true;
       return std::string("\x03");
     });

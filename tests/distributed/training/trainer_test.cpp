@@ -70,6 +70,12 @@ std::string error_of(const std::function<void()>& call) {
   }
 }
 
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 // The loop that Trainer stands for, without accumulation.
 void train_by_hand(nn::Module& model, Group group, const Options& options, double max_norm) {
   DistributedDataParallel ddp(model, group);
@@ -712,7 +718,8 @@ TEST(Trainer, GoesOnWithTheRandomNumbersThatACallbackLeft) {
 
 struct F16Training {
   nn::Sequential model = network();
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, max_steps = 1000;
+  std::string out, said;
   // Trains on these images in batches of 10. Returns the Error, or "".
   std::string train(const Array& images, std::int64_t epochs) {
     const data::ArrayDataset dataset(images, fifty_samples().targets());
@@ -774,3 +781,35 @@ TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
 
 }  // namespace
 }  // namespace tandem::distributed
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+      options.max_steps = max_steps;
+      options.quiet = false;
+      options.log_every = 1;
+    out = ::testing::internal::GetCapturedStdout();
+    said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(occurrences(job.out, "Total loss: nan\n"), 20) << job.out;
+  EXPECT_EQ(occurrences(job.out, ": loss nan, "), 20) << job.out;
+  EXPECT_EQ(job.out.find("-nan"), std::string::npos) << job.out;
+  EXPECT_EQ(occurrences(job.said,
+                        "note: the total loss is not finite, as that of a batch is not; 1 step with gradients "
+                        "that are not finite left the weights as they were"),
+            20)
+      << job.said;
+}
+
+// Only the gradients are too large, times the first loss scale. The loss of the steps that are left out is one of the
+// epoch's, and nothing is said.
+TEST(Trainer, AnF16StepIsLeftOutWithAFiniteLoss) {
+  F16Training job;
+  job.max_steps = 1;
+  auto images = fifty_samples().inputs().clone();
+  ops::scale_(images, 300);
+  const auto before = job.model.parameters()[0].tensor.value().clone();
+  EXPECT_EQ(job.train(images, 1), "");
+  expect_same(before, job.model.parameters()[0].tensor.value(), "weights");
+  const std::string mark = "Total loss: ";
+  const auto at = job.out.find(mark);
+  ASSERT_NE(at, std::string::npos) << job.out;
+  EXPECT_GT(std::stod(job.out.substr(at + mark.size())), 0) << job.out;
+  EXPECT_EQ(job.said.find("not finite"), std::string::npos) << job.said;
