@@ -49,8 +49,11 @@ std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
     }
     return saved;
   });
-  note_(
-      fmt::format("resumed from {}: {} and {} done", path, counted(state.epoch, "epoch"), counted(state.step, "step")));
+  const bool is_mid_epoch = state.position + state.before > 0;
+  const std::string epochs = is_mid_epoch && state.epoch == 0
+                                 ? "a part of the first epoch"
+                                 : counted(state.epoch, "epoch") + (is_mid_epoch ? " and a part of the next" : "");
+  note_(fmt::format("resumed from {}: {} done, {} in all", path, epochs, counted(state.step, "step")));
   return state;
 }
 

@@ -149,7 +149,7 @@ void TrainingJob::end_epoch() {
 void TrainingJob::finish() {
   is_finished_ = true;
   if (time_is_up_ && !options_.checkpoint.empty())
-    log_.note(fmt::format("--max-time is over after {}: --resume goes on from there",
+    log_.note(fmt::format("--max-time is over after {} in all: --resume goes on from there",
                           counted(progress_->position().step, "step")));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
   profile_.finish();
@@ -247,7 +247,7 @@ void TrainingJob::log_step() {
 
 void TrainingJob::stop_for(int signal, bool is_saved) {
   if (!is_saved) save();
-  log_.note(fmt::format("stopped by {} after {}: --resume goes on from there", signal_name(signal),
+  log_.note(fmt::format("stopped by {} after {} in all: --resume goes on from there", signal_name(signal),
                         counted(progress_->position().step, "step")));
   throw StoppedBySignal(signal);
 }
