@@ -79,6 +79,17 @@ std::set<std::int64_t> Ranking::kept_steps() const {
   return steps;
 }
 
+bool Ranking::has_place(std::int64_t step) const {
+  return std::ranges::any_of(places_, [step](const Place& place) { return place.step == step; });
+}
+
+void Ranking::lose(std::int64_t step, bool may_be_whole) {
+  if (best_step() == step) since_ = 0;
+  std::erase_if(places_, [step](const Place& place) { return place.step == step; });
+  if (may_be_whole) kept_before_.insert(step);
+  else kept_before_.erase(step);
+}
+
 std::set<std::int64_t> Ranking::others() const {
   std::set<std::int64_t> steps = kept_steps();
   if (is_on())

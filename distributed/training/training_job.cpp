@@ -141,9 +141,14 @@ void TrainingJob::end_epoch() {
     epoch_generator_ = default_generator().state();
     update_.follow_schedules(*progress_);
   }
-  const bool is_kept = evaluation_.consider(figures, *progress_);
+  const bool is_kept = consider(figures);
   const bool is_due = (complete && epochs % options_.save_every == 0) || step_is_multiple_of(options_.save_every_steps);
   if (!options_.checkpoint.empty() && (is_over() || is_due || is_kept)) save();
+}
+
+bool TrainingJob::consider(const std::vector<Metric>& figures) {
+  if (evaluation_.ranking().is_on()) folder_.check_kept(evaluation_.ranking());
+  return evaluation_.consider(figures, *progress_);
 }
 
 void TrainingJob::finish() {
@@ -152,6 +157,7 @@ void TrainingJob::finish() {
     log_.note(fmt::format("--max-time is over after {} in all: --resume goes on from there",
                           counted(progress_->position().step, "step")));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
+  evaluation_.finish();
   profile_.finish();
   if (const auto report = strategy_.report(); !report.empty()) log_.note(report);
   run_together(*group_, [this] {
@@ -205,6 +211,8 @@ void TrainingJob::resume() {
     for (const float loss : saved->losses) total_before_ += loss;
   auto& ranking = evaluation_.ranking();
   ranking.go_on(saved->best_of, saved->best, saved->kept_steps);
+  folder_.check_kept(ranking);
+  ranking.set_state(group_->broadcast_string(ranking.state_text(), 0, "the best evaluations"));
   if (const auto steps = ranking.others(); !steps.empty())
     log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoints after {} steps",
                           fmt::join(steps, ", ")));
@@ -231,7 +239,7 @@ void TrainingJob::end_step() {
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
     const auto metrics = evaluation_.run();
     log_.evaluation(*progress_, metrics);
-    is_due |= evaluation_.consider(metrics, *progress_) && !options_.checkpoint.empty();
+    is_due |= consider(metrics) && !options_.checkpoint.empty();
   }
   if (is_due) log_.aside([this] { save(); });
   const auto reason = stop_.poll();
