@@ -39,7 +39,9 @@ Ranking::Ranking(const std::string& wanted, std::int64_t places)
   if (wanted.empty()) return;
   larger_is_better_ = wanted.starts_with("max:");
   if ((larger_is_better_ || wanted.starts_with("min:")) && wanted.size() > 4) name_ = wanted.substr(4);
-  else throw UsageError("--keep-best " + wanted + ": expected min:NAME or max:NAME, such as min:total_loss");
+  else
+    throw UsageError("--keep-best " + wanted +
+                     ": expected min:NAME or max:NAME, such as min:total_loss; --top-k says how many are kept");
 }
 
 const Metric* Ranking::find(const std::vector<Metric>& figures) const {

@@ -154,7 +154,8 @@ TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   };
   const auto outcome = run({"--epoch", "3"});
   EXPECT_EQ(outcome.code, 2);
-  expect_parts(outcome.err, {"did you mean --epochs?", "tandemrun: no restart: exit code 2", "rank 0 failed first"});
+  expect_parts(outcome.err,
+               {"did you mean --epochs?", "tandemrun: no restart: exit code 2", " failed first: exit code 2"});
   EXPECT_EQ(outcome.err.find("start again:"), std::string::npos) << outcome.err;
   const auto other = run({"--data", path("nowhere")});
   EXPECT_EQ(other.code, 1);
