@@ -132,7 +132,8 @@ void TrainingJob::end_epoch() {
         fmt::format("note: the total loss is not finite, as that of a batch is not; {} with gradients that are "
                     "not finite left the weights as they were",
                     counted(steps, "step")));
-  auto figures = log_.epoch_figures(*progress_, total);
+  // The sums of a part of an epoch are smaller than those of a whole one, and would be the best ones.
+  auto figures = complete ? log_.epoch_figures(*progress_, total) : std::vector<Metric>();
   figures.insert(figures.end(), metrics.begin(), metrics.end());
   if (complete) {
     progress_->end_epoch();
@@ -153,9 +154,9 @@ bool TrainingJob::consider(const std::vector<Metric>& figures) {
 
 void TrainingJob::finish() {
   is_finished_ = true;
-  if (time_is_up_ && !options_.checkpoint.empty())
-    log_.note(fmt::format("--max-time is over after {} in all: --resume goes on from there",
-                          counted(progress_->position().step, "step")));
+  if (time_is_up_)
+    log_.note(fmt::format("--max-time is over after {} in all{}", counted(progress_->position().step, "step"),
+                          options_.checkpoint.empty() ? "" : ": --resume goes on from there"));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
   evaluation_.finish();
   profile_.finish();

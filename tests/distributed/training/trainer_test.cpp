@@ -529,6 +529,24 @@ TEST(Trainer, ABestCheckpointThatIsDeletedMeanwhileGivesItsPlaceAway) {
   EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0005-00000010.safetensors");
 }
 
+// A limit ends the training in the middle of an epoch, whose total loss is half as large. The whole epoch counts when a
+// later start completes it.
+TEST(Trainer, TheTotalLossOfAPartOfAnEpochIsNotTheBest) {
+  const testing::TemporaryFolder folder;
+  const auto best_after = [&](std::int64_t max_steps) {
+    Evaluated job;
+    job.options.epochs = 3;
+    job.options.max_steps = max_steps;
+    job.options.keep_best = "min:total_loss";
+    job.options.checkpoint = folder.path().string();
+    job.options.resume = max_steps > 3;
+    job.train();
+    return read_checkpoint(folder / "best.safetensors").step;
+  };
+  EXPECT_EQ(best_after(3), 2);
+  EXPECT_EQ(best_after(4), 4);
+}
+
 TEST(Trainer, SaysThatNoFigureWasTheBest) {
   for (const std::int64_t patience : {0, 3}) {
     const testing::TemporaryFolder folder;
