@@ -129,8 +129,8 @@ void TrainingJob::end_epoch() {
   log_.epoch(*progress_, total, metrics);
   if (const auto steps = update_.take_left_out(); steps > 0 && !std::isfinite(total))
     log_.note(
-        fmt::format("note: the total loss is not finite, as that of a batch is not; {} with gradients that are "
-                    "not finite left the weights as they were",
+        fmt::format("note: the total loss is not finite, because that of a batch is not; {} without finite "
+                    "gradients did not change the weights",
                     counted(steps, "step")));
   // The sums of a part of an epoch are smaller than those of a whole one, and would be the best ones.
   auto figures = complete ? log_.epoch_figures(*progress_, total) : std::vector<Metric>();

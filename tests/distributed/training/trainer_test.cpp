@@ -860,8 +860,8 @@ TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
   EXPECT_EQ(occurrences(job.out, ": loss nan, "), 20) << job.out;
   EXPECT_EQ(job.out.find("-nan"), std::string::npos) << job.out;
   EXPECT_EQ(occurrences(job.said,
-                        "note: the total loss is not finite, as that of a batch is not; 1 step with gradients "
-                        "that are not finite left the weights as they were"),
+                        "note: the total loss is not finite, because that of a batch is not; 1 step without finite "
+                        "gradients did not change the weights\n"),
             20)
       << job.said;
 }
