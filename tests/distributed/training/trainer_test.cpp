@@ -3,6 +3,7 @@
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
@@ -368,19 +369,20 @@ struct Evaluated {
   std::vector<std::int64_t> evaluated;  // after these steps
   std::int64_t steps = 0;
   std::function<void(std::int64_t steps)> at_evaluation;
+  int ranks = 1;  // 1 or 2, for two steps an epoch; rank 0 notes the above
   void train() {
-    auto model = network();
-    run_ranks(1, [&](Group group) {
+    run_ranks(ranks, [&](Group group) {
+      auto model = network();
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      data::Loader loader(fifty_samples(), {.batch_size = 25});
+      data::Loader loader(fifty_samples(), {.batch_size = 26 / ranks, .shard = shard_of(*group)});
       trainer.fit(
           loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
           [&] {
             EXPECT_FALSE(model.is_training());
             EXPECT_FALSE(grad_enabled());
-            if (!trainer.is_trying_out()) {
+            if (!trainer.is_trying_out() && group->rank() == 0) {
               evaluated.push_back(trainer.steps());
               if (at_evaluation) at_evaluation(trainer.steps());
             }
@@ -388,7 +390,7 @@ struct Evaluated {
             const double never = -std::numeric_limits<double>::quiet_NaN();
             return std::vector<Metric>{{"far", distance, Metric::Kind::number}, {"never", never}};
           });
-      steps = trainer.steps();
+      if (group->rank() == 0) steps = trainer.steps();
       EXPECT_TRUE(model.is_training());
     });
   }
@@ -527,6 +529,24 @@ TEST(Trainer, ABestCheckpointThatIsDeletedMeanwhileGivesItsPlaceAway) {
   };
   job.train();
   EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0005-00000010.safetensors");
+}
+
+// Its patience has ended after step 14. Of what is left, step 16 is the best.
+TEST(Trainer, PatienceBeginsAnewOnAllRanksWhenTheBestCheckpointIsLost) {
+  const testing::TemporaryFolder folder;
+  for (const std::int64_t end : {14, 24}) {
+    Evaluated job;
+    job.ranks = 2;
+    job.options.epochs = 20;
+    job.options.keep_best = "min:far";
+    job.options.patience = 4;
+    job.options.checkpoint = folder.path().string();
+    job.options.resume = !folder.names().empty();
+    job.train();
+    EXPECT_EQ(job.steps, end);
+    std::filesystem::remove(folder / "checkpoint-0003-00000006.safetensors");
+  }
+  EXPECT_EQ(read_checkpoint(folder / "best.safetensors").step, 16);
 }
 
 // A limit ends the training in the middle of an epoch, whose total loss is half as large. The whole epoch counts when a
