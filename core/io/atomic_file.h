@@ -9,11 +9,10 @@
 namespace tandem {
 
 // Writes to a temporary file in the folder of `path`. commit() makes it durable and puts it in the place of `path` in
-// one step, so that a crash, a full disk or a lost power supply leaves either what was there before or the
-// new file, whole. Without commit() the destructor removes the temporary. Errors name the file, the reason
-// and what to do; what was at `path` is untouched by all of them except a failure to synchronise the folder
-// after the rename. Not for several threads at once; any number of writers may write the same path, the last
-// commit() wins.
+// one step, so that a crash, a full disk or a lost power supply leaves either what was there before or the new file,
+// whole. Without commit() the destructor removes the temporary. Errors name the file, the reason and what to do; what
+// was at `path` is untouched by all of them except a failure to synchronise the folder after the rename. Not for
+// several threads at once; any number of writers may write the same path, the last commit() wins.
 class AtomicFile {
  public:
   // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where it is

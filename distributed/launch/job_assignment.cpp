@@ -74,6 +74,8 @@ int whole(const json& value, int least = 0, int most = 1'000'000'000) {
 
 constexpr int most_processes = 1 << 16;  // of a node; chosen: far above what a host can run
 constexpr int last_exit_code = 255;
+// Of Tandem's programs, Python's argparse and most others, for arguments that they do not take.
+constexpr int usage_exit_code = 2;
 constexpr int last_signal = 127;
 
 std::vector<int> ranks_from(const json& list) {
@@ -372,7 +374,11 @@ void Coordinator::conclude(Time now) {
     assignment_.reason = newcomer_;
   } else {
     assignment_.reason = trouble_;
-    if (assignment_.restarts >= options_.max_restarts || !can_go_on)
+    const bool may_restart = assignment_.restarts < options_.max_restarts;
+    const auto& found = assignment_.failures;
+    if (may_restart && !found.empty() && found.front().exit_code() == usage_exit_code)
+      return fail("no restart: exit code 2 stands for a wrong command line", usage_exit_code);
+    if (!may_restart || !can_go_on)
       return fail(trouble_, trouble_.empty() ? assignment_.failures.front().exit_code() : trouble_code_);
     ++assignment_.restarts;
   }

@@ -104,7 +104,9 @@ void declare_options(CLI::App& app, Arguments& a) {
       ->delimiter(',')
       ->group("Output");
 
-  app.add_option("--max-restarts", a.max_restarts, "how often all ranks start again after a failure (default 0)")
+  app.add_option(
+         "--max-restarts", a.max_restarts,
+         "how often all ranks start again after a failure; not after exit code 2, a wrong command line (default 0)")
       ->group("Stopping");
   app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)")
       ->group("Stopping");

@@ -150,6 +150,12 @@ bool is_whole(const fs::path& path) {
 
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
+std::optional<fs::path> checkpoint_of(const fs::path& folder, std::int64_t step) {
+  for (const auto& path : checkpoints_in(folder))
+    if (parse_name(path.filename().string())->second == step) return path;
+  return std::nullopt;
+}
+
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<fs::path>* proven) {
   const fs::path written = folder / file_name(state);
@@ -189,15 +195,13 @@ std::string link_best_checkpoint(const fs::path& folder, std::int64_t step) {
   if (fs::is_symlink(there) && !fs::exists(link, error)) fs::remove(link, error);
   if (step < 0) return "";
   if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file of another origin";
-  for (const auto& path : checkpoints_in(folder)) {
-    if (parse_name(path.filename().string())->second != step) continue;
-    if (fs::read_symlink(link, error) == path.filename()) return "";
-    fs::remove(next, error);
-    fs::create_symlink(path.filename(), next, error);
-    if (!error) fs::rename(next, link, error);
-    return error ? error.message() : "";
-  }
-  return "there is no checkpoint of step " + std::to_string(step);
+  const auto path = checkpoint_of(folder, step);
+  if (!path) return "there is no checkpoint of step " + std::to_string(step);
+  if (fs::read_symlink(link, error) == path->filename()) return "";
+  fs::remove(next, error);
+  fs::create_symlink(path->filename(), next, error);
+  if (!error) fs::rename(next, link, error);
+  return error ? error.message() : "";
 }
 
 TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted of_others) {

@@ -65,6 +65,9 @@ bool has_checkpoints(const std::filesystem::path& folder);
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr);
 
+// The newest checkpoint of that step; nullopt: there is none. The file may be damaged.
+std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& folder, std::int64_t step);
+
 // Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
 // or the new one. Returns why there is none: empty, or the reason in a few words, as on a file system without links. A
 // file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing is removed.

@@ -1,5 +1,6 @@
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/input_file.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/checkpoint_folder.h>
@@ -49,8 +50,11 @@ std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
     }
     return saved;
   });
-  note_(
-      fmt::format("resumed from {}: {} and {} done", path, counted(state.epoch, "epoch"), counted(state.step, "step")));
+  const bool is_mid_epoch = state.position + state.before > 0;
+  const std::string epochs = is_mid_epoch && state.epoch == 0
+                                 ? "a part of the first epoch"
+                                 : counted(state.epoch, "epoch") + (is_mid_epoch ? " and a part of the next" : "");
+  note_(fmt::format("resumed from {}: {} done, {} in all", path, epochs, counted(state.step, "step")));
   return state;
 }
 
@@ -74,6 +78,25 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
   compare("number of processes", saved.world_size, now.world_size, false);
   if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
   for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
+}
+
+void CheckpointFolder::check_kept(Ranking& ranking) {
+  if (!lock_) return;
+  for (const std::int64_t step : ranking.kept_steps()) {
+    const auto path = checkpoint_of(options_.checkpoint, step);
+    const bool has_place = ranking.has_place(step);
+    if (path && (!has_place || proven_.contains(*path))) continue;
+    try {
+      TANDEM_CHECK(path, "it is not there any more");
+      read_checkpoint(*path, 0, Unwanted::checked);
+      proven_.insert(*path);
+    } catch (const Error& error) {
+      if (has_place)
+        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, counts no more: {}",
+                          counted(step, "step"), ranking.wanted(), error.what()));
+      ranking.lose(step, dynamic_cast<const UnreadableFile*>(&error) != nullptr);
+    }
+  }
 }
 
 void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t best_step) {

@@ -5,6 +5,7 @@
 #include <tandem/distributed/training/checkpoint.h>
 #include <tandem/distributed/training/checkpoint_lock.h>
 #include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/ranking.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <filesystem>
@@ -29,6 +30,10 @@ class CheckpointFolder {
   // this job begins: what differs is noted, and an Error where the rest of an epoch would not be the rest of it any
   // more. Nullopt, and a line that says so, when there is no checkpoint. Collective.
   std::optional<TrainingState> go_on(const TrainingState& now);
+
+  // An evaluation whose checkpoint is gone, damaged or unreadable loses its place, and a note says so. For rank 0,
+  // whose ranking the others take over; elsewhere nothing happens.
+  void check_kept(Ranking& ranking);
 
   // Writes a checkpoint. `state` is what go_on() will return. `loss`: the sum of this rank's losses of the epoch.
   // `best_step`: that of the best evaluation, to whose checkpoint a link leads; -1: none. Collective.

@@ -40,9 +40,9 @@ void Console::note(const std::string& text) {
 
 bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }
 
-void Console::progress(const std::string& text) {
+void Console::progress(const std::vector<std::string>& parts) {
   // "\x1b[K" clears what the line before left behind the new text.
-  std::cout << '\r' << text.substr(0, terminal_width() - 1) << "\x1b[K" << std::flush;
+  std::cout << '\r' << progress_line(parts, terminal_width() - 1) << "\x1b[K" << std::flush;
   progress_shown_ = true;
   next_progress_ = now() + progress_interval;
 }
@@ -50,6 +50,16 @@ void Console::progress(const std::string& text) {
 void Console::clear_progress() {
   if (progress_shown_) std::cout << "\r\x1b[K" << std::flush;
   progress_shown_ = false;
+}
+
+std::string progress_line(const std::vector<std::string>& parts, std::size_t width) {
+  std::string line;
+  for (const auto& part : parts) {
+    const std::string more = (line.empty() ? "" : "  ") + part;
+    if (line.size() + more.size() > width) break;
+    line += more;
+  }
+  return line;
 }
 
 std::string counted(std::int64_t n, const std::string& thing, const std::string& plural) {

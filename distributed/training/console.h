@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -23,7 +24,9 @@ class Console {
   // Whether a new progress line is due. On a terminal one is due five times a second, elsewhere never.
   bool wants_progress() const;
   bool is_on_terminal() const { return on_terminal_; }
-  void progress(const std::string& text);
+  // The parts that fit into the terminal's width, in this order. Those from the first one on that does not fit are left
+  // out as a whole, because half of a number is a wrong number.
+  void progress(const std::vector<std::string>& parts);
 
  private:
   void clear_progress();
@@ -33,6 +36,9 @@ class Console {
   bool progress_shown_ = false;
   double next_progress_ = 0;  // seconds on a steady clock
 };
+
+// The text of such a line: at most `width` columns.
+std::string progress_line(const std::vector<std::string>& parts, std::size_t width);
 
 // "1 step", "2 steps", "3 processes".
 std::string counted(std::int64_t n, const std::string& thing, const std::string& plural = "s");

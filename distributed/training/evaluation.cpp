@@ -43,6 +43,13 @@ std::vector<Metric> Evaluation::run() {
   });
 }
 
+void Evaluation::finish() const {
+  // A training that is out of patience has said so already.
+  if (!ranking_.is_on() || ranking_.best_step() >= 0 || ranking_.since() == 0 || is_out_of_patience()) return;
+  log_.note(fmt::format("warning: there is no best by {}: no value of {} was finite", ranking_.wanted(),
+                        counted(ranking_.since(), "evaluation")));
+}
+
 bool Evaluation::consider(const std::vector<Metric>& figures, const Progress& progress) {
   if (!ranking_.is_on()) return false;
   // Times and the total loss are each rank's own figures.

@@ -33,6 +33,8 @@ class Evaluation {
   // Whether the checkpoint of now is to be kept for `figures`. Says it to people when they are the best ones so far.
   // Rank 0 decides.
   bool consider(const std::vector<Metric>& figures, const Progress& progress);
+  // The training is over. A warning where figures were compared and none was the best.
+  void finish() const;
   bool is_out_of_patience() const { return options_.patience > 0 && ranking_.since() >= options_.patience; }
 
   Ranking& ranking() { return ranking_; }

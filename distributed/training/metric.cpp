@@ -6,17 +6,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tandem::distributed {
 namespace {
 
-std::string shown(double value, Metric::Kind kind) {
+std::string shown(double number, Metric::Kind kind) {
+  const double value = plain(number);
   if (kind == Metric::Kind::fraction) return fmt::format("{:.2f} %", 100 * value);
   if (kind == Metric::Kind::seconds) return fmt::format("{:.2f} s", value);
   return fmt::format("{:.5g}", value);
 }
 
 }  // namespace
+
+double plain(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
 std::string shown(const std::vector<Metric>& metrics) {
   std::string text;

@@ -39,7 +39,9 @@ Ranking::Ranking(const std::string& wanted, std::int64_t places)
   if (wanted.empty()) return;
   larger_is_better_ = wanted.starts_with("max:");
   if ((larger_is_better_ || wanted.starts_with("min:")) && wanted.size() > 4) name_ = wanted.substr(4);
-  else throw UsageError("--keep-best " + wanted + ": expected min:NAME or max:NAME, such as min:total_loss");
+  else
+    throw UsageError("--keep-best " + wanted +
+                     ": expected min:NAME or max:NAME, such as min:total_loss; --top-k says how many are kept");
 }
 
 const Metric* Ranking::find(const std::vector<Metric>& figures) const {
@@ -77,6 +79,17 @@ std::set<std::int64_t> Ranking::kept_steps() const {
   std::set<std::int64_t> steps = kept_before_;
   for (const Place& place : places_) steps.insert(place.step);
   return steps;
+}
+
+bool Ranking::has_place(std::int64_t step) const {
+  return std::ranges::any_of(places_, [step](const Place& place) { return place.step == step; });
+}
+
+void Ranking::lose(std::int64_t step, bool may_be_whole) {
+  if (best_step() == step) since_ = 0;
+  std::erase_if(places_, [step](const Place& place) { return place.step == step; });
+  if (may_be_whole) kept_before_.insert(step);
+  else kept_before_.erase(step);
 }
 
 std::set<std::int64_t> Ranking::others() const {

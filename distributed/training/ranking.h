@@ -27,6 +27,10 @@ class Ranking {
   std::int64_t since() const { return since_; }                                      // evaluations after the best one
   // The steps whose checkpoints are to be kept: those with a place, and what earlier starts of the job chose to keep.
   std::set<std::int64_t> kept_steps() const;
+  bool has_place(std::int64_t step) const;
+  // The checkpoint of that step can't be read, so it has no place any more. `may_be_whole`: it is kept all the same.
+  // When it was the best one, the count of evaluations after the best one begins anew.
+  void lose(std::int64_t step, bool may_be_whole);
   std::string text() const;  // of the best one: "test accuracy 98.20 % after 40 steps"
 
   // The places as a text, for a checkpoint or another rank, and back from it. Error for any other text.

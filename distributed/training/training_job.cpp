@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <utility>
 
 namespace tandem::distributed {
@@ -126,7 +127,13 @@ void TrainingJob::end_epoch() {
   std::vector<Metric> metrics;
   if (is_last || epochs % options_.eval_every == 0) metrics = evaluation_.run();
   log_.epoch(*progress_, total, metrics);
-  auto figures = log_.epoch_figures(*progress_, total);
+  if (const auto steps = update_.take_left_out(); steps > 0 && !std::isfinite(total))
+    log_.note(
+        fmt::format("note: the total loss is not finite, because that of a batch is not; {} without finite "
+                    "gradients did not change the weights",
+                    counted(steps, "step")));
+  // The sums of a part of an epoch are smaller than those of a whole one, and would be the best ones.
+  auto figures = complete ? log_.epoch_figures(*progress_, total) : std::vector<Metric>();
   figures.insert(figures.end(), metrics.begin(), metrics.end());
   if (complete) {
     progress_->end_epoch();
@@ -135,17 +142,23 @@ void TrainingJob::end_epoch() {
     epoch_generator_ = default_generator().state();
     update_.follow_schedules(*progress_);
   }
-  const bool is_kept = evaluation_.consider(figures, *progress_);
+  const bool is_kept = consider(figures);
   const bool is_due = (complete && epochs % options_.save_every == 0) || step_is_multiple_of(options_.save_every_steps);
   if (!options_.checkpoint.empty() && (is_over() || is_due || is_kept)) save();
 }
 
+bool TrainingJob::consider(const std::vector<Metric>& figures) {
+  if (evaluation_.ranking().is_on()) folder_.check_kept(evaluation_.ranking());
+  return evaluation_.consider(figures, *progress_);
+}
+
 void TrainingJob::finish() {
   is_finished_ = true;
-  if (time_is_up_ && !options_.checkpoint.empty())
-    log_.note(fmt::format("--max-time is over after {}: --resume goes on from there",
-                          counted(progress_->position().step, "step")));
+  if (time_is_up_)
+    log_.note(fmt::format("--max-time is over after {} in all{}", counted(progress_->position().step, "step"),
+                          options_.checkpoint.empty() ? "" : ": --resume goes on from there"));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
+  evaluation_.finish();
   profile_.finish();
   if (const auto report = strategy_.report(); !report.empty()) log_.note(report);
   run_together(*group_, [this] {
@@ -199,6 +212,8 @@ void TrainingJob::resume() {
     for (const float loss : saved->losses) total_before_ += loss;
   auto& ranking = evaluation_.ranking();
   ranking.go_on(saved->best_of, saved->best, saved->kept_steps);
+  folder_.check_kept(ranking);
+  ranking.set_state(group_->broadcast_string(ranking.state_text(), 0, "the best evaluations"));
   if (const auto steps = ranking.others(); !steps.empty())
     log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoints after {} steps",
                           fmt::join(steps, ", ")));
@@ -225,7 +240,7 @@ void TrainingJob::end_step() {
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
     const auto metrics = evaluation_.run();
     log_.evaluation(*progress_, metrics);
-    is_due |= evaluation_.consider(metrics, *progress_) && !options_.checkpoint.empty();
+    is_due |= consider(metrics) && !options_.checkpoint.empty();
   }
   if (is_due) log_.aside([this] { save(); });
   const auto reason = stop_.poll();
@@ -241,7 +256,7 @@ void TrainingJob::log_step() {
 
 void TrainingJob::stop_for(int signal, bool is_saved) {
   if (!is_saved) save();
-  log_.note(fmt::format("stopped by {} after {}: --resume goes on from there", signal_name(signal),
+  log_.note(fmt::format("stopped by {} after {} in all: --resume goes on from there", signal_name(signal),
                         counted(progress_->position().step, "step")));
   throw StoppedBySignal(signal);
 }

@@ -86,6 +86,7 @@ class TrainingJob {
 
   void open_outputs();
   void resume();
+  bool consider(const std::vector<Metric>& figures);  // see Evaluation
   void end_step();
   void log_step();
   [[noreturn]] void stop_for(int signal, bool is_saved);

@@ -9,12 +9,12 @@
 namespace tandem::distributed {
 namespace {
 
-// "0:07", "12:30", "3:05:00".
+// "0:07", "12:30", "3h05m".
 std::string time_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
-  const auto hours = whole / 3600, minutes = whole / 60 % 60;
-  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
-                   : fmt::format("{}:{:02}", minutes, whole % 60);
+  const auto minutes = whole / 60;
+  return minutes < 60 ? fmt::format("{}:{:02}", minutes, whole % 60)
+                      : fmt::format("{}h{:02}m", minutes / 60, minutes % 60);
 }
 
 // "3.4 images/s", "120 images/s".
@@ -48,7 +48,7 @@ void TrainingLog::begin_epoch(std::int64_t begin) {
   epoch_begin_ = line_begin_ = begin;
   epoch_seconds_ = 0;
   // A sign of life: the first step may take long.
-  if (console_.wants_progress()) console_.progress("the first step runs");
+  if (console_.wants_progress()) console_.progress({"the first step runs"});
 }
 
 void TrainingLog::end_batch() { epoch_seconds_ = seconds_between(epoch_start_, Clock::now()); }
@@ -65,15 +65,17 @@ void TrainingLog::progress(const Progress& progress, double loss) {
   const std::int64_t steps_at_most = std::max<std::int64_t>(0, options_.max_steps - at.step);
   const double all = std::min(static_cast<double>(left) + static_cast<double>(steps_later * accumulate),
                               static_cast<double>(steps_at_most) * static_cast<double>(accumulate));
-  smooth_loss_ = 0.9 * smooth_loss_.value_or(loss) + 0.1 * loss;
-  console_.progress(fmt::format("epoch {}/{}  batch {}/{}  loss {:.4f}  {}  {} left, {} in all", at.epoch + 1,
-                                options_.epochs, at.batch, progress.batches(), *smooth_loss_,
-                                rate_text(epoch_rate(progress), options_.samples_name),
-                                time_text(of_a_batch * static_cast<double>(left)), time_text(of_a_batch * all)));
+  // A loss that is not finite, as f16 may have in a step that it leaves out, would spoil all later ones.
+  if (std::isfinite(loss)) smooth_loss_ = 0.9 * smooth_loss_.value_or(loss) + 0.1 * loss;
+  console_.progress(
+      {fmt::format("epoch {}/{} batch {}/{}", at.epoch + 1, options_.epochs, at.batch, progress.batches()),
+       fmt::format("loss {:#.4g}", plain(smooth_loss_.value_or(loss))),
+       fmt::format("{} left, job {}", time_text(of_a_batch * static_cast<double>(left)), time_text(of_a_batch * all)),
+       rate_text(epoch_rate(progress), options_.samples_name)});
 }
 
 void TrainingLog::progress(const std::string& what, std::int64_t done, std::int64_t all) {
-  if (console_.wants_progress()) console_.progress(fmt::format("{}  {}/{}", what, done, all));
+  if (console_.wants_progress()) console_.progress({what, fmt::format("{}/{}", done, all)});
 }
 
 void TrainingLog::step(const Progress& progress, double loss, double lr) {
@@ -84,8 +86,8 @@ void TrainingLog::step(const Progress& progress, double loss, double lr) {
                  {{"epoch", at.epoch}, {"step", at.step}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
   log("train/", at.step, {{"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
   if (!console_.is_on_terminal())
-    console_.line(
-        fmt::format("step {}: loss {:.4f}, lr {:.4g}, {}", at.step, loss, lr, rate_text(rate, options_.samples_name)));
+    console_.line(fmt::format("step {}: loss {:.4f}, lr {:.4g}, {}", at.step, plain(loss), lr,
+                              rate_text(rate, options_.samples_name)));
   line_start_ = Clock::now();
   line_begin_ = at.batch;
 }
@@ -107,7 +109,7 @@ void TrainingLog::check_names(const std::vector<Metric>& metrics) {
 void TrainingLog::epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics) {
   const auto& at = progress.position();
   const std::string figures = shown(metrics);
-  console_.line(fmt::format("Total loss: {}", total_loss));
+  console_.line(fmt::format("Total loss: {}", plain(total_loss)));
   const std::string part =
       progress.epoch_is_complete() ? "" : fmt::format(" up to batch {} of {}", at.batch, progress.batches());
   console_.line(fmt::format("Epoch {}/{}{}: {}{}{}, {:.2f} s", at.epoch + 1, options_.epochs, part, figures,

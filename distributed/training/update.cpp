@@ -65,7 +65,9 @@ void Update::make_step() {
   } else {
     check_.take_norm(clip());
   }
-  for (const auto& used : optimizers_) scaler_.step(*used.optimizer);
+  bool is_left_out = false;
+  for (const auto& used : optimizers_) is_left_out |= !scaler_.step(*used.optimizer);
+  left_out_ += is_left_out;
   scaler_.update();
   if (scaler_.is_enabled() && scaler_.scale() < least_scale)
     check_.fail("the loss scale of f16 has fallen to " + std::to_string(scaler_.scale()) +

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tandem::distributed {
@@ -35,6 +36,9 @@ class Update {
   void use(optim::Optimizer& optimizer, MakeSchedule schedule = {}, Counts counts = Counts::steps);
   void clip_norm(double max_norm) { max_norm_ = max_norm; }
   void clip_value(double max_value) { max_value_ = max_value; }
+
+  // How many steps f16 has left out since the last call.
+  std::int64_t take_left_out() { return std::exchange(left_out_, 0); }
 
   // Makes the schedules. To be called once, when a checkpoint has been read.
   void begin(const Progress& progress, std::int64_t epochs);
@@ -67,6 +71,7 @@ class Update {
   std::vector<Used> optimizers_;
   std::vector<Tensor> parameters_;  // of all optimizers
   std::optional<double> max_norm_, max_value_;
+  std::int64_t left_out_ = 0;
 };
 
 }  // namespace tandem::distributed

@@ -144,5 +144,23 @@ TEST_F(MnistDdp, usage_errors_end_with_2) {
   EXPECT_EQ(run_mnist_ddp(1, {"--help"}).code, 0);
 }
 
+// An error of another kind is: a folder may come back.
+TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
+  const auto run = [](const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {testing::tandemrun, "--nproc-per-node", "2", "--max-restarts", "3",
+                                        testing::mnist_ddp};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return testing::run_process(command, {{"OMP_NUM_THREADS", "1"}});
+  };
+  const auto outcome = run({"--epoch", "3"});
+  EXPECT_EQ(outcome.code, 2);
+  expect_parts(outcome.err,
+               {"did you mean --epochs?", "tandemrun: no restart: exit code 2", " failed first: exit code 2"});
+  EXPECT_EQ(outcome.err.find("start again:"), std::string::npos) << outcome.err;
+  const auto other = run({"--data", path("nowhere")});
+  EXPECT_EQ(other.code, 1);
+  expect_parts(other.err, {"all ranks start again: restart 3 of 3"});
+}
+
 }  // namespace
 }  // namespace tandem

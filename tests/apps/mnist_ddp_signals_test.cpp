@@ -55,7 +55,8 @@ TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
     running.send(signal);
     EXPECT_EQ(running.finish(std::chrono::seconds(20)), code) << running.err();
     const int step = newest_step(name);
-    expect_parts(running.err(), {"stopped by SIG", " after " + std::to_string(step) + " steps: --resume goes on"});
+    expect_parts(running.err(),
+                 {"stopped by SIG", " after " + std::to_string(step) + " steps in all: --resume goes on"});
 
     const auto last = std::to_string(step + 3);
     const auto rest = run_mnist_ddp(
@@ -134,6 +135,9 @@ TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {
     EXPECT_GT(newest_step(name), 0);
     EXPECT_TRUE(fs::exists(path(name + ".safetensors")));
   }
+  const auto without = run_mnist_ddp(1, with_data({"--epochs", "1000000", "--max-time", "1s"}));
+  EXPECT_EQ(without.code, 0);
+  expect_parts(without.err, {"--max-time is over after ", " steps in all\n"});
   const auto wrong = run_mnist_ddp(1, with_data({"--max-time", "5 years"}));
   EXPECT_EQ(wrong.code, 2);
   expect_parts(wrong.err, {"--max-time 5 years: expected a duration such as 90s, 90m or 2h"});

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,7 @@ TEST_F(Terminal, ControlCIsAnsweredOnALineOfItsOwn) {
     bool is_pressed = false;
     const Words more = saves ? Words{"--checkpoint", path("c")} : Words{};
     const std::string shown = at_terminal(job(2, more), [&](const std::string& all) {
-      if (is_pressed || all.find("  batch ") == std::string::npos) return std::string();
+      if (is_pressed || all.find(" batch ") == std::string::npos) return std::string();
       is_pressed = true;
       return std::string("\x03");
     });
@@ -97,6 +98,14 @@ TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   ASSERT_NE(at, std::string::npos) << shown;
   EXPECT_NEAR(std::stod(shown.substr(at + mark.size(), 10)), 2.4, 0.4) << shown;
   EXPECT_TRUE(is_pressed) << shown;
+  // It fits into the 80 columns that a terminal without a size has, and has no part of a number.
+  const std::regex whole(
+      "epoch \\d+/\\d+ batch \\d+/\\d+  loss [\\d.]+  [\\d:hm]+ left, job [\\d:hm]+(  [\\d.]+ images/s)?");
+  for (auto begin = shown.find("\repoch "); begin != std::string::npos; begin = shown.find("\repoch ", begin + 1)) {
+    const std::string line = shown.substr(begin + 1, shown.find("\x1b[K", begin) - begin - 1);
+    EXPECT_LT(line.size(), 80) << line;
+    EXPECT_TRUE(std::regex_match(line, whole)) << line;
+  }
 }
 
 // In a pipe or a file, with whatever copies, rank 0's lines come once and in order.

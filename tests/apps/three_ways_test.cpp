@@ -43,7 +43,7 @@ TEST(ThreeWays, AKilledJobGoesOnWithAnyNumberOfProcesses) {
         run_process(job(processes, checkpoints, {"--resume", "--patience", patience}), {{"OMP_NUM_THREADS", "1"}});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     expect_parts(outcome.err, {"going on with " + std::to_string(processes), "resumed from " + checkpoints,
-                               " and " + std::to_string(before) + " steps done",
+                               " done, " + std::to_string(before) + " steps in all",
                                std::string(patience) + " evaluations without a better max:accuracy"});
     EXPECT_GT(newest(), before);
     EXPECT_TRUE(std::filesystem::exists(folder / "run1/best.safetensors"));

@@ -219,6 +219,22 @@ TEST_F(CoordinatorTest, RestartsUnderANewGenerationAsOftenAsAllowed) {
   EXPECT_EQ(decide().exit_code, 9);
 }
 
+// It would be as wrong the next time.
+TEST_F(CoordinatorTest, AWrongCommandLineIsNotStartedAgain) {
+  options_.max_restarts = 2;
+  make_static();
+  add(0);
+  add(1);
+  decide();
+  all(State::running);
+  fail(nodes_[1], 2, 2);
+  ASSERT_EQ(decide().action, Action::stop);
+  all(State::ended);
+  EXPECT_EQ(decide().action, Action::failed);
+  EXPECT_EQ(decide().exit_code, 2);
+  EXPECT_EQ(decide().reason, "no restart: exit code 2 stands for a wrong command line");
+}
+
 TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {
   make_elastic(2, 3);
   options_.max_restarts = 1;

@@ -65,6 +65,23 @@ TEST(Ranking, KeepsWhatItHasNoPlaceFor) {
   for (const auto& ranking : {of("min:loss", 1), of("max:loss", 2), off}) EXPECT_EQ(ranking.kept_steps(), both);
 }
 
+TEST(Ranking, AnEvaluationWhoseCheckpointIsLostHasNoPlace) {
+  Ranking ranking("min:loss", 2);
+  ranking.consider(figure(1), 10);
+  ranking.consider(figure(2), 20);
+  ranking.consider(figure(3), 30);
+  EXPECT_EQ(ranking.since(), 2);
+  ranking.lose(20, true);  // it may be whole
+  EXPECT_EQ(ranking.since(), 2);
+  EXPECT_EQ(ranking.others(), std::set<std::int64_t>{20});
+  ranking.lose(10, false);
+  EXPECT_EQ(ranking.since(), 0);
+  EXPECT_EQ(ranking.best_step(), -1);
+  EXPECT_EQ(ranking.kept_steps(), std::set<std::int64_t>{20});
+  EXPECT_TRUE(ranking.consider(figure(3), 40));
+  EXPECT_EQ(ranking.best_step(), 40);
+}
+
 // They have the best one alone, and do not say what is kept.
 TEST(Ranking, KeepsTheBestOfAnOlderCheckpoint) {
   for (const char* wanted : {"min:loss", "max:loss", ""}) {

@@ -3,6 +3,7 @@
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
@@ -68,6 +69,12 @@ std::string error_of(const std::function<void()>& call) {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
 }
 
 // The loop that Trainer stands for, without accumulation.
@@ -361,23 +368,29 @@ struct Evaluated {
   Options options;
   std::vector<std::int64_t> evaluated;  // after these steps
   std::int64_t steps = 0;
+  std::function<void(std::int64_t steps)> at_evaluation;
+  int ranks = 1;  // 1 or 2, for two steps an epoch; rank 0 notes the above
   void train() {
-    auto model = network();
-    run_ranks(1, [&](Group group) {
+    run_ranks(ranks, [&](Group group) {
+      auto model = network();
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      data::Loader loader(fifty_samples(), {.batch_size = 25});
+      data::Loader loader(fifty_samples(), {.batch_size = 26 / ranks, .shard = shard_of(*group)});
       trainer.fit(
           loader, [&](const data::Batch& batch) { return loss_of(model, batch); },
           [&] {
             EXPECT_FALSE(model.is_training());
             EXPECT_FALSE(grad_enabled());
-            if (!trainer.is_trying_out()) evaluated.push_back(trainer.steps());
+            if (!trainer.is_trying_out() && group->rank() == 0) {
+              evaluated.push_back(trainer.steps());
+              if (at_evaluation) at_evaluation(trainer.steps());
+            }
             const double distance = std::abs(static_cast<double>(trainer.steps()) - 6);
-            return std::vector<Metric>{{"far", distance, Metric::Kind::number}};
+            const double never = -std::numeric_limits<double>::quiet_NaN();
+            return std::vector<Metric>{{"far", distance, Metric::Kind::number}, {"never", never}};
           });
-      steps = trainer.steps();
+      if (group->rank() == 0) steps = trainer.steps();
       EXPECT_TRUE(model.is_training());
     });
   }
@@ -442,8 +455,10 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
 // What Evaluated leaves in a folder of which the newest checkpoint is kept, and the best ones.
 struct BestOnes {
   const testing::TemporaryFolder folder;
-  std::vector<std::string> after(std::int64_t epochs, const std::string& keep_best, std::int64_t top_k = 1) const {
+  std::vector<std::string> after(std::int64_t epochs, const std::string& keep_best, std::int64_t top_k = 1,
+                                 bool quiet = true) const {
     Evaluated job;
+    job.options.quiet = quiet;
     job.options.epochs = epochs;
     job.options.keep_best = keep_best;
     job.options.top_k = top_k;
@@ -473,6 +488,109 @@ TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
   EXPECT_EQ(job.after(8, "max:far"), (Steps{"16", "6", "best 16"}));
   EXPECT_EQ(job.after(9, "max:far"), (Steps{"18", "6", "best 18"}));  // 16 is not the best one any more
   EXPECT_EQ(job.after(10, ""), (Steps{"18", "20", "6", "best 18"}));
+}
+
+// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. What nobody can go back to is not the best one, and somebody says
+// so once. A link to itself is a file that can't be opened: it may be whole, and stays.
+TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
+  using Steps = std::vector<std::string>;
+  for (const std::string how : {"deleted", "damaged", "unreadable"}) {
+    const BestOnes job;
+    EXPECT_EQ(job.after(5, "min:far"), (Steps{"10", "6", "best 6"}));
+    const auto best = job.folder / "checkpoint-0003-00000006.safetensors";
+    if (how == "damaged") testing::write_bytes(best, testing::read_bytes(best).substr(0, 500));
+    else std::filesystem::remove(best);
+    if (how == "unreadable") std::filesystem::create_symlink(best.filename(), best);
+    ::testing::internal::CaptureStderr();
+    const auto found = job.after(7, "min:far", 1, false);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(found, how == "unreadable" ? (Steps{"12", "14", "6", "best 12"}) : (Steps{"12", "14", "best 12"}));
+    const std::string warning = "warning: the checkpoint after 6 steps, one of the best by min:far, counts no more: ";
+    EXPECT_EQ(occurrences(said, warning), 1) << said;
+    expect_parts(said, {how == "deleted"   ? "it is not there any more"
+                        : how == "damaged" ? "truncated"
+                                           : "cannot be opened",
+                        "the best so far: far 6 after 12 steps"});
+    EXPECT_EQ(said.find("is kept: the checkpoints after 6 steps") != std::string::npos, how == "unreadable") << said;
+  }
+}
+
+// The file goes after the evaluation of step 8, before that of step 10.
+TEST(Trainer, ABestCheckpointThatIsDeletedMeanwhileGivesItsPlaceAway) {
+  const testing::TemporaryFolder folder;
+  Evaluated job;
+  job.options.epochs = 7;
+  job.options.keep_best = "min:far";
+  job.options.keep_last = 1;
+  job.options.checkpoint = folder.path().string();
+  job.at_evaluation = [&](std::int64_t steps) {
+    if (steps != 10) return;
+    EXPECT_TRUE(std::filesystem::remove(folder / "checkpoint-0003-00000006.safetensors"));
+  };
+  job.train();
+  EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0005-00000010.safetensors");
+}
+
+// Its patience has ended after step 14. Of what is left, step 16 is the best.
+TEST(Trainer, PatienceBeginsAnewOnAllRanksWhenTheBestCheckpointIsLost) {
+  const testing::TemporaryFolder folder;
+  for (const std::int64_t end : {14, 24}) {
+    Evaluated job;
+    job.ranks = 2;
+    job.options.epochs = 20;
+    job.options.keep_best = "min:far";
+    job.options.patience = 4;
+    job.options.checkpoint = folder.path().string();
+    job.options.resume = !folder.names().empty();
+    job.train();
+    EXPECT_EQ(job.steps, end);
+    std::filesystem::remove(folder / "checkpoint-0003-00000006.safetensors");
+  }
+  EXPECT_EQ(read_checkpoint(folder / "best.safetensors").step, 16);
+}
+
+// A limit ends the training in the middle of an epoch, whose total loss is half as large. The whole epoch counts when a
+// later start completes it.
+TEST(Trainer, TheTotalLossOfAPartOfAnEpochIsNotTheBest) {
+  const testing::TemporaryFolder folder;
+  const auto best_after = [&](std::int64_t max_steps) {
+    Evaluated job;
+    job.options.epochs = 3;
+    job.options.max_steps = max_steps;
+    job.options.keep_best = "min:total_loss";
+    job.options.checkpoint = folder.path().string();
+    job.options.resume = max_steps > 3;
+    job.train();
+    return read_checkpoint(folder / "best.safetensors").step;
+  };
+  EXPECT_EQ(best_after(3), 2);
+  EXPECT_EQ(best_after(4), 4);
+}
+
+TEST(Trainer, SaysThatNoFigureWasTheBest) {
+  for (const std::int64_t patience : {0, 3}) {
+    const testing::TemporaryFolder folder;
+    Evaluated job;
+    job.options.quiet = false;
+    job.options.epochs = 4;
+    job.options.keep_best = "min:never";
+    job.options.patience = patience;
+    job.options.checkpoint = folder.path().string();
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    job.train();
+    const std::string out = ::testing::internal::GetCapturedStdout(), said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(job.steps, patience == 0 ? 8 : 6);
+    expect_parts(
+        said,
+        {patience == 0 ? "warning: there is no best by min:never: no value of 4 evaluations was finite"
+                       : "3 evaluations without a better min:never: the training ends; the best was none, as no value "
+                         "was finite"});
+    EXPECT_EQ(occurrences(said, "was finite"), 1) << said;
+    expect_parts(out, {"far 0, never nan, "});
+    EXPECT_EQ(out.find("-nan"), std::string::npos) << out;
+    EXPECT_FALSE(std::filesystem::is_symlink(folder / "best.safetensors"));
+  }
 }
 
 // As an older version wrote it: without a word about what is kept.
@@ -621,7 +739,7 @@ TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
   Evaluated job;
   job.options.keep_best = "max:accuracy";
   expect_parts(error_of([&] { job.train(); }),
-               {"--keep-best max:accuracy", "there are total_loss, images_per_second, epoch_seconds, far"});
+               {"--keep-best max:accuracy", "there are total_loss, images_per_second, epoch_seconds, far, never"});
   EXPECT_EQ(job.steps, 0);
   job.options.keep_best = "accuracy";
   expect_parts(error_of([&] { job.train(); }), {"expected min:NAME or max:NAME"});
@@ -712,15 +830,21 @@ TEST(Trainer, GoesOnWithTheRandomNumbersThatACallbackLeft) {
 
 struct F16Training {
   nn::Sequential model = network();
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, max_steps = 1000;
+  std::string out, said;
   // Trains on these images in batches of 10. Returns the Error, or "".
   std::string train(const Array& images, std::int64_t epochs) {
     const data::ArrayDataset dataset(images, fifty_samples().targets());
     std::string error;
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
     run_ranks(1, [&](Group group) {
       Options options;
       options.dtype = DType::f16;
       options.epochs = epochs;
+      options.max_steps = max_steps;
+      options.quiet = false;
+      options.log_every = 1;
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
@@ -728,6 +852,8 @@ struct F16Training {
       error = error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); });
       steps = trainer.steps();
     });
+    out = ::testing::internal::GetCapturedStdout();
+    said = ::testing::internal::GetCapturedStderr();
     return error;
   }
 };
@@ -750,6 +876,31 @@ TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
   images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
   EXPECT_EQ(job.train(images, 20), "");
   EXPECT_EQ(job.steps, 100);
+  EXPECT_EQ(occurrences(job.out, "Total loss: nan\n"), 20) << job.out;
+  EXPECT_EQ(occurrences(job.out, ": loss nan, "), 20) << job.out;
+  EXPECT_EQ(job.out.find("-nan"), std::string::npos) << job.out;
+  EXPECT_EQ(occurrences(job.said,
+                        "note: the total loss is not finite, because that of a batch is not; 1 step without finite "
+                        "gradients did not change the weights\n"),
+            20)
+      << job.said;
+}
+
+// Only the gradients are too large, times the first loss scale. The loss of the steps that are left out is one of the
+// epoch's, and nothing is said.
+TEST(Trainer, AnF16StepIsLeftOutWithAFiniteLoss) {
+  F16Training job;
+  job.max_steps = 1;
+  auto images = fifty_samples().inputs().clone();
+  ops::scale_(images, 300);
+  const auto before = job.model.parameters()[0].tensor.value().clone();
+  EXPECT_EQ(job.train(images, 1), "");
+  expect_same(before, job.model.parameters()[0].tensor.value(), "weights");
+  const std::string mark = "Total loss: ";
+  const auto at = job.out.find(mark);
+  ASSERT_NE(at, std::string::npos) << job.out;
+  EXPECT_GT(std::stod(job.out.substr(at + mark.size())), 0) << job.out;
+  EXPECT_EQ(job.said.find("not finite"), std::string::npos) << job.said;
 }
 
 TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
