@@ -110,7 +110,7 @@ TEST(NcclGroup, two_ranks_with_one_gpu_are_named_before_nccl_starts) {
     const auto text = message_of(result);
     EXPECT_NE(text.find("rank 0 ("), std::string::npos) << text;
     EXPECT_NE(text.find("and rank 1 ("), std::string::npos) << text;
-    EXPECT_NE(text.find("have the same GPU, 0000:"), std::string::npos) << text;
+    EXPECT_NE(text.find("have the same GPU, "), std::string::npos) << text;
   }
 }
 
