@@ -273,6 +273,7 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
     rest.assign(p.algorithms.begin() + most_timed, p.algorithms.end());
     p.algorithms.resize(most_timed);
   }
+  const std::vector<Algorithm> untimed = p.algorithms;
   sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
     cudnnStatus_t status;
     try {
@@ -289,6 +290,7 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
     if (bias && !algorithm.adds_bias) add_bias(arrays.y, *bias);
     return true;
   });
+  if (p.algorithms.empty()) p.algorithms = untimed;  // the convolution itself will say why none works
   p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());
 }
 
