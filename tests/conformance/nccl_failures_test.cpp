@@ -237,14 +237,19 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
     EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos) << message_of(result);
 }
 
+// Each rank makes a communicator, and a second one out of it. All that were made are ended.
 TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
-  emulation::set_nccl_absent(1);
-  const auto results = run_gpu_ranks_catching(
-      2, [](Group) {}, milliseconds(1000));
-  emulation::set_nccl_absent(-1);
-  for (const auto& result : results) {
-    EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"), std::string::npos)
-        << message_of(result);
+  for (const bool from_splits : {false, true}) {
+    emulation::set_nccl_absent(1, from_splits);
+    emulation::clear_nccl_log();
+    const auto results = run_gpu_ranks_catching(
+        2, [](Group) {}, milliseconds(1000));
+    emulation::set_nccl_absent(-1);
+    for (const auto& result : results) {
+      EXPECT_NE(message_of(result).find("connecting the GPUs with NCCL did not end within 1 s"), std::string::npos)
+          << message_of(result);
+    }
+    EXPECT_EQ(emulation::nccl_state().log, std::vector<std::string>(from_splits ? 4 : 2, "abort"));
   }
 }
 
