@@ -111,10 +111,10 @@ class GpuCheck(unittest.TestCase):
 
     def test_a_hang_takes_no_other_test_with_it(self):
         begin = time.monotonic()
-        result, problem = self.run_tests(["passes", "hangs", "passes_behind"], limit=1)
-        self.assertLess(time.monotonic() - begin, 20)
+        result, problem = self.run_tests(["passes", "hangs", "passes_behind"], limit=4)
+        self.assertLess(time.monotonic() - begin, 50)
         self.assertEqual(result["tests"], 2)
-        self.assertIn("Suite.hangs: crashed: \ntest_cuda did not end within 1 s", problem)
+        self.assertIn("Suite.hangs: crashed: \ntest_cuda did not end within 4 s", problem)
 
     def test_a_process_that_ends_badly_behind_its_tests_is_no_success(self):
         result, problem = self.run_tests(["passes", "ends_badly"])
