@@ -57,7 +57,7 @@ void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optiona
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
   const Convolved done = convolve(Convolution::forward, x, weight, y, window, bias ? &row : nullptr);
   deliver(done.written, y);
-  if (bias && !done.bias_added) zip(functors::Add{}, y, row.reshape({1, row.numel(), 1, 1}).expand(y.shape()), y);
+  if (bias && !done.bias_added) cuda::add_bias(y, row);
 }
 
 void CudaBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,

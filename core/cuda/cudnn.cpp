@@ -58,10 +58,12 @@ void check(cudnnStatus_t status, const char* call) {
 }
 #define TANDEM_CUDNN(call) check(call, #call)
 
-// Whether cuDNN refused what it can't do. It does so before it starts any work.
+// Whether cuDNN can't do what it was asked for, or did not manage to prepare it: it has started no work, and another
+// algorithm may do.
 bool is_refusal(cudnnStatus_t status) {
   const auto category = CUDNN_STATUS_CATEGORY(status);
-  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
+         category == CUDNN_STATUS_INTERNAL_ERROR;
 }
 
 template <class T, cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)>
@@ -260,7 +262,8 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
 }
 
 // The heuristics are often wrong. Of the algorithms that they name first, the one is taken that is the fastest on this
-// GPU. One that does not add the bias is charged for another pass that does.
+// GPU. One that does not add the bias is charged for the pass that does. One for whose scratch memory there is no room
+// is left out.
 void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arrays, const Array* bias) {
   constexpr std::size_t most_timed = 6;
   p.is_timed = true;
@@ -270,20 +273,24 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
     rest.assign(p.algorithms.begin() + most_timed, p.algorithms.end());
     p.algorithms.resize(most_timed);
   }
-  const float one = 1;
-  const double wide_one = 1;
-  const void* const factor = arrays.x.dtype() == DType::f64 ? static_cast<const void*>(&wide_one) : &one;
+  const std::vector<Algorithm> untimed = p.algorithms;
   sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
-    const cudnnStatus_t status = run(handle, p, algorithm, arrays, bias);
+    cudnnStatus_t status;
+    try {
+      status = run(handle, p, algorithm, arrays, bias);
+    } catch (const Error& error) {
+      p.problem = error.what();
+      return false;
+    }
     if (status != CUDNN_STATUS_SUCCESS) {
       if (!is_refusal(status)) check(status, "a convolution");
       p.problem = words_for(status);
       return false;
     }
-    if (bias && !algorithm.adds_bias)
-      TANDEM_CUDNN(cudnnAddTensor(handle, factor, p.bias, bias->raw(), factor, p.y, arrays.y.raw()));
+    if (bias && !algorithm.adds_bias) add_bias(arrays.y, *bias);
     return true;
   });
+  if (p.algorithms.empty()) p.algorithms = untimed;  // the convolution itself will say why none works
   p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());
 }
 

@@ -24,6 +24,11 @@ struct ConvolutionOutcome {
   std::string problem;  // cuDNN's message when it is not done
 };
 
+// y (N, O, OH, OW) += bias (O). Whoever calls convolve does so where the bias was not added.
+inline void add_bias(const Array& y, const Array& bias) {
+  backend(y.device()).zip(functors::Add{}, y, bias.reshape({1, bias.numel(), 1, 1}).expand(y.shape()), y);
+}
+
 // Convolves in the current stream. `bias` is for forward: (O), dense, in y's dtype, or null. Sums of 16-bit products
 // stay f32 until the end. The algorithm is the fastest of those that cuDNN's heuristics name first. They are timed when
 // a shape comes for the first time, so two runs may choose differently. With --deterministic, and while a graph is

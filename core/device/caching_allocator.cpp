@@ -33,7 +33,8 @@ void* CachingAllocator::allocate(std::size_t bytes) {
 
 // A pool takes cached blocks before it asks for new ones: those would lie about for as long as the pool is used.
 void* CachingAllocator::of_size_class(SizeClass wanted) {
-  auto* const pool = open_ ? &pools_[open_][wanted.index] : nullptr;
+  const Pool open = pool_of_this_thread();
+  auto* const pool = open ? &pools_[open][wanted.index] : nullptr;
   const bool adopts = pool && pool->empty();
   auto& free = pool && !adopts ? *pool : free_[wanted.index];
   void* block = nullptr;
@@ -47,15 +48,16 @@ void* CachingAllocator::of_size_class(SizeClass wanted) {
       block = allocate_from_source(wanted.bytes);
     }
   }
-  if (adopts && block) owner_[block] = open_;
+  if (adopts && block) owner_[block] = open;
   return block;
 }
 
 void* CachingAllocator::split_off(std::size_t bytes) {
   // What a slab has at least, so that several blocks fit into it, and what its size is a multiple of.
   constexpr std::size_t least = std::size_t{20} << 20, unit = std::size_t{2} << 20;
-  if (void* const block = split_.take(bytes, open_, open_)) return block;
-  if (void* const block = open_ ? split_.take(bytes, 0, open_) : nullptr) return block;
+  const Pool open = pool_of_this_thread();
+  if (void* const block = split_.take(bytes, open, open)) return block;
+  if (void* const block = open ? split_.take(bytes, 0, open) : nullptr) return block;
   std::size_t size = bytes < least / 2 ? least : (bytes + unit - 1) / unit * unit;
   void* slab = allocate_from_source(size);
   if (!slab) slab = allocate_from_source(size = bytes);
@@ -64,8 +66,8 @@ void* CachingAllocator::split_off(std::size_t bytes) {
     slab = allocate_from_source(size);
   }
   if (!slab) return nullptr;
-  split_.add_slab(slab, size, open_);
-  return split_.take(bytes, open_, open_);
+  split_.add_slab(slab, size, open);
+  return split_.take(bytes, open, open);
 }
 
 void CachingAllocator::deallocate(void* block, std::size_t bytes) {
@@ -88,6 +90,7 @@ MemoryStats CachingAllocator::stats() const {
 CachingAllocator::Pool CachingAllocator::open_pool() {
   const std::lock_guard lock(mutex_);
   TANDEM_CHECK(!open_, "a memory pool is open already");
+  opener_ = std::this_thread::get_id();
   return open_ = ++last_;
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -48,9 +49,10 @@ class CachingAllocator {
   void deallocate(void* block, std::size_t bytes);
   MemoryStats stats() const;
 
-  // Between open_pool and close_pool, requests are served from a pool of their own, into which cached blocks go before
-  // new ones: those of the steps that ran before one was recorded. Nobody else gets the pool's blocks before drop_pool,
-  // so a recorded sequence of kernels finds its memory where it was. Only one pool can be open at a time.
+  // Between open_pool and close_pool, requests of the thread that opened it are served from a pool of their own, into
+  // which cached blocks go before new ones: those of the steps that ran before one was recorded. Nobody else gets the
+  // pool's blocks before drop_pool, so a recorded sequence of kernels finds its memory where it was. Only one pool can
+  // be open at a time.
   using Pool = int;
   Pool open_pool();
   void close_pool();
@@ -66,6 +68,7 @@ class CachingAllocator {
   SizeClass size_class(std::size_t bytes) const;
   bool is_split(std::size_t bytes) const { return splits_ && bytes >= large; }
   void* allocate_from_source(std::size_t bytes);
+  Pool pool_of_this_thread() const { return opener_ == std::this_thread::get_id() ? open_ : 0; }
   void* of_size_class(SizeClass wanted);
   void* split_off(std::size_t bytes);
   void release_cached();
@@ -79,6 +82,7 @@ class CachingAllocator {
   std::unordered_map<Pool, FreeLists> pools_;
   std::unordered_map<void*, Pool> owner_;  // the pool of each block that belongs to one
   Pool open_ = 0;                          // the pool that is open; 0 when none is
+  std::thread::id opener_;                 // the thread that opened it
   Pool last_ = 0;
   MemoryStats stats_;
 };

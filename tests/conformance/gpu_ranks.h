@@ -32,7 +32,17 @@ inline void run_gpu_ranks(int size, const std::function<void(Group)>& body) {
 
 }  // namespace tandem::testing
 
-#define NEEDS_GPUS(count)                                                                             \
-  if (device_count(Device::Kind::cuda) < (count))                                                     \
-  GTEST_SKIP() << "NOT RUN: this needs " << (count) << " GPUs, one for each rank, and here are only " \
-               << device_count(Device::Kind::cuda)
+#define NEEDS_GPUS(count)                         \
+  if (device_count(Device::Kind::cuda) < (count)) \
+  GTEST_SKIP() << "needs " << (count) << " GPUs, and here are only " << device_count(Device::Kind::cuda)
+
+namespace tandem::testing {
+
+// Tests for several numbers of ranks. With one rank, a machine with one GPU runs all of NCCL but the peers.
+// nccl_group_test.cpp says which numbers.
+class NcclRanks : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { NEEDS_GPUS(GetParam()); }
+};
+
+}  // namespace tandem::testing

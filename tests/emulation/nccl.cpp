@@ -39,6 +39,13 @@ struct Member {
   std::uint64_t collectives = 0, splits = 0;
   std::vector<std::shared_ptr<Completion>> issued;
   std::atomic<int> recorded{0};  // operations of it that graphs hold
+  // A split that is under way: the communicator that it makes, and where the caller wants it. NCCL writes there when
+  // all have come, or when this one is aborted.
+  ncclComm_t part = nullptr, *wanted_at = nullptr;
+
+  void hand_over() {
+    if (wanted_at) *std::exchange(wanted_at, nullptr) = part;
+  }
 };
 
 // The part that one rank has in an operation.
@@ -247,6 +254,7 @@ void end(ncclComm_t communicator, const char* call) {
         std::erase_if(parts, [&](const Part& part) { return part.member == member.get(); });
     }
     member->has_ended = true;
+    member->hand_over();
     for (const auto& completion : member->issued) {
       while (!is_done(completion)) complete(*completion);
     }
@@ -258,8 +266,8 @@ void end(ncclComm_t communicator, const char* call) {
 
 // Joins a world as one of its ranks. Blocks until all have come where the configuration says so.
 ncclResult_t join(ncclComm_t* communicator, std::shared_ptr<World> world, int rank, const ncclConfig_t* config,
-                  bool may_block, std::unique_lock<std::mutex>& lock) {
-  if (rank != state.absent_rank) ++world->arrived;
+                  bool is_split, bool may_block, std::unique_lock<std::mutex>& lock) {
+  if (rank != state.absent_rank || is_split != state.absent_from_splits) ++world->arrived;
   arrivals.notify_all();
   auto member = std::make_shared<Member>();
   member->world = world;
@@ -284,9 +292,10 @@ void set_nccl_failure(int rank, ncclResult_t failure) {
   state.failing_rank = rank;
   state.failure = failure;
 }
-void set_nccl_absent(int rank) {
+void set_nccl_absent(int rank, bool from_splits) {
   const std::lock_guard lock(nccl_mutex);
   state.absent_rank = rank;
+  state.absent_from_splits = from_splits;
 }
 void clear_nccl_log() {
   const std::lock_guard lock(nccl_mutex);
@@ -309,7 +318,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
   auto& world = worlds[number];
   if (!world) world = std::make_shared<World>();
   world->size = size;
-  return join(communicator, world, rank, config, true, lock);
+  return join(communicator, world, rank, config, false, true, lock);
 }
 // Whether the call blocks is the parent's matter; the child's configuration counts from then on.
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config) {
@@ -320,7 +329,11 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* co
   world->size = member.world->size;  // as far as it is needed here: all ranks have one colour
   if (key != member.rank) die("ncclCommSplit with another order of the ranks is not emulated");
   member.is_busy = !member.is_blocking;
-  return join(communicator, world, key, config, member.is_blocking, lock);
+  *communicator = nullptr;
+  member.wanted_at = communicator;
+  const auto result = join(&member.part, world, key, config, true, member.is_blocking, lock);
+  if (result == ncclSuccess) member.hand_over();
+  return result;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   wait_for_graphs(*communicator->member, "ncclCommFinalize");
@@ -336,10 +349,13 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
   const std::lock_guard lock(nccl_mutex);
+  const auto all_have_come = [](const Member& one) { return one.world->arrived == one.world->size; };
   Member& member = *communicator->member;
   if (member.rank == state.failing_rank) *result = state.failure;
-  else if (member.world->arrived < member.world->size) *result = ncclInProgress;
+  else if (!all_have_come(member) || (member.wanted_at && !all_have_come(*member.part->member)))
+    *result = ncclInProgress;
   else *result = std::exchange(member.is_busy, false) ? ncclInProgress : ncclSuccess;
+  if (*result == ncclSuccess) member.hand_over();
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {

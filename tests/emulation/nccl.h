@@ -86,12 +86,13 @@ struct Nccl {
   ncclResult_t failure = ncclRemoteError;
   // A communicator that does not block starts a thread for each operation, or for several of a group. So many so far.
   int threads_started = 0;
-  int absent_rank = -1;  // this rank does not arrive when communicators are made; -1: none
+  int absent_rank = -1;             // this rank does not arrive when communicators are made; -1: none
+  bool absent_from_splits = false;  // it is there at first, and does not arrive when they are split
 };
 // A copy of the state, made under the lock of the emulation.
 Nccl nccl_state();
-void set_nccl_absent(int rank);                         // -1: none
-void set_nccl_failure(int rank, ncclResult_t failure);  // rank -1: none
+void set_nccl_absent(int rank, bool from_splits = false);  // -1: none
+void set_nccl_failure(int rank, ncclResult_t failure);     // rank -1: none
 void clear_nccl_log();
 
 }  // namespace emulation

@@ -47,32 +47,33 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const auto result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
+  ncclComm_t blocking = nullptr;  // NCCL may write it until the one that is split has ended
   try {
     TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
     await("connecting the GPUs", keep_waiting);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
-    become_blocking(rank, keep_waiting);
+    become_blocking(rank, blocking, keep_waiting);
 #endif
   } catch (...) {
     abort();  // a constructor that throws runs no destructor
+    if (blocking) ncclCommAbort(blocking);
     throw;
   }
 }
 
 // A communicator that does not block starts a thread of the host for each operation. Only in the beginning it is worth
 // that: then peers may be missing. Whether ncclCommSplit blocks is the matter of the communicator that is split.
-void NcclCommunicator::become_blocking([[maybe_unused]] int rank,
+void NcclCommunicator::become_blocking([[maybe_unused]] int rank, [[maybe_unused]] ncclComm_t& blocking,
                                        [[maybe_unused]] const std::function<void()>& keep_waiting) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  ncclComm_t blocking = nullptr;
   const auto result = ncclCommSplit(communicator_, 0, rank, &blocking, &config);
   TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
   await("connecting the GPUs", keep_waiting);
   close(keep_waiting);
   const std::lock_guard lock(mutex_);
-  communicator_ = blocking;
+  communicator_ = std::exchange(blocking, nullptr);
 #endif
 }
 

@@ -42,7 +42,7 @@ class NcclCommunicator {
   void abort() noexcept;
 
  private:
-  void become_blocking(int rank, const std::function<void()>& keep_waiting);
+  void become_blocking(int rank, ncclComm_t& blocking, const std::function<void()>& keep_waiting);
   ncclComm_t current(const char* what);
   void await(const char* what, const std::function<void()>& keep_waiting);
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <thread>
 
 namespace tandem {
 namespace {
@@ -68,6 +69,26 @@ TEST(CachingAllocator, APoolTakesCachedBlocksFirst) {
   allocator.drop_pool(pool);
   for (int i = 0; i < 2; ++i) allocator.allocate(5000);
   EXPECT_EQ(source.taken.size(), 3u);
+}
+
+// A recording may use a block again that it has freed. Another thread that got it meanwhile would find its numbers
+// overwritten by each replay.
+TEST(CachingAllocator, OtherThreadsGetNothingOfAnOpenPool) {
+  for (const std::size_t bytes : {std::size_t{5000}, std::size_t{5} << 20}) {
+    Source source;
+    CachingAllocator allocator(source, 512, true);
+    const auto pool = allocator.open_pool();
+    void* const recorded = allocator.allocate(bytes);
+    allocator.deallocate(recorded, bytes);
+    void* elsewhere = nullptr;
+    std::thread([&] { elsewhere = allocator.allocate(bytes); }).join();
+    EXPECT_NE(elsewhere, recorded) << bytes;
+    EXPECT_EQ(allocator.allocate(bytes), recorded) << bytes;
+    allocator.deallocate(elsewhere, bytes);
+    allocator.close_pool();
+    EXPECT_EQ(allocator.allocate(bytes), elsewhere) << bytes;  // which never became the pool's
+    allocator.drop_pool(pool);
+  }
 }
 
 TEST(CachingAllocator, GivesBackWhatIsFreeWhenMemoryIsOut) {
