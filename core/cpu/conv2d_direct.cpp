@@ -223,7 +223,7 @@ bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) 
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output
   if (by_pixels_of(window, inputs, outputs)) return true;
   if (outputs <= most_along) {
-    if (single) return avx512 ? inputs >= std::min<std::int64_t>(8 * outputs, 16) : outputs == 1 && inputs >= 8;
+    if (single) return avx512 ? inputs >= 8 * outputs : outputs == 1 && inputs >= 8;
     return products >= (avx512 ? 9 : 16) * outputs;
   }
   if (single) return avx512 && outputs <= 8 && inputs >= 16;
