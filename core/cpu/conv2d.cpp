@@ -227,14 +227,14 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
 
 void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                                     const std::optional<Array>& grad_bias) {
-  if (goes_by_f32(x)) {
+  const auto by_f32 = [&] {
     const Array weight_sum = Array::empty(grad_weight.shape());
     const auto bias_sum = grad_bias ? std::optional(Array::empty(grad_bias->shape())) : std::nullopt;
     conv2d_grad_weight(x.to(DType::f32), grad_y.to(DType::f32), window, weight_sum, bias_sum);
     copy(weight_sum, grad_weight);
     if (grad_bias) copy(*bias_sum, *grad_bias);
-    return;
-  }
+  };
+  if (goes_by_f32(x)) return by_f32();
   const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
   if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
     note_kernel(weight_pass, {}, one_channel_kernel);
@@ -250,8 +250,11 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     return sum_bias();
   }
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  if (!taps.pay_for_weight(x.dtype()) && onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias))
-    return note_kernel(weight_pass, best, "oneDNN");
+  if (!taps.pay_for_weight(x.dtype())) {
+    if (x.dtype() == DType::bf16 && !onednn::can_sum_bf16(x, window)) return by_f32();
+    if (onednn::conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias))
+      return note_kernel(weight_pass, best, "oneDNN");
+  }
   if (taps.can(x.dtype())) {
     note_kernel(weight_pass, best, "a product for each tap");
     taps.grad_weight(x, grad_y, grad_weight);

@@ -275,6 +275,10 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
   return true;
 }
 
+bool can_sum_bf16(const Array& x, const Window& window) {
+  return window.dilation == Extent(1) && x.dim(2) >= window.kernel.h && x.dim(3) >= window.kernel.w;
+}
+
 bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                         const std::optional<Array>& grad_bias) {
   if (!supported(x.dtype()) || x.dtype() != grad_y.dtype() || !supported(grad_weight.dtype())) return false;

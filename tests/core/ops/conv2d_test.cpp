@@ -113,6 +113,33 @@ TEST(Conv2d, DirectlyForFewOutputsOfBf16) {
   }
 }
 
+// Layers whose gradient oneDNN 2.6 computes wrongly in bf16.
+TEST(Conv2d, WeightGradientsOfBf16) {
+  manual_seed(5);
+  const Case cases[] = {
+      {{3, 3, 12, 48}, 3, {.kernel = 3, .padding = 2, .dilation = 2, .groups = 3}},
+      {{2, 63, 39, 56}, 63, {.kernel = 1, .dilation = {2, 4}, .groups = 63}},
+      {{3, 60, 20, 39}, 18, {.kernel = {5, 3}, .dilation = {4, 3}, .groups = 6}},
+      {{3, 28, 14, 48}, 2, {.kernel = {7, 8}, .dilation = 2}},
+      {{2, 74, 8, 1}, 74, {.kernel = {2, 5}, .stride = {1, 2}, .padding = {1, 2}, .groups = 74}},
+      {{1, 40, 5, 2}, 40, {.kernel = {6, 5}, .stride = {2, 4}, .padding = {3, 2}, .groups = 40}},
+      {{3, 44, 7, 1}, 4, {.kernel = 5, .stride = {1, 3}, .padding = {1, 3}, .groups = 4}},
+  };
+  for (const Case& c : cases) {
+    const Array x = ops::randn(c.x).channels_last().to(DType::bf16);
+    const Array weight = ops::randn({c.out, c.x[1] / c.window.groups, c.window.kernel.h, c.window.kernel.w});
+    const Shape y = ops::conv2d(x, weight, {}, c.window).shape();
+    const Array grad_y = ops::randn(y).channels_last().to(DType::bf16);
+    const auto sums = [&](DType dtype) {
+      return ops::conv2d_grad_weight(x.to(dtype), grad_y.to(dtype), c.window, c.out, false,
+                                     dtype == DType::bf16 ? DType::f32 : dtype)
+          .weight;
+    };
+    EXPECT_LT(testing::relative_rms(sums(DType::bf16), sums(DType::f64)), 3e-3)
+        << c.x << ", kernel " << c.window.kernel;
+  }
+}
+
 // Channels around those of a vector, so that its lanes repeat themselves after one or several; rows of one pixel to
 // many vectors; more padding than the kernel has.
 TEST(Conv2d, AlongRowsForAKernelForEachChannel) {
