@@ -68,6 +68,15 @@ class BackwardPass {
 
   // Of the node that is running (gradient_place.h).
   Array place(std::size_t input) const { return input < places_.size() ? places_[input] : Array(); }
+  Array take(std::size_t input) {
+    if (!node_ || input >= node_->edges.size()) return {};
+    const auto found = pending_.find(node_->edges[input].node.get());
+    if (found == pending_.end() || !found->second.gradient.defined()) return {};
+    Array& gradient = found->second.gradient;
+    if (!autograd::is_unshared(gradient) || !(gradient.is_contiguous() || gradient.is_channels_last())) return {};
+    found->second.is_ours = false;
+    return std::exchange(gradient, Array());
+  }
 
  private:
   struct Pending {
@@ -142,10 +151,12 @@ class BackwardPass {
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
       places_ = places_for(node);
+      node_ = &node;
       ProfileRange range(node.operation, " backward");
       if (range.is_recorded()) note(range, node);
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       places_.clear();
+      node_ = nullptr;
       TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
                    " gradients for ", node.edges.size(), " inputs");
     }
@@ -201,6 +212,7 @@ class BackwardPass {
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
   std::priority_queue<std::shared_ptr<GraphNode>, std::vector<std::shared_ptr<GraphNode>>, LaterMade> ready_;
   std::vector<std::function<void()>> callbacks_;
+  const GraphNode* node_ = nullptr;  // the one that is running
   std::vector<Array> places_;
 };
 
@@ -288,6 +300,7 @@ void autograd::extend_backward(const Tensor& root, Array gradient) {
 }
 
 Array autograd::gradient_place(std::size_t input) { return running ? running->place(input) : Array(); }
+Array autograd::take_gradient(std::size_t input) { return running ? running->take(input) : Array(); }
 
 bool backward_reaches(const Tensor& leaf) {
   TANDEM_CHECK(running, "backward_reaches: no backward pass is running on this thread");

@@ -1,4 +1,4 @@
-// Where a backward closure may write a gradient, so that nobody has to copy it there.
+// Where a backward closure may write a gradient, so that nobody has to copy it there or add it up.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -10,5 +10,10 @@ namespace tandem::autograd {
 // the gradient. Undefined where there is no such memory. There is some when the input is a leaf whose gradient is a
 // view of a communication bucket, and no other gradient is added to it.
 Array gradient_place(std::size_t input);
+
+// To be called in a backward closure: the gradient that other operations have given input number `input` so far, in
+// memory that may be written over. It is handed over: the closure returns the sum of it and of its own gradient as the
+// gradient. Undefined where there is none yet, where its memory is in use, or where the input is a leaf.
+Array take_gradient(std::size_t input);
 
 }  // namespace tandem::autograd

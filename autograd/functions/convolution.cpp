@@ -43,10 +43,10 @@ Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   return filter;
 }
 
-// Of input, weight and bias. `filter` is the weight in the form that x's device takes. The gradients of weight and bias
-// are in the places that are given for them, as far as such places fit.
+// Of input, weight and bias, as images. `filter` is the weight in the form that x's device takes. The gradients of
+// weight and bias are in the places that there are for them, as far as such places fit.
 Gradients conv2d_gradients(const Array& x, const Array& grad_y, const Array& filter, const Window& window,
-                           const Array& weight, Needs needs, const Array& weight_place, const Array& bias_place) {
+                           const Array& weight, Needs needs, Kind kind) {
   Gradients gradients(3);
   const bool sums = needs[1] || needs[2], with_bias = needs[2];
   if (!sums || x.numel() == 0 || grad_y.numel() == 0) {
@@ -57,13 +57,18 @@ Gradients conv2d_gradients(const Array& x, const Array& grad_y, const Array& fil
     gradients[2] = std::move(none.bias);
     return gradients;
   }
+  const Array weight_place = as_image(gradient_place(1), kind), bias_place = gradient_place(2);
   const bool fits = weight_place.defined() && (!x.device().is_cpu() || weight_place.is_contiguous()) &&
                     (!with_bias || bias_place.defined());
   auto places = fits ? ops::Conv2dWeightGrad{weight_place, with_bias ? bias_place : Array()}
                      : ops::empty_weight_grad(x, window, weight.dim(0), with_bias, weight.dtype());
   const auto bias = with_bias ? std::optional(places.bias) : std::nullopt;
-  if (needs[0]) gradients[0] = ops::conv2d_grads_into(x, grad_y, filter, window, places.weight, bias);
-  else ops::conv2d_grad_weight_into(x, grad_y, window, places.weight, bias);
+  if (needs[0]) {
+    const Array sum = as_image(take_gradient(0), kind);
+    gradients[0] = ops::conv2d_grads_into(x, grad_y, filter, window, places.weight, bias, sum);
+  } else {
+    ops::conv2d_grad_weight_into(x, grad_y, window, places.weight, bias);
+  }
   gradients[1] = std::move(places.weight);
   gradients[2] = std::move(places.bias);
   return gradients;
@@ -87,8 +92,7 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {
                   w.get();  // that nobody has written over it
-                  Gradients gradients = conv2d_gradients(in, as_image(given, kind), filter, window, w, needs,
-                                                         as_image(gradient_place(1), kind), gradient_place(2));
+                  Gradients gradients = conv2d_gradients(in, as_image(given, kind), filter, window, w, needs, kind);
                   for (const std::size_t i : {0, 1}) gradients[i] = as_given(gradients[i], kind);
                   return gradients;
                 });

@@ -88,14 +88,17 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                   w.get();
                   b.get();
                   Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
-                  if (y.is_set()) grad = ops::map_grad(functors::Relu{}, y, grad);
+                  std::optional<BatchNormLastRelu> last;
+                  if (y.is_set()) last = {y, empty_like(grad)};
+                  const auto* const relu = last ? &*last : nullptr;
                   // Where ranks share statistics, their sums travel side by side, and not in the places of two
                   // gradients.
                   const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
                   ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
                   if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())
-                    ops::batch_norm_grad_reduce_into(seen, affine, fusion, grad, sums.dy, sums.dy_xhat);
-                  else sums = ops::batch_norm_grad_reduce(seen, affine, fusion, grad);
+                    ops::batch_norm_grad_reduce_into(seen, affine, fusion, grad, relu, sums.dy, sums.dy_xhat);
+                  else sums = ops::batch_norm_grad_reduce(seen, affine, fusion, grad, relu);
+                  if (last) grad = last->grad;
                   Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
                   if (needs[0]) {
                     const auto all =

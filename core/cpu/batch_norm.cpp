@@ -199,7 +199,8 @@ void CpuBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine,
 }
 
 void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                        const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) {
+                                        const Array& grad_y, const BatchNormLastRelu* last, const Array& sum_dy,
+                                        const Array& sum_dy_xhat) {
   const std::int64_t channels = x.dim(1), rows = x.dim(0) * x.dim(2) * x.dim(3);
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
@@ -207,6 +208,8 @@ void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& a
     const Coefficients<C> k(affine);
     const T* in = static_cast<const T*>(x.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());
+    const T* y = last ? static_cast<const T*>(last->y.raw()) : nullptr;
+    T* passed = last ? static_cast<T*>(last->grad.raw()) : nullptr;
     std::vector<double> dy(channels, 0.0), dy_xhat(channels, 0.0);
     const auto part = [&](auto lanes, std::int64_t first, std::int64_t n, std::int64_t c) {
       constexpr int L = lanes;
@@ -215,9 +218,14 @@ void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& a
       const V mean = load<L>(k.mean + c), invstd = load<L>(k.invstd + c);
       V dy[2] = {}, dy_xhat[2] = {};
       const auto add = [&](int u, std::int64_t r) {
-        const V v = load<L>(in + (first + r) * channels + c);
-        V g = load<L>(grad + (first + r) * channels + c);
+        const std::int64_t at = (first + r) * channels + c;
+        const V v = load<L>(in + at);
+        V g = load<L>(grad + at);
         if (fusion.relu) g = v * scale + shift > 0 ? g : V{};
+        if (y) {
+          g = V(load<L>(y + at)) <= 0 ? V{} : g;  // keeps NaN, as functors::Relu
+          store<L>(passed + at, g);
+        }
         dy[u] += g;
         dy_xhat[u] += g * (v - mean);
       };

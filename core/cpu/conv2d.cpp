@@ -286,16 +286,16 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
   if (grad_bias) copy(bias_sum, *grad_bias);
 }
 
-void CpuBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
+bool CpuBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
                               const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
   cpu::CookToomChoice best;
   if (!goes_by_f32(x) && tiles_for_weight(x, grad_y, window).pays())
     best = tiles_for_input(grad_y.dtype(), window, x.shape(), grad_y.shape());
-  if (!best.pays() || !best.serves_both_gradients)
-    return Backend::conv2d_grads(x, grad_y, weight, window, grad_x, grad_weight, grad_bias);
+  if (!best.pays() || !best.serves_both_gradients) return false;
   for (const char* pass : {input_pass, weight_pass}) note_kernel(pass, best);
-  cpu::CookToomConv(window, x.shape(), grad_y.shape()).grads(best, x, grad_y, weight, grad_x, grad_weight);
+  cpu::CookToomConv(window, x.shape(), grad_y.shape()).grads(best, x, grad_y, weight, add, grad_x, grad_weight);
   if (grad_bias) sum_pixels(grad_y, *grad_bias);
+  return true;
 }
 
 }  // namespace tandem

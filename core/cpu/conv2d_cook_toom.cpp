@@ -44,7 +44,7 @@ void CookToomConv::forward(const CookToomChoice& tiles, const Array& x, const Ar
     backend({}).copy(*bias, biases.narrow(0, 0, y_[1]));
   }
   const KernelTaps taps(weight, false);
-  const TilePass::Convolution convolution{taps, bias ? biases.data<float>() : nullptr, y};
+  const TilePass::Convolution convolution{taps, {.bias = bias ? biases.data<float>() : nullptr}, y};
   TilePass{tiling, x, y_[1], convolution}.run();
 }
 
@@ -60,7 +60,7 @@ void CookToomConv::grad_input(const CookToomChoice& tiles, const Array& grad_y, 
                               const Array& grad_x) const {
   const KernelTaps taps(weight, true);
   const Tiling tiling = input_tiling(tiles);
-  TilePass{tiling, grad_y, x_[1], TilePass::Convolution{taps, nullptr, grad_x}}.run();
+  TilePass{tiling, grad_y, x_[1], TilePass::Convolution{taps, {}, grad_x}}.run();
 }
 
 void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y,
@@ -72,10 +72,11 @@ void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, cons
 }
 
 void CookToomConv::grads(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& weight,
-                         const Array& grad_x, const Array& grad_weight) const {
+                         bool add, const Array& grad_x, const Array& grad_weight) const {
   const KernelTaps taps(weight, true), sums(y_[1], window_.kernel.h * window_.kernel.w, x_[1], true);
   const Tiling tiling = input_tiling(tiles);
-  TilePass{tiling, grad_y, x_[1], TilePass::Convolution{taps, nullptr, grad_x}, TilePass::KernelSums{x, sums}}.run();
+  const TilePass::Convolution convolution{taps, {.bias = nullptr, .add = add}, grad_x};
+  TilePass{tiling, grad_y, x_[1], convolution, TilePass::KernelSums{x, sums}}.run();
   sums.copy_to(grad_weight);
 }
 

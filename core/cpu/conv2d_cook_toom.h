@@ -35,7 +35,7 @@ class CookToomConv {
   // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
   CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
-  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3 or 5 rows and columns other than 1 x 1. Never
+  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3, 5 or 7 rows and columns other than 1 x 1. Never
   // where math_mode() wants exact convolutions.
   bool can(DType dtype) const;
 
@@ -51,8 +51,9 @@ class CookToomConv {
   void grad_input(const CookToomChoice& tiles, const Array& grad_y, const Array& weight, const Array& grad_x) const;
   void grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& grad_weight) const;
   // Both gradients from the same tiles of grad_y, those that choose_grad_input() chose; see serves_both_gradients.
-  void grads(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& weight, const Array& grad_x,
-             const Array& grad_weight) const;
+  // That of the input is added to grad_x where `add` is true.
+  void grads(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& weight, bool add,
+             const Array& grad_x, const Array& grad_weight) const;
 
  private:
   Tiling output_tiling(const CookToomChoice& tiles) const;

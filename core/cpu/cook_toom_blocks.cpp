@@ -72,7 +72,7 @@ void TilePass::by_blocks() const {
       }
     }
     added = 1;
-    if (to) to->along_rows(strips, convolution->bias);
+    if (to) to->along_rows(strips, convolution->added);
   });
   if (!kernel_sums) return;
   const Array total = sums.select(0, 0);

@@ -26,6 +26,7 @@ constexpr std::array<TileCosts, 4> kernel_3{{{&scheme<2, 3>, 16, 13, 1, 0.25},
                                              {&scheme<7, 3>, 64, 50, 1.06, 6.1}}};
 constexpr std::array<TileCosts, 3> kernel_5{
     {{&scheme<2, 5>, 33, 20, 1, 0.75}, {&scheme<4, 5>, 53, 35, 1, 2.6}, {&scheme<5, 5>, 64, 42, 1, 5.3}}};
+constexpr std::array<TileCosts, 2> kernel_7{{{&scheme<2, 7>, 53, 28, 1, 3.4}, {&scheme<3, 7>, 64, 35, 1, 6.3}}};
 
 // Errors of the two axes multiply, and grow with the length of sums up to the 128 inputs that are added up in one go.
 constexpr double most_error = 6;
@@ -80,6 +81,7 @@ std::span<const TileCosts> schemes_of(std::int64_t taps) {
   if (taps == 1) return kernel_1;
   if (taps == 3) return kernel_3;
   if (taps == 5) return kernel_5;
+  if (taps == 7) return kernel_7;
   return {};
 }
 

@@ -23,7 +23,7 @@ struct CookToomChoice {
   std::string describe() const;  // for people
 };
 
-// Whether there are tiles for a kernel: of 1, 3 or 5 rows and columns, but not 1 x 1.
+// Whether there are tiles for a kernel: of 1, 3, 5 or 7 rows and columns, but not 1 x 1.
 bool has_tiles(Extent kernel);
 
 // For a kernel with `dilation` that takes `inputs` to `outputs` channels, over an output of `size` pixels.

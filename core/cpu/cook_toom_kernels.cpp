@@ -10,7 +10,7 @@ namespace tandem::cpu {
 
 namespace {
 
-constexpr int most_taps = 5;  // along an axis
+constexpr int most_taps = 7;  // along an axis
 
 }  // namespace
 
@@ -91,7 +91,7 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
   const auto column_at = [&](int w) { return taps.turned ? columns.r - 1 - w : w; };
   std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
   for_each_vector(taps, begin, p, [&](std::int64_t at, float* tap) {
-    rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, nullptr);
+    rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, {});
     for (int h = 0; h < rows.r; ++h) {
       const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(row_at(h) * lanes)]);
       for (int w = 0; w < columns.r; ++w, tap += step) {

@@ -35,7 +35,7 @@ namespace tandem::cpu {
 struct TilePass {
   struct Convolution {
     const KernelTaps& taps;
-    const float* bias;  // padded outputs, or null
+    Added added;  // the bias is padded
     const Array& y;
   };
   // Sums over all tiles of x and of an image that has the outputs' size.

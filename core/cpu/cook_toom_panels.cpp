@@ -124,7 +124,7 @@ void TilePass::by_panels() const {
         matrices.multiply(tiles.in_column(column, begin - first, end - begin), weight, to);
         to.along_columns(strips, column);
       }
-      to.along_rows(strips, convolution->bias ? convolution->bias + output : nullptr);
+      to.along_rows(strips, convolution->added.from(output));
     });
   };
 

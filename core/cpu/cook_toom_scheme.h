@@ -24,6 +24,13 @@ struct Counts {
   std::int64_t lines, tiles, channels;
 };
 
+// What is added to each pixel: a bias of the channels, where there is one, and the numbers that were there before.
+struct Added {
+  const float* bias = nullptr;
+  bool add = false;
+  Added from(std::int64_t channel) const { return {bias ? bias + channel : nullptr, add}; }
+};
+
 inline constexpr std::size_t most_places = 9;  // of all schemes
 
 // One kind of tile along one axis: m outputs of a kernel of r taps.
@@ -37,11 +44,11 @@ struct CookToomScheme {
   // The same for one tile, whose pixels lie anywhere: n or m addresses.
   using TileToPlaces = void (*)(const float* const* pixels, float* places, std::int64_t place, std::int64_t channels);
   TileToPlaces input_tile, output_grad_tile;
-  // Places to m pixels for each tile, with the bias added where there is one.
-  using ToPixels = void (*)(const Places<const float>&, const Pixels<float>&, const Counts&, const float* bias);
+  // Places to m pixels for each tile.
+  using ToPixels = void (*)(const Places<const float>&, const Pixels<float>&, const Counts&, const Added&);
   ToPixels output;
   using TileToPixels = void (*)(const float* places, std::int64_t place, float* const* pixels, std::int64_t channels,
-                                const float* bias);
+                                const Added&);
   TileToPixels output_tile;
   // The r taps of a line of the kernel to n places, and back for the kernel's gradient; and the numbers, (n, r), that
   // multiply the taps.
@@ -69,18 +76,20 @@ template <class M, class Pixel>
     unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<lanes>(to + c + i * place, out[i]); });
   }
 }
-// The same back, with `bias` added where there is one.
+// The same back.
 template <class M, class Pixel>
 [[gnu::always_inline]] inline void restore_tile(const float* from, std::int64_t place, Pixel pixel,
-                                                std::int64_t channels, const float* bias) {
+                                                std::int64_t channels, const Added& added) {
   for (std::int64_t c = 0; c < channels; c += lanes) {
     Lanes in[M::rows], out[M::columns];
     unroll<M::rows>([&](auto i) __attribute__((always_inline)) { in[i] = load<lanes>(from + c + i * place); });
     multiply_transposed<M>(factors_of<M>(), in, out);
-    if (bias) {
-      const Lanes added = load<lanes>(bias + c);
-      unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += added; });
+    if (added.bias) {
+      const Lanes bias = load<lanes>(added.bias + c);
+      unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += bias; });
     }
+    if (added.add)
+      unroll<M::columns>([&](auto k) __attribute__((always_inline)) { out[k] += load<lanes>(pixel(k) + c); });
     unroll<M::columns>([&](auto k) __attribute__((always_inline)) { store<lanes>(pixel(k) + c, out[k]); });
   }
 }
@@ -99,14 +108,14 @@ void to_places(const Pixels<const float>& pixels, const Places<float>& places, c
 
 template <class M>
 void to_pixels(const Places<const float>& places, const Pixels<float>& pixels, const Counts& counts,
-               const float* bias) {
+               const Added& added) {
   const std::int64_t step = pixels.step, place = places.place;
   for (std::int64_t l = 0; l < counts.lines; ++l)
     for (std::int64_t t = 0; t < counts.tiles; ++t) {
       float* const to = pixels.data + l * pixels.line + t * M::tile * step;
       restore_tile<M>(
           places.data + l * places.line + t * places.tile,
-          place, [&](int k) __attribute__((always_inline)) { return to + k * step; }, counts.channels, bias);
+          place, [&](int k) __attribute__((always_inline)) { return to + k * step; }, counts.channels, added);
     }
 }
 
@@ -118,9 +127,9 @@ void to_places_of(const float* const* pixels, float* places, std::int64_t place,
 }
 template <class M>
 void to_pixels_of(const float* places, std::int64_t place, float* const* pixels, std::int64_t channels,
-                  const float* bias) {
+                  const Added& added) {
   restore_tile<M>(
-      places, place, [&](int k) __attribute__((always_inline)) { return pixels[k]; }, channels, bias);
+      places, place, [&](int k) __attribute__((always_inline)) { return pixels[k]; }, channels, added);
 }
 
 template <int m, int r>

@@ -30,14 +30,16 @@ void lay_out(const T* row, const TiledImage& image, const RowPart& part, float* 
   std::fill(to + end * stride, to + part.count * stride, 0.0f);
 }
 
-// The way back.
+// The way back: writes the pixels, or adds to them.
 template <class T>
-void put_back(const float* from, const TiledImage& image, const RowPart& part, T* row) {
+void put_back(const float* from, const TiledImage& image, const RowPart& part, bool add, T* row) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
   for (std::int64_t i = 0; i < part.count; ++i, from += stride) {
     T* const to = row + (part.first + i * part.step) * image.next;
-    for (std::int64_t c = 0; c < whole; c += lanes) store<lanes>(to + c, load<lanes>(from + c));
-    for (std::int64_t c = whole; c < channels; ++c) to[c] = static_cast<T>(from[c]);
+    for (std::int64_t c = 0; c < whole; c += lanes)
+      store<lanes>(to + c, add ? load<lanes>(from + c) + load<lanes>(to + c) : load<lanes>(from + c));
+    for (std::int64_t c = whole; c < channels; ++c)
+      to[c] = static_cast<T>(add ? from[c] + static_cast<float>(to[c]) : from[c]);
   }
 }
 
@@ -196,6 +198,7 @@ std::int64_t FromTiles::numbers() const {
 
 void FromTiles::use(float* memory) {
   line_ = memory;
+  std::fill(line_, line_ + stride_, 0.0f);  // pixels outside of the image are added to what is here
   products_ = line_ + longest_ * stride_;
   by_row_ = products_ + tiling_.rows.scheme->n() * place_step_;
 }
@@ -206,10 +209,10 @@ void FromTiles::along_columns(const std::vector<Strip>& strips, std::int64_t col
     tiling_.rows.scheme->output(
         {products_ + strip.tile * stride_, place_step_, tiling_.columns.tiles * stride_, stride_},
         {by_row_ + strip.output_row * row_step_ + column * stride_, row_step_, tile},
-        {tiling_.columns.tiles, strip.count, stride_}, nullptr);
+        {tiling_.columns.tiles, strip.count, stride_}, {});
 }
 
-void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) {
+void FromTiles::along_rows(const std::vector<Strip>& strips, const Added& added) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const std::int64_t tile = scheme->n() * stride_;
   for (const Strip& strip : strips) {
@@ -223,7 +226,7 @@ void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) 
         if (image_.lies_right()) {
           auto* const pixels = reinterpret_cast<float*>(row) + line.first_output * image_.next;
           const std::int64_t next = step * image_.next, whole = line.outputs / scheme->m;
-          scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, bias);
+          scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, added);
           if (whole < line.tiles) {
             // The last tile has more pixels than the image. Those go to line_.
             std::array<float*, most_places> seen;
@@ -231,12 +234,13 @@ void FromTiles::along_rows(const std::vector<Strip>& strips, const float* bias) 
               const std::int64_t at = whole * scheme->m + k;
               seen[static_cast<std::size_t>(k)] = at < line.outputs ? pixels + at * next : line_;
             }
-            scheme->output_tile(from + whole * tile, stride_, seen.data(), stride_, bias);
+            scheme->output_tile(from + whole * tile, stride_, seen.data(), stride_, added);
           }
         } else {
-          scheme->output({from, stride_, tile}, {line_, stride_}, {1, line.tiles, stride_}, bias);
+          scheme->output({from, stride_, tile}, {line_, stride_}, {1, line.tiles, stride_}, {added.bias});
           dispatch_image(image_.dtype, [&](auto type) {
-            put_back(line_, image_, {line.first_output, step, line.outputs}, reinterpret_cast<decltype(type)*>(row));
+            put_back(line_, image_, {line.first_output, step, line.outputs}, added.add,
+                     reinterpret_cast<decltype(type)*>(row));
           });
         }
         from += line.tiles * tile;

@@ -130,8 +130,7 @@ class FromTiles {
   float* products() const { return products_; }
   std::int64_t place_step() const { return place_step_; }
   void along_columns(const std::vector<Strip>& strips, std::int64_t column);
-  // `bias`: padded, or null.
-  void along_rows(const std::vector<Strip>& strips, const float* bias);
+  void along_rows(const std::vector<Strip>& strips, const Added& added);
 
  private:
   const Tiling& tiling_;

@@ -19,8 +19,8 @@ class CpuBackend final : public Backend {
   void synchronize() override {}
 
   // Only the CPU has these. conv2d.cpp, attention.cpp
-  void conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x,
-                    const Array& grad_weight, const std::optional<Array>& grad_bias) override;
+  bool conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
+                    const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) override;
   bool attention(const AttentionInputs& in, const Array& y, const Array& log_sum) override;
   void attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
                       const AttentionGradients& grad) override;

@@ -380,7 +380,12 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
 }
 
 void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                         const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) {
+                                         const Array& grad_y, const BatchNormLastRelu* last, const Array& sum_dy,
+                                         const Array& sum_dy_xhat) {
+  if (last) {
+    map_grad(functors::Relu{}, last->y, grad_y, last->grad);
+    return batch_norm_grad_reduce(x, affine, fusion, last->grad, nullptr, sum_dy, sum_dy_xhat);
+  }
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;

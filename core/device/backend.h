@@ -35,6 +35,7 @@ struct AttentionGradients;
 struct AttentionInputs;
 struct AttentionMask;
 struct BatchNormAffine;
+struct BatchNormLastRelu;
 struct BatchNormUpdate;
 struct DropoutKey;
 
@@ -152,11 +153,12 @@ class Backend {
                                  const Array& grad_x) = 0;
   virtual void conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                                   const std::optional<Array>& grad_bias) = 0;
-  // All gradients. A back-end overrides it where those of the input and the weight share work.
-  virtual void conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
-                            const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
-    conv2d_grad_input(grad_y, weight, window, grad_x);
-    conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias);
+  // All gradients in one pass. That of x is written to grad_x, or added to what is there. Returns false, and has done
+  // nothing, where the gradients share no work.
+  virtual bool conv2d_grads(const Array& /*x*/, const Array& /*grad_y*/, const Array& /*weight*/,
+                            const Window& /*window*/, bool /*add*/, const Array& /*grad_x*/,
+                            const Array& /*grad_weight*/, const std::optional<Array>& /*grad_bias*/) {
+    return false;
   }
 
   // `index` has y's shape and says which element of the window was the maximum: elements count row by row, and of equal
@@ -190,9 +192,11 @@ class Backend {
   virtual void batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                 const Array* addend, const Array& y, const Array& selected, const Array& index) = 0;
   // sum_dy (C): the sum of the gradients dy that arrive at the normalised value, after pooling and ReLU were undone.
-  // sum_dy_xhat (C): the sum of dy * (x - mean) * invstd. x is `selected` when pooling.
+  // sum_dy_xhat (C): the sum of dy * (x - mean) * invstd. x is `selected` when pooling. Where a ReLU stands behind an
+  // addend, `last` is given and `fusion` has no ReLU.
   virtual void batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                      const Array& grad_y, const Array& sum_dy, const Array& sum_dy_xhat) = 0;
+                                      const Array& grad_y, const BatchNormLastRelu* last, const Array& sum_dy,
+                                      const Array& sum_dy_xhat) = 0;
   // grad_x from the two sums above and the count (), all three taken over all ranks. count is null where mean and
   // invstd are running statistics, which do not depend on x. grad_x may be x itself.
   virtual void batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,

@@ -107,12 +107,23 @@ void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& 
 }
 
 Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
-                        const Array& grad_weight, const std::optional<Array>& grad_bias) {
+                        const Array& grad_weight, const std::optional<Array>& grad_bias, Array sum) {
   check_places(x, grad_y, window, grad_weight, grad_bias);
+  const Array pixels = x.channels_last(), grad = grad_y.channels_last(), taps = filter(weight);
+  auto& device = backend(x.device());
+  const auto in_one_pass = [&](bool add, const Array& grad_x) {
+    return device.conv2d_grads(pixels, grad, taps, window, add, grad_x, grad_weight, grad_bias);
+  };
+  const bool adds = sum.defined() && sum.is_channels_last() && sum.dtype() == grad_y.dtype();
+  if (adds && in_one_pass(true, sum)) return sum;
   Array grad_x = Array::empty_channels_last(x.shape(), grad_y.dtype(), grad_y.device());
-  backend(x.device())
-      .conv2d_grads(x.channels_last(), grad_y.channels_last(), filter(weight), window, grad_x, grad_weight, grad_bias);
-  return grad_x;
+  if (adds || !in_one_pass(false, grad_x)) {
+    device.conv2d_grad_input(grad, taps, window, grad_x);
+    device.conv2d_grad_weight(pixels, grad, window, grad_weight, grad_bias);
+  }
+  if (!sum.defined()) return grad_x;
+  add_(sum, grad_x);
+  return sum;
 }
 
 Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,

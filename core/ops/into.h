@@ -15,9 +15,10 @@ namespace tandem::ops {
 // Both are dense, and in the dtype of the parameters: that of x, or f32. Neither x nor grad_y is empty.
 void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                              const std::optional<Array>& grad_bias);
-// The same, and the gradient of x, which is returned. The CPU shares work between the two.
+// The same, and the gradient of x, which is returned. The CPU shares work between the two. Where there is a `sum`, like
+// x, the gradient is added to it: the sum is returned, and `sum` itself may be written over.
 Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
-                        const Array& grad_weight, const std::optional<Array>& grad_bias);
+                        const Array& grad_weight, const std::optional<Array>& grad_bias, Array sum = {});
 
 // Memory for the gradients of a weight and its bias, as x's device writes them.
 Conv2dWeightGrad empty_weight_grad(const Array& x, const Window& window, std::int64_t out_channels, bool with_bias,
@@ -25,7 +26,8 @@ Conv2dWeightGrad empty_weight_grad(const Array& x, const Window& window, std::in
 
 // dy and dy_xhat are dense (C) in the dtype of the statistics.
 void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                 const Array& grad_y, const Array& dy, const Array& dy_xhat);
+                                 const Array& grad_y, const BatchNormLastRelu* last, const Array& dy,
+                                 const Array& dy_xhat);
 
 // y (M, N) = a (M, K) b (K, N). All three are of one dtype, but on a GPU y may be f32 where a and b are 16-bit. y is
 // row-major.

@@ -120,20 +120,21 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
 }
 
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                     const Array& grad_y) {
+                                     const Array& grad_y, const BatchNormLastRelu* last) {
   const auto sums = unpack_batch_norm_sums(Array::empty({2, x.dim(1)}, statistics_dtype(x), x.device()));
-  batch_norm_grad_reduce_into(x, affine, fusion, grad_y, sums.dy, sums.dy_xhat);
+  batch_norm_grad_reduce_into(x, affine, fusion, grad_y, last, sums.dy, sums.dy_xhat);
   return sums;
 }
 
 void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                 const Array& grad_y, const Array& dy, const Array& dy_xhat) {
+                                 const Array& grad_y, const BatchNormLastRelu* last, const Array& dy,
+                                 const Array& dy_xhat) {
   for (const Array* sum : {&dy, &dy_xhat})
     TANDEM_CHECK(sum->shape() == Shape{x.dim(1)} && sum->dtype() == statistics_dtype(x) && sum->is_contiguous(),
                  "batch_norm: sums of an input ", x.dtype(), ' ', x.shape(), " can't be written into ", sum->dtype(),
                  ' ', sum->shape());
   backend(x.device())
-      .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), dy, dy_xhat);
+      .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), last, dy, dy_xhat);
 }
 
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,

@@ -17,6 +17,12 @@ struct BatchNormAffine {
   Array weight, bias;
 };
 
+// A ReLU behind an addend. Its output `y` tells where it let numbers through. `grad`, an output like y, is the gradient
+// before it.
+struct BatchNormLastRelu {
+  Array y, grad;
+};
+
 // What training computes from the statistics of a batch. The arrays are (C), in the dtype of the statistics.
 struct BatchNormUpdate {
   // Running statistics are moved by `momentum` towards those of the batch, unless the batch is empty. Undefined: there
@@ -62,7 +68,7 @@ struct BatchNormSums {
 };
 BatchNormSums unpack_batch_norm_sums(const Array& packed);
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
-                                     const Array& grad_y);
+                                     const Array& grad_y, const BatchNormLastRelu* last = nullptr);
 // Computes grad_x from the sums and the count of all ranks. Without a count, the statistics do not depend on x.
 // `in_place`: the gradient may be written over x, which halves the memory that this pass touches.
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,

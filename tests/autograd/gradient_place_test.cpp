@@ -31,6 +31,56 @@ Tensor doubled(const Tensor& x, bool& had_place) {
                           });
 }
 
+// Twice x. Notes whether the gradient so far could be taken, and then adds its own to it.
+Tensor doubled_into(const Tensor& x, bool& could_take) {
+  return autograd::record("doubled_into", {x}, ops::map(functors::Affine{2, 0}, x.value()),
+                          [&could_take](const Array& grad, autograd::Needs) -> Gradients {
+                            EXPECT_FALSE(autograd::take_gradient(1).defined());
+                            Array sum = autograd::take_gradient(0);
+                            could_take = sum.defined();
+                            const Array value = ops::map(functors::Affine{2, 0}, grad);
+                            if (!could_take) return {value};
+                            EXPECT_FALSE(autograd::take_gradient(0).defined()) << "it was handed over";
+                            ops::add_(sum, value);
+                            return {sum};
+                          });
+}
+
+TEST(GradientPlace, IsTheGradientSoFarOfAnInputWithSeveralUses) {
+  bool could_take = true;
+  Tensor leaf(ops::ones({3}), true);
+  sum(doubled_into(leaf, could_take)).backward();
+  EXPECT_FALSE(could_take) << "a leaf";
+  leaf.zero_grad();
+  const auto gradient = [&](const Tensor& loss) {
+    loss.backward();
+    const auto found = leaf.grad().to_vector<float>();
+    leaf.zero_grad();
+    return found;
+  };
+
+  const Tensor x = leaf * 3;
+  const Tensor first = doubled_into(x, could_take);
+  EXPECT_EQ(gradient(sum(first)), std::vector<float>(3, 6));
+  EXPECT_FALSE(could_take) << "no other gradient has come";
+
+  // The operation that was made last runs first.
+  const Tensor again = leaf * 3;
+  const Tensor early = doubled_into(again, could_take);
+  bool late_could_take = true;
+  const Tensor late = doubled_into(again, late_could_take);
+  EXPECT_EQ(gradient(sum(early) + sum(late) + sum(again * 5)), std::vector<float>(3, 3 * (2 + 2 + 5)));
+  EXPECT_TRUE(could_take);
+  EXPECT_TRUE(late_could_take);
+
+  // Both operands of a sum get the same Array as their gradient: nobody may write over it.
+  const Tensor shared = leaf * 3, other = leaf * 7;
+  const Tensor used = doubled_into(shared, could_take);
+  EXPECT_EQ(gradient(sum(used) + sum(shared + other)), std::vector<float>(3, 3 * (2 + 1) + 7));
+  EXPECT_FALSE(could_take);
+  EXPECT_FALSE(autograd::take_gradient(0).defined()) << "outside of a backward pass";
+}
+
 TEST(GradientPlace, IsTheBufferOfALeafThatGetsOneGradient) {
   bool had_place = false;
   Tensor x(ops::ones({3}), true);
