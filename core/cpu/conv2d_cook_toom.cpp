@@ -9,6 +9,17 @@ namespace {
 
 Extent size_of_image(const Shape& image) { return {image[2], image[3]}; }
 
+Kernels kernels_of(const Array& weight, bool turned) { return {weight.to(DType::f32).contiguous(), turned}; }
+
+// Calls f(sums) with memory for the gradient of a weight, f32 and row-major, which then goes to grad_weight.
+template <class F>
+void sum_weight(const Array& grad_weight, F f) {
+  const bool fits = grad_weight.dtype() == DType::f32 && grad_weight.is_contiguous();
+  const Array sums = fits ? grad_weight : Array::empty(grad_weight.shape());
+  f(sums);
+  if (!fits) backend({}).copy(sums, grad_weight);
+}
+
 CookToomChoice choose(const Window& window, Extent size, std::int64_t inputs, std::int64_t outputs, double share,
                       DType dtype) {
   CookToomChoice best = choose_cook_toom(window.kernel, window.dilation, size, inputs, outputs);
@@ -43,8 +54,8 @@ void CookToomConv::forward(const CookToomChoice& tiles, const Array& x, const Ar
     biases = ops::zeros({padded(y_[1])});
     backend({}).copy(*bias, biases.narrow(0, 0, y_[1]));
   }
-  const KernelTaps taps(weight, false);
-  const TilePass::Convolution convolution{taps, {.bias = bias ? biases.data<float>() : nullptr}, y};
+  const Kernels kernels = kernels_of(weight, false);
+  const TilePass::Convolution convolution{kernels, {.bias = bias ? biases.data<float>() : nullptr}, y};
   TilePass{tiling, x, y_[1], convolution}.run();
 }
 
@@ -58,26 +69,29 @@ Tiling CookToomConv::input_tiling(const CookToomChoice& tiles) const {
 
 void CookToomConv::grad_input(const CookToomChoice& tiles, const Array& grad_y, const Array& weight,
                               const Array& grad_x) const {
-  const KernelTaps taps(weight, true);
+  const Kernels kernels = kernels_of(weight, true);
   const Tiling tiling = input_tiling(tiles);
-  TilePass{tiling, grad_y, x_[1], TilePass::Convolution{taps, {}, grad_x}}.run();
+  TilePass{tiling, grad_y, x_[1], TilePass::Convolution{kernels, {}, grad_x}}.run();
 }
 
 void CookToomConv::grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y,
                                const Array& grad_weight) const {
   const Tiling tiling = output_tiling(tiles);
-  const KernelTaps sums(x_[1], window_.kernel.h * window_.kernel.w, y_[1], false);
-  TilePass{tiling, x, y_[1], {}, TilePass::KernelSums{grad_y, sums}}.run();
-  sums.copy_to(grad_weight);
+  sum_weight(grad_weight, [&](const Array& sums) {
+    const Kernels kernels{sums, false};
+    TilePass{tiling, x, y_[1], {}, TilePass::KernelSums{grad_y, kernels}}.run();
+  });
 }
 
 void CookToomConv::grads(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& weight,
                          bool add, const Array& grad_x, const Array& grad_weight) const {
-  const KernelTaps taps(weight, true), sums(y_[1], window_.kernel.h * window_.kernel.w, x_[1], true);
+  const Kernels kernels = kernels_of(weight, true);
   const Tiling tiling = input_tiling(tiles);
-  const TilePass::Convolution convolution{taps, {.bias = nullptr, .add = add}, grad_x};
-  TilePass{tiling, grad_y, x_[1], convolution, TilePass::KernelSums{x, sums}}.run();
-  sums.copy_to(grad_weight);
+  const TilePass::Convolution convolution{kernels, {.bias = nullptr, .add = add}, grad_x};
+  sum_weight(grad_weight, [&](const Array& sums) {
+    const Kernels sum{sums, true};
+    TilePass{tiling, grad_y, x_[1], convolution, TilePass::KernelSums{x, sum}}.run();
+  });
 }
 
 }  // namespace tandem::cpu

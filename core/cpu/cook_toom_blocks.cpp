@@ -9,12 +9,20 @@ void TilePass::by_blocks() const {
   const std::int64_t down = tiling.rows.scheme->n(), across = tiling.columns.scheme->n();
   const std::int64_t in = padded(x.dim(1)), out = padded(outputs);
   const PlaceMatrices matrices(tiling, x.dim(1), outputs);
-  Array weight;
+  Array weight, taps_memory;
+  const auto all_taps = [&](const Kernels& kernels) {
+    TapPanels taps(kernels, {0, outputs}, {0, x.dim(1)});
+    taps_memory = Array::empty({taps.numbers()});
+    taps.use(taps_memory.data<float>());
+    return taps;
+  };
   if (convolution) {
     weight = Array::empty({across, matrices.numbers()});
-    parallel_for(across * matrices.panels(), weight.numel(), [&](std::int64_t i) {
-      const std::int64_t column = i % across, p = i / across;
-      matrices.from_taps(convolution->taps, {0, 0}, column, p, weight.data<float>() + column * weight.dim(1));
+    const TapPanels taps = all_taps(convolution->kernels);
+    parallel_for(matrices.panels(), weight.numel(), [&](std::int64_t p) {
+      taps.read(p);
+      for (std::int64_t column = 0; column < across; ++column)
+        matrices.from_taps(taps, column, p, weight.data<float>() + column * weight.dim(1));
     });
   }
 
@@ -77,10 +85,12 @@ void TilePass::by_blocks() const {
   if (!kernel_sums) return;
   const Array total = sums.select(0, 0);
   for (std::int64_t w = 1; w < blocks.workers; ++w) backend({}).zip(functors::Add{}, total, sums.select(0, w), total);
+  const TapPanels taps = all_taps(kernel_sums->sums);
   parallel_for(matrices.panels(), total.numel(), [&](std::int64_t p) {
+    taps.clear(p);
     for (std::int64_t column = 0; column < across; ++column)
-      matrices.to_taps(total.data<float>() + column * matrices.numbers(), column, p, column > 0, {0, 0},
-                       kernel_sums->sums);
+      matrices.to_taps(total.data<float>() + column * matrices.numbers(), column, p, taps);
+    taps.write(p);
   });
 }
 

@@ -10,94 +10,154 @@ namespace tandem::cpu {
 
 namespace {
 
-constexpr int most_taps = 7;  // along an axis
+constexpr int most_taps = 7;                  // along an axis
+constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first-level cache
 
 }  // namespace
 
-KernelTaps::KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs, bool turned)
-    : inputs(inputs),
-      taps(taps),
-      width(std::min(panel, padded(outputs))),
-      array(Array::empty({(outputs + width - 1) / width, inputs, taps, width})),
-      turned(turned) {}
+namespace {
 
-KernelTaps::KernelTaps(const Array& any_weight, bool turned)
-    : KernelTaps(any_weight.dim(turned ? 0 : 1), any_weight.dim(2) * any_weight.dim(3), any_weight.dim(turned ? 1 : 0),
-                 turned) {
-  const Array weight = any_weight.to(DType::f32).contiguous();
-  const std::int64_t outputs = weight.dim(turned ? 1 : 0), panels = array.dim(0);
-  if (outputs < panels * width) backend({}).fill(array, 0);
-  const auto* const from = static_cast<const float*>(weight.raw());
-  parallel_for(panels, weight.numel(), [&](std::int64_t p) {
-    const std::int64_t first = p * width, count = std::min(width, outputs - first);
-    float* const to = array.data<float>() + p * inputs * taps * width;
-    if (!turned) return transpose(from + first * inputs * taps, count, inputs * taps, inputs * taps, to, width);
-    for (std::int64_t c = 0; c < inputs; ++c)
-      transpose(from + (c * outputs + first) * taps, count, taps, taps, to + c * taps * width, width);
-  });
+// Rows of a weight lie far apart, which the processor does not foresee.
+constexpr std::int64_t ahead = 2;
+template <int writes>
+void prefetch(const float* from, std::int64_t numbers) {
+  for (std::int64_t i = 0; i < numbers; i += 16) __builtin_prefetch(from + i, writes);
 }
 
-void KernelTaps::copy_to(const Array& weight) const {
-  const Array result =
-      weight.dtype() == DType::f32 && weight.is_contiguous() ? weight : Array::empty(weight.shape(), DType::f32);
-  const std::int64_t outputs = weight.dim(turned ? 1 : 0), numbers = inputs * taps;
-  parallel_for(array.dim(0), weight.numel(), [&](std::int64_t p) {
-    const std::int64_t first = p * width, count = std::min(width, outputs - first);
-    const float* const from = array.data<float>() + p * numbers * width;
-    auto* const to = static_cast<float*>(result.raw());
-    if (!turned) return transpose(from, numbers, count, width, to + first * numbers, numbers);
-    for (std::int64_t c = 0; c < inputs; ++c)
-      transpose(from + c * taps * width, taps, count, width, to + (c * outputs + first) * taps, taps);
-  });
-  if (result.raw() != weight.raw()) backend({}).copy(result, weight);
-}
+}  // namespace
 
-// Calls f(first number of the matrix's row, first number of the taps) for each input and vector of outputs.
-template <class F>
-void PlaceMatrices::for_each_vector(const KernelTaps& taps, Begin begin, std::int64_t p, F f) const {
-  const std::int64_t columns = std::min(width(), outputs - p * width());
-  float* const all = taps.array.data<float>();
-  for (std::int64_t c = 0; c < inputs; ++c) {
-    float* const tap = all + ((begin.panel + p) * taps.inputs + begin.input + c) * taps.taps * taps.width;
-    for (std::int64_t o = 0; o < columns; o += lanes) f(p * panel_numbers() + c * width() + o, tap + o);
+TapPanels::TapPanels(const Kernels& kernels, Range outputs, Range inputs)
+    : kernels_(kernels),
+      outputs_(outputs),
+      inputs_(inputs),
+      taps_(kernels.taps()),
+      width_(std::min(panel, padded(outputs.count))) {}
+
+void TapPanels::read(std::int64_t panel) const {
+  const std::int64_t first = outputs_.first + panel * width_;
+  const std::int64_t count = std::min(width_, outputs_.first + outputs_.count - first);
+  const auto* const from = static_cast<const float*>(kernels_.weight.raw());
+  float* const to = at(panel, 0);
+  if (count < width_) clear(panel);
+  if (!kernels_.turned) {
+    const std::int64_t row = kernels_.inputs() * taps_;
+    return transpose(from + first * row + inputs_.first * taps_, count, inputs_.count * taps_, row, to, width_);
+  }
+  const std::int64_t row = kernels_.outputs() * taps_;
+  for (std::int64_t c = 0; c < inputs_.count; ++c) {
+    const std::int64_t begin = (inputs_.first + c) * row + first * taps_, end = begin + count * taps_;
+    prefetch<0>(from + begin + ahead * row, count * taps_);
+    transpose(from + begin, count, taps_, taps_, at(panel, c), width_, kernels_.weight.numel() - end);
   }
 }
 
-// The taps of each row of the kernel become one number, at the column's place; these numbers are then transformed.
-void PlaceMatrices::from_taps(const KernelTaps& taps, Begin begin, std::int64_t column, std::int64_t p,
-                              float* places) const {
-  const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
-  const float* const factors = columns.kernel_elements + column * columns.r;
-  const std::int64_t step = taps.width;
-  const auto row_at = [&](int h) { return taps.turned ? rows.r - 1 - h : h; };
-  const auto column_at = [&](int w) { return taps.turned ? columns.r - 1 - w : w; };
-  std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
-  for_each_vector(taps, begin, p, [&](std::int64_t at, const float* tap) {
-    for (int h = 0; h < rows.r; ++h) {
-      Lanes sum{};
-      for (int w = 0; w < columns.r; ++w, tap += step) sum += factors[column_at(w)] * load<lanes>(tap);
-      store<lanes>(&row_taps[static_cast<std::size_t>(row_at(h) * lanes)], sum);
+void TapPanels::write(std::int64_t panel) const {
+  const std::int64_t first = outputs_.first + panel * width_;
+  const std::int64_t count = std::min(width_, outputs_.first + outputs_.count - first);
+  auto* const to = static_cast<float*>(kernels_.weight.raw());
+  if (!kernels_.turned) {
+    const std::int64_t row = kernels_.inputs() * taps_;
+    return transpose(at(panel, 0), inputs_.count * taps_, count, width_, to + first * row + inputs_.first * taps_, row);
+  }
+  const std::int64_t row = kernels_.outputs() * taps_;
+  for (std::int64_t c = 0; c < inputs_.count; ++c) {
+    float* const begin = to + (inputs_.first + c) * row + first * taps_;
+    prefetch<1>(begin + ahead * row, count * taps_);
+    transpose(at(panel, c), taps_, count, width_, begin, taps_);
+  }
+}
+
+namespace {
+
+// The rows of taps of some inputs, each as one number.
+using RowTaps = std::array<float, static_cast<std::size_t>(some_inputs * most_taps * panel)>;
+
+// What the taps of a row of the kernel are multiplied with at place `column` of the rows.
+struct RowFactors {
+  std::array<float, most_taps> factors;
+  int first, count;  // the taps that count
+
+  RowFactors(const CookToomScheme& scheme, std::int64_t column, bool turned) : first(0), count(scheme.r) {
+    int used = 0, last = 0;
+    for (int w = 0; w < scheme.r; ++w) {
+      const float factor = scheme.kernel_elements[column * scheme.r + (turned ? scheme.r - 1 - w : w)];
+      factors[static_cast<std::size_t>(w)] = factor;
+      if (factor == 0) continue;
+      ++used;
+      last = w;
     }
-    rows.kernel({row_taps.data(), lanes}, {places + at, place_step(), 0}, {1, 1, lanes});
+    if (used > 1) return;  // a row of one tap alone belongs to zero or to infinity
+    first = last;
+    count = 1;
+    factors[0] = factors[static_cast<std::size_t>(last)];
+  }
+};
+
+// Calls f(taps that count of a row, its number in `rows`) for each row of the kernels of `count` inputs and each vector
+// of outputs.
+template <class F>
+void for_each_row(const Tiling& tiling, const TapPanels& taps, int first, float* tap, std::int64_t count,
+                  std::int64_t outputs, RowTaps& rows, F f) {
+  const std::int64_t height = tiling.rows.scheme->r, row_step = tiling.columns.scheme->r * taps.width();
+  tap += first * taps.width();
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t h = 0; h < height; ++h, tap += row_step) {
+      float* const row = rows.data() + (i * height + (taps.turned() ? height - 1 - h : h)) * outputs;
+      for (std::int64_t o = 0; o < outputs; o += lanes) f(tap + o, row + o);
+    }
+}
+
+template <class F>
+void dispatch_taps(int taps, F f) {
+  if (taps == 1) f(std::integral_constant<int, 1>{});
+  else if (taps == 3) f(std::integral_constant<int, 3>{});
+  else if (taps == 5) f(std::integral_constant<int, 5>{});
+  else f(std::integral_constant<int, 7>{});
+}
+
+}  // namespace
+
+// The taps of each row of the kernel become one number, at the column's place; these numbers are then transformed.
+void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t column, std::int64_t p, float* places) const {
+  const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
+  const CookToomScheme& scheme = *tiling.rows.scheme;
+  const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
+  RowTaps rows;
+  dispatch_taps(row_factors.count, [&](auto used) {
+    const auto factors = row_factors.factors;
+    for (std::int64_t c = 0; c < inputs; c += some_inputs) {
+      const std::int64_t count = std::min(some_inputs, inputs - c);
+      for_each_row(tiling, taps, row_factors.first, taps.at(p, c), count, columns, rows,
+                   [&](const float* tap, float* row) {
+                     Lanes sum{};
+                     unroll<used>([&](auto w) { sum += factors[w] * load<lanes>(tap + w * step); });
+                     store<lanes>(row, sum);
+                   });
+      scheme.kernel({rows.data(), columns, scheme.r * columns},
+                    {places + p * panel_numbers() + c * width(), place_step(), 0, width()}, {count, 1, columns});
+    }
   });
 }
 
-void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, Begin begin,
-                            const KernelTaps& taps) const {
-  const auto &rows = *tiling.rows.scheme, &columns = *tiling.columns.scheme;
-  const float* const factors = columns.kernel_elements + column * columns.r;
-  const std::int64_t step = taps.width;
-  const auto row_at = [&](int h) { return taps.turned ? rows.r - 1 - h : h; };
-  const auto column_at = [&](int w) { return taps.turned ? columns.r - 1 - w : w; };
-  std::array<float, static_cast<std::size_t>(most_taps * lanes)> row_taps;
-  for_each_vector(taps, begin, p, [&](std::int64_t at, float* tap) {
-    rows.kernel_grad({places + at, place_step(), 0}, {row_taps.data(), lanes}, {1, 1, lanes}, {});
-    for (int h = 0; h < rows.r; ++h) {
-      const Lanes row_tap = load<lanes>(&row_taps[static_cast<std::size_t>(row_at(h) * lanes)]);
-      for (int w = 0; w < columns.r; ++w, tap += step) {
-        const Lanes part = factors[column_at(w)] * row_tap;
-        store<lanes>(tap, add ? load<lanes>(tap) + part : part);
-      }
+void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64_t p, const TapPanels& taps) const {
+  const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
+  const CookToomScheme& scheme = *tiling.rows.scheme;
+  const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
+  RowTaps rows;
+  dispatch_taps(row_factors.count, [&](auto used) {
+    const auto factors = row_factors.factors;
+    for (std::int64_t c = 0; c < inputs; c += some_inputs) {
+      const std::int64_t count = std::min(some_inputs, inputs - c);
+      scheme.kernel_grad({places + p * panel_numbers() + c * width(), place_step(), 0, width()},
+                         {rows.data(), columns, scheme.r * columns}, {count, 1, columns}, {});
+      for_each_row(tiling, taps, row_factors.first, taps.at(p, c), count, columns, rows,
+                   [&](float* tap, const float* row) {
+                     const Lanes sum = load<lanes>(row);
+                     unroll<used>([&](auto w) {
+                       float* const to = tap + w * step;
+                       store<lanes>(to, load<lanes>(to) + factors[w] * sum);
+                     });
+                   });
     }
   });
 }

@@ -4,21 +4,52 @@
 #include <tandem/core/array/array.h>
 #include <tandem/core/cpu/cook_toom_tiles.h>
 
+#include <algorithm>
+
 namespace tandem::cpu {
 
-// The taps of a weight with its outputs innermost, in panels: (panels, inputs, kernel h * kernel w, panel width), f32.
-// The last panel has zeros behind its outputs.
-struct KernelTaps {
-  std::int64_t inputs, taps, width;
-  Array array;
+// A weight (outputs, inputs, kernel h, kernel w), f32 and row-major. Where `turned`, it is (inputs, outputs, kernel h,
+// kernel w), with kernels turned by half a turn, as the gradient of the input sees them.
+struct Kernels {
+  Array weight;
   bool turned;
 
-  // Of a weight (outputs, inputs, kernel h, kernel w). Where `turned`, of (inputs, outputs, kernel h, kernel w), with
-  // kernels turned by half a turn, as the gradient of the input sees them.
-  KernelTaps(const Array& weight, bool turned);
-  // For sums, which copy_to() brings into such a weight.
-  KernelTaps(std::int64_t inputs, std::int64_t taps, std::int64_t outputs, bool turned);
-  void copy_to(const Array& weight) const;
+  std::int64_t inputs() const { return weight.dim(turned ? 0 : 1); }
+  std::int64_t outputs() const { return weight.dim(turned ? 1 : 0); }
+  std::int64_t taps() const { return weight.dim(2) * weight.dim(3); }
+};
+
+// The taps of some outputs and inputs, with the outputs innermost, in panels: (panels, inputs, kernel h * kernel w,
+// width). The last panel has zeros behind its outputs.
+class TapPanels {
+ public:
+  struct Range {
+    std::int64_t first, count;
+  };
+  TapPanels(const Kernels& kernels, Range outputs, Range inputs);
+
+  std::int64_t panels() const { return (outputs_.count + width_ - 1) / width_; }
+  std::int64_t numbers() const { return panels() * panel_numbers(); }
+  void use(float* memory) { memory_ = memory; }
+  // Brings a panel from the weight into memory, and back; or makes it zero.
+  void read(std::int64_t panel) const;
+  void write(std::int64_t panel) const;
+  void clear(std::int64_t panel) const { std::fill_n(at(panel, 0), panel_numbers(), 0.0f); }
+
+  bool turned() const { return kernels_.turned; }
+  std::int64_t inputs() const { return inputs_.count; }
+  std::int64_t width() const { return width_; }
+  float* at(std::int64_t panel, std::int64_t input) const {
+    return memory_ + panel * panel_numbers() + input * taps_ * width_;
+  }
+
+ private:
+  std::int64_t panel_numbers() const { return inputs_.count * taps_ * width_; }
+
+  Kernels kernels_;
+  Range outputs_, inputs_;
+  std::int64_t taps_, width_;
+  float* memory_ = nullptr;
 };
 
 // Tiles of an image at the places of one column: `count` rows of `line` numbers each, and place_step from one place to
@@ -47,19 +78,10 @@ struct PlaceMatrices {
   // At each place: the sums over all tiles of input times output become the matrix, or are added to it.
   void sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const;
 
-  // Where the matrices begin in the taps.
-  struct Begin {
-    std::int64_t panel, input;
-  };
   // Makes panel `p` of the matrices of `column`.
-  void from_taps(const KernelTaps& taps, Begin begin, std::int64_t column, std::int64_t p, float* places) const;
-  // The way back adds to the taps what the column gives, or writes it.
-  void to_taps(const float* places, std::int64_t column, std::int64_t p, bool add, Begin begin,
-               const KernelTaps& taps) const;
-
- private:
-  template <class F>
-  void for_each_vector(const KernelTaps& taps, Begin begin, std::int64_t p, F f) const;
+  void from_taps(const TapPanels& taps, std::int64_t column, std::int64_t p, float* places) const;
+  // The way back: adds to the taps what the column gives.
+  void to_taps(const float* places, std::int64_t column, std::int64_t p, const TapPanels& taps) const;
 };
 
 }  // namespace tandem::cpu

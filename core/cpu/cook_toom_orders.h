@@ -34,14 +34,14 @@ namespace tandem::cpu {
 // What a pass over the tiles of an image x computes: the convolution of x, the gradient of a kernel, or both.
 struct TilePass {
   struct Convolution {
-    const KernelTaps& taps;
+    const Kernels& kernels;
     Added added;  // the bias is padded
     const Array& y;
   };
   // Sums over all tiles of x and of an image that has the outputs' size.
   struct KernelSums {
     const Array& grad_y;
-    const KernelTaps& sums;
+    const Kernels& sums;
   };
 
   const Tiling& tiling;

@@ -102,10 +102,17 @@ void TilePass::by_panels() const {
   const auto to_tiles = [&](const Array& image) {
     return ToTiles(tiling, ToTiles::Kind::output_grad, image, tiles.group());
   };
+  // Each thread makes the taps of its slice, so that they are in its cache.
+  const auto taps_of = [&](const Kernels& kernels, std::int64_t slice, TapPanels::Range inputs) {
+    const std::int64_t first = slice * slices.width;
+    return TapPanels(kernels, {first, std::min(slices.width, outputs - first)}, inputs);
+  };
+  const Kernels& kernels = convolution ? convolution->kernels : kernel_sums->sums;
+  const std::int64_t tap_numbers = spread(taps_of(kernels, 0, {0, x.dim(1)}).numbers());
   std::int64_t numbers = 0;
   if (convolution) numbers = to_pixels(slices.of(convolution->y, 0)).numbers();
   if (kernel_sums) numbers = std::max(numbers, to_tiles(slices.of(kernel_sums->grad_y, 0)).numbers() + down * out_step);
-  const Array memory = Array::empty({slices.workers, spread(place_numbers + numbers)});
+  const Array memory = Array::empty({slices.workers, spread(tap_numbers + place_numbers + numbers)});
 
   const auto convolve = [&](std::int64_t first, std::int64_t last) {
     slices.for_each(convolution->y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
@@ -113,18 +120,20 @@ void TilePass::by_panels() const {
       const std::int64_t end = first + (last - first) * (part + 1) / slices.parts;
       const auto strips = tiling.strips(begin, end);
       const Array image = slices.of(convolution->y, slice);
-      const std::int64_t output = slice * slices.width;
       const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
-      float* const weight = memory.data<float>() + worker * memory.dim(1);
+      TapPanels taps = taps_of(convolution->kernels, slice, {0, x.dim(1)});
+      taps.use(memory.data<float>() + worker * memory.dim(1));
+      for (std::int64_t p = 0; p < taps.panels(); ++p) taps.read(p);
+      float* const weight = taps.at(0, 0) + tap_numbers;
       FromTiles to = to_pixels(image);
       to.use(weight + place_numbers);
       for (std::int64_t column = 0; column < across; ++column) {
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.from_taps(convolution->taps, {output / panel, 0}, column, p, weight);
+          matrices.from_taps(taps, column, p, weight);
         matrices.multiply(tiles.in_column(column, begin - first, end - begin), weight, to);
         to.along_columns(strips, column);
       }
-      to.along_rows(strips, convolution->added.from(output));
+      to.along_rows(strips, convolution->added.from(slice * slices.width));
     });
   };
 
@@ -134,7 +143,10 @@ void TilePass::by_panels() const {
       const Array image = slices.of(kernel_sums->grad_y, slice);
       const std::int64_t first_input = x.dim(1) * part / slices.parts;
       const PlaceMatrices matrices(tiling, x.dim(1) * (part + 1) / slices.parts - first_input, image.dim(1));
-      float* const places = memory.data<float>() + worker * memory.dim(1);
+      TapPanels taps = taps_of(kernel_sums->sums, slice, {first_input, matrices.inputs});
+      taps.use(memory.data<float>() + worker * memory.dim(1));
+      for (std::int64_t p = 0; p < taps.panels(); ++p) first > 0 ? taps.read(p) : taps.clear(p);
+      float* const places = taps.at(0, 0) + tap_numbers;
       ToTiles out = to_tiles(image);
       out.use(places + place_numbers);
       float* const out_tiles = places + place_numbers + out.numbers();
@@ -145,9 +157,9 @@ void TilePass::by_panels() const {
         in.data += first_input;
         matrices.sum(in, {out_tiles, in.count, matrices.outputs, out_step}, false, places);
         for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.to_taps(places, column, p, first > 0 || column > 0, {slice * slices.width / panel, first_input},
-                           kernel_sums->sums);
+          matrices.to_taps(places, column, p, taps);
       }
+      for (std::int64_t p = 0; p < taps.panels(); ++p) taps.write(p);
     });
   };
 

@@ -19,9 +19,11 @@ template <class T>
 inline constexpr int turned = std::min<int>(16, turned_bytes / sizeof(T));
 
 // Transposes a square of L rows from `from` to `to`. Each round deals row i and row i + L/2 out to rows 2 i and 2 i +
-// 1, element by element in turns. After log2(L) rounds each element has come to its place.
+// 1, element by element in turns. After log2(L) rounds each element has come to its place. Of a part of a square, only
+// `rows` rows are read, and only `columns` rows are written; each row has L numbers all the same.
 template <class T, int L = turned<T>>
-void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride) {
+[[gnu::always_inline]] inline void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
+                                               std::int64_t rows = L, std::int64_t columns = L) {
   using V = vec<T, L>;
   using Index = std::conditional_t<
       sizeof(T) == 1, std::uint8_t,
@@ -34,7 +36,7 @@ void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to
   }
   V row[L];
 #pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) row[i] = load_raw<T, L>(from + i * from_stride);
+  for (int i = 0; i < L; ++i) row[i] = i < rows ? load_raw<T, L>(from + i * from_stride) : V{};
 #pragma GCC unroll 4
   for (int round = 1; round < L; round *= 2) {
     V next[L];
@@ -47,23 +49,39 @@ void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to
     for (int i = 0; i < L; ++i) row[i] = next[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < L; ++i) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
+  for (int i = 0; i < L; ++i)
+    if (i < columns) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
 }
 
-// to (columns, rows) = from (rows, columns). Their rows lie to_step and from_step apart.
+// to (columns, rows) = from (rows, columns). Their rows lie to_step and from_step apart. Behind the last row of `from`,
+// `behind` more numbers may be read.
 template <class T>
 void transpose(const T* from, std::int64_t rows, std::int64_t columns, std::int64_t from_step, T* to,
-               std::int64_t to_step) {
+               std::int64_t to_step, std::int64_t behind = 0) {
   constexpr int L = turned<T>;
-  const std::int64_t whole_rows = rows / L * L, whole_columns = columns / L * L;
-  for (std::int64_t c = 0; c < whole_columns; c += L) {
-    for (std::int64_t r = 0; r < whole_rows; r += L)
-      turn_square<T>(from + r * from_step + c, from_step, to + c * to_step + r, to_step);
-    for (std::int64_t r = whole_rows; r < rows; ++r)
-      for (int i = 0; i < L; ++i) to[(c + i) * to_step + r] = from[r * from_step + c + i];
-  }
-  for (std::int64_t c = whole_columns; c < columns; ++c)
-    for (std::int64_t r = 0; r < rows; ++r) to[c * to_step + r] = from[r * from_step + c];
+  const T* const end = from + (rows - 1) * from_step + columns + behind;
+  const auto one_by_one = [&](std::int64_t r, std::int64_t down, std::int64_t c, std::int64_t across) {
+    for (std::int64_t i = c; i < c + across; ++i)
+      for (std::int64_t k = r; k < r + down; ++k) to[i * to_step + k] = from[k * from_step + i];
+  };
+  for (std::int64_t c = 0; c < columns; c += L)
+    for (std::int64_t r = 0; r < rows; r += L) {
+      const std::int64_t down = std::min<std::int64_t>(rows - r, L), across = std::min<std::int64_t>(columns - c, L);
+      const T* const square = from + r * from_step + c;
+      T* const place = to + c * to_step + r;
+      if (down == L && across == L) {
+        turn_square<T>(square, from_step, place, to_step);
+      } else if (down == L && square + (L - 1) * from_step + L <= end) {
+        turn_square<T>(square, from_step, place, to_step, L, across);
+      } else if (across == L && to_step == down) {
+        // Rows are written with L numbers, and the next ones over what is too much.
+        const std::int64_t fit = L + 1 - (L + down - 1) / down;
+        turn_square<T>(square, from_step, place, to_step, down, fit);
+        one_by_one(r, down, c + fit, L - fit);
+      } else {
+        one_by_one(r, down, c, across);
+      }
+    }
 }
 
 }  // namespace tandem::cpu
