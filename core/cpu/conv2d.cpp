@@ -63,10 +63,11 @@ Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
 // The dtype in which the plain method computes.
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// Arrays of a 16-bit dtype for which oneDNN has no kernels on this processor are converted and computed in f32. It has
-// none for f16, and those for bf16 want AVX-512.
-bool goes_by_f32(const Array& a) {
-  return a.dtype() == DType::f16 || (a.dtype() == DType::bf16 && !onednn::has_avx512());
+// The dtype of the kernels that compute arrays of `dtype`. Tiles read 16-bit images themselves. For other ways, arrays
+// are converted to f32 where oneDNN has no fast kernels: it has none for f16.
+DType kernel_dtype(DType dtype) {
+  const bool fits = dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_fast_bf16());
+  return fits ? dtype : DType::f32;
 }
 
 template <class F>
@@ -93,17 +94,26 @@ constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the inpu
                      *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel",
                      *depthwise_kernel = "sums along rows, for a kernel for each channel";
 
-// Where tiles are the fastest way to a gradient, pays() is true.
-cpu::CookToomChoice tiles_for_input(DType dtype, const Window& window, const Shape& x, const Shape& y) {
+// Where tiles are the fastest way to the outputs or a gradient, pays() is true. The dtype is that of the image.
+cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const Shape& x, const Shape& y) {
+  const DType dtype = kernel_dtype(image);
+  const cpu::CookToomConv tiles(window, x, y);
+  if (!tiles.can(dtype) || cpu::OneChannelConv(window, x, y).pays(dtype) ||
+      cpu::DirectConv(window, x, y).beats_tiles(dtype))
+    return {};
+  return tiles.choose_forward(dtype, cpu::ConvTaps(window, x, y).row_share());
+}
+cpu::CookToomChoice tiles_for_input(DType image, const Window& window, const Shape& x, const Shape& y) {
+  const DType dtype = kernel_dtype(image);
   const cpu::CookToomConv tiles(window, x, y);
   if (!tiles.can(dtype) || cpu::DirectConv(window, x, y).pays_for_input(dtype)) return {};
   const cpu::ConvTaps taps(window, x, y);
   return tiles.choose_grad_input(dtype, taps.pay_for_input(dtype) ? taps.share() : taps.row_share());
 }
 cpu::CookToomChoice tiles_for_weight(const Array& x, const Array& grad_y, const Window& window) {
-  const DType dtype = x.dtype();
+  const DType dtype = kernel_dtype(x.dtype());
   const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
-  if (grad_y.dtype() != dtype || !tiles.can(dtype) ||
+  if (grad_y.dtype() != x.dtype() || !tiles.can(dtype) ||
       cpu::OneChannelConv(window, x.shape(), grad_y.shape()).pays(dtype))
     return {};
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
@@ -122,14 +132,18 @@ void sum_pixels(const Array& image, const Array& sums) {
 
 void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
                         const Array& y) {
-  if (goes_by_f32(x)) {
-    const Array out = Array::empty_channels_last(y.shape());
-    const auto b = bias ? std::optional(bias->to(DType::f32)) : std::nullopt;
-    conv2d(x.to(DType::f32), weight.to(DType::f32), b, window, out);
+  const cpu::CookToomChoice best = tiles_for_outputs(x.dtype(), window, x.shape(), y.shape());
+  if (best.pays()) {
+    note_kernel(forward_pass, best);
+    return cpu::CookToomConv(window, x.shape(), y.shape()).forward(best, x, weight, bias, y);
+  }
+  if (const DType dtype = kernel_dtype(x.dtype()); dtype != x.dtype()) {
+    const Array out = Array::empty_channels_last(y.shape(), dtype);
+    const auto b = bias ? std::optional(bias->to(dtype)) : std::nullopt;
+    conv2d(x.to(dtype), weight.to(dtype), b, window, out);
     return copy(out, y);
   }
   const cpu::OneChannelConv one_channel(window, x.shape(), y.shape());
-  cpu::CookToomChoice best;
   if (one_channel.pays(x.dtype())) {
     note_kernel(forward_pass, best, one_channel_kernel);
     return one_channel.forward(x, weight, bias, y);
@@ -140,13 +154,6 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     return depthwise.forward(x, weight, bias, y);
   }
   const cpu::DirectConv direct(window, x.shape(), y.shape());
-  const cpu::CookToomConv tiles(window, x.shape(), y.shape());
-  if (tiles.can(x.dtype()) && !direct.beats_tiles(x.dtype()))
-    best = tiles.choose_forward(x.dtype(), cpu::ConvTaps(window, x.shape(), y.shape()).row_share());
-  if (best.pays()) {
-    note_kernel(forward_pass, best);
-    return tiles.forward(best, x, weight, bias, y);
-  }
   if (direct.pays(x.dtype())) {
     note_kernel(forward_pass, best, "sums of rows, for few outputs");
     return direct.forward(x, weight, bias, y);
@@ -175,20 +182,20 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
 
 void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
                                    const Array& grad_x) {
-  if (goes_by_f32(grad_y)) {
-    const Array out = Array::empty_channels_last(grad_x.shape());
-    conv2d_grad_input(grad_y.to(DType::f32), weight.to(DType::f32), window, out);
-    return copy(out, grad_x);
-  }
-  const cpu::DepthwiseConv depthwise(window, grad_x.shape(), grad_y.shape());
-  if (depthwise.pays_for_input(grad_y.dtype())) {
-    note_kernel(input_pass, {}, depthwise_kernel);
-    return depthwise.grad_input(grad_y, weight, grad_x);
-  }
   const cpu::CookToomChoice best = tiles_for_input(grad_y.dtype(), window, grad_x.shape(), grad_y.shape());
   if (best.pays()) {
     note_kernel(input_pass, best);
     return cpu::CookToomConv(window, grad_x.shape(), grad_y.shape()).grad_input(best, grad_y, weight, grad_x);
+  }
+  if (const DType dtype = kernel_dtype(grad_y.dtype()); dtype != grad_y.dtype()) {
+    const Array out = Array::empty_channels_last(grad_x.shape(), dtype);
+    conv2d_grad_input(grad_y.to(dtype), weight.to(dtype), window, out);
+    return copy(out, grad_x);
+  }
+  const cpu::DepthwiseConv depthwise(window, grad_x.shape(), grad_y.shape());
+  if (depthwise.pays_for_input(grad_y.dtype())) {
+    note_kernel(input_pass, best, depthwise_kernel);
+    return depthwise.grad_input(grad_y, weight, grad_x);
   }
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) {
@@ -234,12 +241,6 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     copy(weight_sum, grad_weight);
     if (grad_bias) copy(*bias_sum, *grad_bias);
   };
-  if (goes_by_f32(x)) return by_f32();
-  const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
-  if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
-    note_kernel(weight_pass, {}, one_channel_kernel);
-    return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
-  }
   const auto sum_bias = [&] {
     if (grad_bias) sum_pixels(grad_y, *grad_bias);
   };
@@ -248,6 +249,12 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     note_kernel(weight_pass, best);
     cpu::CookToomConv(window, x.shape(), grad_y.shape()).grad_weight(best, x, grad_y, grad_weight);
     return sum_bias();
+  }
+  if (kernel_dtype(x.dtype()) != x.dtype()) return by_f32();
+  const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
+  if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
+    note_kernel(weight_pass, best, one_channel_kernel);
+    return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
   }
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   if (!taps.pay_for_weight(x.dtype())) {
@@ -289,7 +296,7 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
 bool CpuBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
                               const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
   cpu::CookToomChoice best;
-  if (!goes_by_f32(x) && tiles_for_weight(x, grad_y, window).pays())
+  if (tiles_for_weight(x, grad_y, window).pays())
     best = tiles_for_input(grad_y.dtype(), window, x.shape(), grad_y.shape());
   if (!best.pays() || !best.serves_both_gradients) return false;
   for (const char* pass : {input_pass, weight_pass}) note_kernel(pass, best);

@@ -105,7 +105,7 @@ Plan* plan_for(PlanKey key, Build build) {
   return plan ? &*plan : nullptr;
 }
 
-bool supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+bool supported(DType dtype) { return dtype == DType::f32 || (dtype == DType::bf16 && has_fast_bf16()); }
 
 memory::data_type type_of(const Array& a) {
   return a.dtype() == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
@@ -222,6 +222,12 @@ auto forward_desc(const memory::desc& x, const memory::desc& weight, const memor
 
 bool has_avx512() {
   static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return has;
+}
+
+bool has_fast_bf16() {
+  static const bool has =
+      has_avx512() && (__builtin_cpu_supports("amx-bf16") || !__builtin_cpu_is("intel"));
   return has;
 }
 

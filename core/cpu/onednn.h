@@ -21,11 +21,14 @@ struct Gemm {
 };
 void gemm(const Gemm& g);
 
-// Whether oneDNN may use AVX-512 on this processor. Without it, it has no kernels for bf16 either.
+// Whether oneDNN may use AVX-512 on this processor.
 bool has_avx512();
+// Whether its kernels for bf16 are faster than those for f32. There are none without AVX-512. Intel's processors without
+// AMX multiply numbers of bf16 at half the speed of f32 (measured on a Xeon with AVX512_BF16, oneDNN 2.6).
+bool has_fast_bf16();
 
 // Each of the other functions returns false, and has done nothing, when oneDNN has no implementation for these dtypes
-// on this processor. Arguments are as in Backend. The matrices of a matmul have a matrix layout
+// on this processor, or a slow one. Arguments are as in Backend. The matrices of a matmul have a matrix layout
 // (core/array/matrix_layout.h).
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
 bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
