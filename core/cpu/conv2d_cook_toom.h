@@ -16,10 +16,10 @@
 // Errors grow with the tile and with the length of sums, up to the 128 inputs that are added up in one go. As the RMS
 // over all outputs, relative to sums in f64, tests hold those of forward and both gradients for 32 channels and 6 small
 // images below 4e-7 for F(2, 3), 1e-6 for F(4, 3), 3e-6 for F(6, 3), 7e-6 for F(7, 3), 1e-6 for F(2, 5), 3e-6 for
-// F(4, 5) and 6e-6 for F(5, 5). Where one pass computes both gradients, that of the weight has up to 1.3 times the
-// error; F(5, 5) is never used so. The choice takes a large tile along one axis only with a small one along the other,
-// so that those of the outputs and of the gradient of the input stay below 6e-6 for any number of channels. In the
-// gradient of the weight, sums over large batches add to them as in direct sums.
+// F(4, 5), 6e-6 for F(5, 5), 4e-6 for F(2, 7) and 7e-6 for F(3, 7). Where one pass computes both gradients, that of the
+// weight has up to 1.3 times the error; F(5, 5) is never used so. The choice takes a large tile along one axis only
+// with a small one along the other, so that those of the outputs and of the gradient of the input stay below 6e-6 for
+// any number of channels. In the gradient of the weight, sums over large batches add to them as in direct sums.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -35,8 +35,8 @@ class CookToomConv {
   // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
   CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
 
-  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3, 5 or 7 rows and columns other than 1 x 1. Never
-  // where math_mode() wants exact convolutions.
+  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3, 5 or 7 rows and columns other than 1 x 1.
+  // Never where math_mode() wants exact convolutions.
   bool can(DType dtype) const;
 
   // The best tiles, and whether they are faster than direct sums. `share` is the part of the kernel's products that the

@@ -48,8 +48,8 @@ constexpr double call = 80;          // of a transform, whatever it does
 constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
 constexpr double direct_product = 1.03;
 constexpr double direct_row = 300;
-// Of direct sums in bf16, by AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit wherever the processor
-// has one. Its peak is eight times as high; it was not measured.
+// Of direct sums in bf16, by AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit wherever the
+// processor has one. Its peak is eight times as high; it was not measured.
 double bf16_speedup() { return __builtin_cpu_supports("amx-bf16") ? 15 : 1.85; }
 
 double vectors(std::int64_t channels) { return static_cast<double>((channels + 15) / 16); }

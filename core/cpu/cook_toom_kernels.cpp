@@ -10,7 +10,7 @@ namespace tandem::cpu {
 
 namespace {
 
-constexpr int most_taps = 7;                  // along an axis
+constexpr int most_taps = 7;              // along an axis
 constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first-level cache
 
 }  // namespace
@@ -70,7 +70,7 @@ void TapPanels::write(std::int64_t panel) const {
 namespace {
 
 // The rows of taps of some inputs, each as one number.
-using RowTaps = std::array<float, static_cast<std::size_t>(some_inputs * most_taps * panel)>;
+using RowTaps = std::array<float, static_cast<std::size_t>(some_inputs* most_taps* panel)>;
 
 // What the taps of a row of the kernel are multiplied with at place `column` of the rows.
 struct RowFactors {

@@ -128,8 +128,7 @@ void TilePass::by_panels() const {
       FromTiles to = to_pixels(image);
       to.use(weight + place_numbers);
       for (std::int64_t column = 0; column < across; ++column) {
-        for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.from_taps(taps, column, p, weight);
+        for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.from_taps(taps, column, p, weight);
         matrices.multiply(tiles.in_column(column, begin - first, end - begin), weight, to);
         to.along_columns(strips, column);
       }
@@ -156,8 +155,7 @@ void TilePass::by_panels() const {
         TilesInColumn in = tiles.in_column(column, 0, last - first);
         in.data += first_input;
         matrices.sum(in, {out_tiles, in.count, matrices.outputs, out_step}, false, places);
-        for (std::int64_t p = 0; p < matrices.panels(); ++p)
-          matrices.to_taps(places, column, p, taps);
+        for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.to_taps(places, column, p, taps);
       }
       for (std::int64_t p = 0; p < taps.panels(); ++p) taps.write(p);
     });

@@ -226,8 +226,7 @@ bool has_avx512() {
 }
 
 bool has_fast_bf16() {
-  static const bool has =
-      has_avx512() && (__builtin_cpu_supports("amx-bf16") || !__builtin_cpu_is("intel"));
+  static const bool has = has_avx512() && (__builtin_cpu_supports("amx-bf16") || !__builtin_cpu_is("intel"));
   return has;
 }
 

@@ -23,8 +23,8 @@ void gemm(const Gemm& g);
 
 // Whether oneDNN may use AVX-512 on this processor.
 bool has_avx512();
-// Whether its kernels for bf16 are faster than those for f32. There are none without AVX-512. Intel's processors without
-// AMX multiply numbers of bf16 at half the speed of f32 (measured on a Xeon with AVX512_BF16, oneDNN 2.6).
+// Whether its kernels for bf16 are faster than those for f32. There are none without AVX-512. Intel's processors
+// without AMX multiply numbers of bf16 at half the speed of f32 (measured on a Xeon with AVX512_BF16, oneDNN 2.6).
 bool has_fast_bf16();
 
 // Each of the other functions returns false, and has done nothing, when oneDNN has no implementation for these dtypes

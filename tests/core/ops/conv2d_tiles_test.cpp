@@ -72,9 +72,9 @@ TEST(ConvTiles, ErrorsAreAsTheHeaderSays) {
   struct {
     const CookToomScheme& scheme;
     double most;
-  } cases[] = {{scheme<2, 3>, 4e-7}, {scheme<4, 3>, 1e-6}, {scheme<6, 3>, 3e-6}, {scheme<7, 3>, 7e-6},
-               {scheme<2, 5>, 1e-6}, {scheme<4, 5>, 3e-6}, {scheme<5, 5>, 6e-6}, {scheme<2, 7>, 4e-6},
-               {scheme<3, 7>, 7e-6}};
+  } cases[] = {{scheme<2, 3>, 4e-7}, {scheme<4, 3>, 1e-6}, {scheme<6, 3>, 3e-6},
+               {scheme<7, 3>, 7e-6}, {scheme<2, 5>, 1e-6}, {scheme<4, 5>, 3e-6},
+               {scheme<5, 5>, 6e-6}, {scheme<2, 7>, 4e-6}, {scheme<3, 7>, 7e-6}};
   manual_seed(3);
   for (const auto& [s, most] : cases)
     for (const bool activations : {false, true}) {
