@@ -135,6 +135,9 @@ void ToTiles::transform_row(const char* row, float* to) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
   const auto transform_tile = kind_ == Kind::input ? scheme->input_tile : scheme->output_grad_tile;
+  // Copies: the compiler would read members again after each store.
+  const std::int64_t column_step = column_step_, place_step = place_step_, channels = stride_, count = pixels_of_tile_;
+  const float* const zeros = line_;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Axis::Line& line = lines[i];
     if (lines_) {
@@ -142,12 +145,11 @@ void ToTiles::transform_row(const char* row, float* to) {
       const auto& [begin, end, edges] = (*lines_)[i];
       if (begin < end)
         transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, step * image_.next},
-                  {to + begin * column_step_, place_step_, column_step_}, {1, end - begin, stride_});
+                  {to + begin * column_step, place_step, column_step}, {1, end - begin, channels});
       for (const auto& edge : edges) {
-        std::array<const float*, most_places> seen;
-        for (std::size_t k = 0; k < most_places; ++k)
-          seen[k] = edge.pixels[k] >= 0 ? pixels + edge.pixels[k] : line_;  // line_ begins with zeros
-        transform_tile(seen.data(), to + edge.tile * column_step_, place_step_, stride_);
+        const float* seen[most_places];
+        for (std::int64_t k = 0; k < count; ++k) seen[k] = edge.pixels[static_cast<std::size_t>(k)] >= 0 ? pixels + edge.pixels[static_cast<std::size_t>(k)] : zeros;
+        transform_tile(seen, to + edge.tile * column_step, place_step, channels);
       }
     } else {
       dispatch_image(image_.dtype, [&](auto type) {
@@ -161,6 +163,8 @@ void ToTiles::transform_row(const char* row, float* to) {
 }
 
 void ToTiles::along_rows(const std::vector<Strip>& strips) {
+  const std::int64_t places = tiling_.columns.scheme->n(), tiles = tiling_.columns.tiles, channels = stride_;
+  const std::int64_t column_step = column_step_, place_step = place_step_;
   for (const Strip& strip : strips)
     for (std::int64_t i = 0; i < pixels(tiling_.rows, strip.count); ++i) {
       const std::int64_t h = first(*strip.line) + (strip.first * tiling_.rows.scheme->m + i) * tiling_.rows.step;
@@ -169,10 +173,10 @@ void ToTiles::along_rows(const std::vector<Strip>& strips) {
         transform_row(image_.row(strip.image, h), to);
         continue;
       }
-      for (std::int64_t p = 0; p < tiling_.columns.scheme->n(); ++p)
-        for (std::int64_t t = 0; t < tiling_.columns.tiles; ++t)
-          for (std::int64_t c = 0; c < stride_; c += lanes)
-            store<lanes>(to + p * place_step_ + t * column_step_ + c, Lanes{});
+      for (std::int64_t p = 0; p < places; ++p)
+        for (std::int64_t t = 0; t < tiles; ++t)
+          for (std::int64_t c = 0; c < channels; c += lanes)
+            store<lanes>(to + p * place_step + t * column_step + c, Lanes{});
     }
 }
 
