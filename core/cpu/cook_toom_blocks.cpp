@@ -22,7 +22,7 @@ void TilePass::by_blocks() const {
     parallel_for(matrices.panels(), weight.numel(), [&](std::int64_t p) {
       taps.read(p);
       for (std::int64_t column = 0; column < across; ++column)
-        matrices.from_taps(taps, column, p, weight.data<float>() + column * weight.dim(1));
+        matrices.from_taps(taps, 0, column, p, weight.data<float>() + column * weight.dim(1));
     });
   }
 
@@ -70,7 +70,7 @@ void TilePass::by_blocks() const {
       from.along_columns(strips, column, in_tiles, in_step);
       const TilesInColumn seen{in_tiles, tiles, in, in_step};
       if (to) {
-        matrices.multiply(seen, weight.data<float>() + column * weight.dim(1), *to);
+        matrices.multiply(seen, weight.data<float>() + column * weight.dim(1), *to, false, to->products(column));
         to->along_columns(strips, column);
       }
       if (other) {
@@ -89,7 +89,7 @@ void TilePass::by_blocks() const {
   parallel_for(matrices.panels(), total.numel(), [&](std::int64_t p) {
     taps.clear(p);
     for (std::int64_t column = 0; column < across; ++column)
-      matrices.to_taps(total.data<float>() + column * matrices.numbers(), column, p, taps);
+      matrices.to_taps(total.data<float>() + column * matrices.numbers(), 0, column, p, taps);
     taps.write(p);
   });
 }

@@ -118,7 +118,8 @@ void dispatch_taps(int taps, F f) {
 }  // namespace
 
 // The taps of each row of the kernel become one number, at the column's place; these numbers are then transformed.
-void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t column, std::int64_t p, float* places) const {
+void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t input, std::int64_t column, std::int64_t p,
+                              float* places) const {
   const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
   const CookToomScheme& scheme = *tiling.rows.scheme;
   const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
@@ -127,7 +128,7 @@ void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t column, std::i
     const auto factors = row_factors.factors;
     for (std::int64_t c = 0; c < inputs; c += some_inputs) {
       const std::int64_t count = std::min(some_inputs, inputs - c);
-      for_each_row(tiling, taps, row_factors.first, taps.at(p, c), count, columns, rows,
+      for_each_row(tiling, taps, row_factors.first, taps.at(p, input + c), count, columns, rows,
                    [&](const float* tap, float* row) {
                      Lanes sum{};
                      unroll<used>([&](auto w) { sum += factors[w] * load<lanes>(tap + w * step); });
@@ -139,7 +140,8 @@ void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t column, std::i
   });
 }
 
-void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64_t p, const TapPanels& taps) const {
+void PlaceMatrices::to_taps(const float* places, std::int64_t input, std::int64_t column, std::int64_t p,
+                            const TapPanels& taps) const {
   const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
   const CookToomScheme& scheme = *tiling.rows.scheme;
   const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
@@ -150,7 +152,7 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
       const std::int64_t count = std::min(some_inputs, inputs - c);
       scheme.kernel_grad({places + p * panel_numbers() + c * width(), place_step(), 0, width()},
                          {rows.data(), columns, scheme.r * columns}, {count, 1, columns}, {});
-      for_each_row(tiling, taps, row_factors.first, taps.at(p, c), count, columns, rows,
+      for_each_row(tiling, taps, row_factors.first, taps.at(p, input + c), count, columns, rows,
                    [&](float* tap, const float* row) {
                      const Lanes sum = load<lanes>(row);
                      unroll<used>([&](auto w) {
@@ -162,7 +164,8 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t column, std::int64
   });
 }
 
-void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to) const {
+void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to, bool add,
+                             float* products) const {
   multiply_tiles<false>({.count = tiling.rows.scheme->n(),
                          .rows = tiles.count,
                          .inner = inputs,
@@ -174,11 +177,11 @@ void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, co
                          .b_panel = panel_numbers(),
                          .b_row = width(),
                          .b_next = place_step(),
-                         .y = to.products(),
+                         .y = products,
                          .y_panel = panel,
                          .y_row = outputs,
                          .y_next = to.place_step(),
-                         .add = false});
+                         .add = add});
 }
 
 void PlaceMatrices::sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const {

@@ -73,15 +73,17 @@ struct PlaceMatrices {
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
   std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
 
-  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to to.products().
-  void multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to) const;
+  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to `products`, or added to
+  // what is there. `to` says how far apart they lie.
+  void multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to, bool add, float* products) const;
   // At each place: the sums over all tiles of input times output become the matrix, or are added to it.
   void sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const;
 
-  // Makes panel `p` of the matrices of `column`.
-  void from_taps(const TapPanels& taps, std::int64_t column, std::int64_t p, float* places) const;
+  // Makes panel `p` of the matrices of `column`. The first input is number `input` of the taps.
+  void from_taps(const TapPanels& taps, std::int64_t input, std::int64_t column, std::int64_t p, float* places) const;
   // The way back: adds to the taps what the column gives.
-  void to_taps(const float* places, std::int64_t column, std::int64_t p, const TapPanels& taps) const;
+  void to_taps(const float* places, std::int64_t input, std::int64_t column, std::int64_t p,
+               const TapPanels& taps) const;
 };
 
 }  // namespace tandem::cpu

@@ -89,82 +89,133 @@ struct Slices {
   }
 };
 
-}  // namespace
+// A pass panel by panel.
+class PanelPass {
+ public:
+  explicit PanelPass(const TilePass& pass)
+      : pass_(pass),
+        down_(pass.tiling.rows.scheme->n()),
+        across_(pass.tiling.columns.scheme->n()),
+        tiles_(pass.tiling, pass.x),
+        slices_(pass.tiling, pass.x.dim(1), pass.outputs) {
+    const std::int64_t width = pass.tiling.columns.tiles * slices_.width;
+    most_rows_ = (tiles_.group() + slices_.parts - 1) / slices_.parts;
+    out_step_ = spread(tiles_.group() * width);
+    kept_ = pass.tiling.places() * most_rows_ * width <= most_products ? across_ : 1;
+    const Kernels& kernels = pass.convolution ? pass.convolution->kernels : pass.kernel_sums->sums;
+    tap_numbers_ = spread(taps_of(kernels, 0, {0, pass.x.dim(1)}).numbers());
+    place_numbers_ = PlaceMatrices(pass.tiling, pass.x.dim(1), slices_.width).numbers();
+    std::int64_t numbers = 0;
+    if (pass.convolution) numbers = to_pixels(slices_.of(pass.convolution->y, 0)).numbers();
+    if (pass.kernel_sums)
+      numbers =
+          std::max(numbers, to_tiles(slices_.of(pass.kernel_sums->grad_y, 0)).numbers() + kept_ * down_ * out_step_);
+    memory_ = Array::empty({slices_.workers, spread(tap_numbers_ + place_numbers_ + numbers)});
+  }
 
-void TilePass::by_panels() const {
-  const std::int64_t down = tiling.rows.scheme->n(), across = tiling.columns.scheme->n();
-  PlacedTiles tiles(tiling, x);
-  const Slices slices(tiling, x.dim(1), outputs);
-  const std::int64_t place_numbers = PlaceMatrices(tiling, x.dim(1), slices.width).numbers();
-  const std::int64_t most_rows = (tiles.group() + slices.parts - 1) / slices.parts;
-  const std::int64_t out_step = spread(tiles.group() * tiling.columns.tiles * slices.width);
-  const auto to_pixels = [&](const Array& image) { return FromTiles(tiling, image, most_rows); };
-  const auto to_tiles = [&](const Array& image) {
-    return ToTiles(tiling, ToTiles::Kind::output_grad, image, tiles.group());
-  };
-  // Each thread makes the taps of its slice, so that they are in its cache.
-  const auto taps_of = [&](const Kernels& kernels, std::int64_t slice, TapPanels::Range inputs) {
-    const std::int64_t first = slice * slices.width;
-    return TapPanels(kernels, {first, std::min(slices.width, outputs - first)}, inputs);
-  };
-  const Kernels& kernels = convolution ? convolution->kernels : kernel_sums->sums;
-  const std::int64_t tap_numbers = spread(taps_of(kernels, 0, {0, x.dim(1)}).numbers());
-  std::int64_t numbers = 0;
-  if (convolution) numbers = to_pixels(slices.of(convolution->y, 0)).numbers();
-  if (kernel_sums) numbers = std::max(numbers, to_tiles(slices.of(kernel_sums->grad_y, 0)).numbers() + down * out_step);
-  const Array memory = Array::empty({slices.workers, spread(tap_numbers + place_numbers + numbers)});
-
-  const auto convolve = [&](std::int64_t first, std::int64_t last) {
-    slices.for_each(convolution->y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
-      const std::int64_t begin = first + (last - first) * part / slices.parts;
-      const std::int64_t end = first + (last - first) * (part + 1) / slices.parts;
-      const auto strips = tiling.strips(begin, end);
-      const Array image = slices.of(convolution->y, slice);
-      const PlaceMatrices matrices(tiling, x.dim(1), image.dim(1));
-      TapPanels taps = taps_of(convolution->kernels, slice, {0, x.dim(1)});
-      taps.use(memory.data<float>() + worker * memory.dim(1));
-      for (std::int64_t p = 0; p < taps.panels(); ++p) taps.read(p);
-      float* const weight = taps.at(0, 0) + tap_numbers;
-      FromTiles to = to_pixels(image);
-      to.use(weight + place_numbers);
-      for (std::int64_t column = 0; column < across; ++column) {
-        for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.from_taps(taps, column, p, weight);
-        matrices.multiply(tiles.in_column(column, begin - first, end - begin), weight, to);
-        to.along_columns(strips, column);
-      }
-      to.along_rows(strips, convolution->added.from(slice * slices.width));
+  void run() {
+    tiles_.for_each_group([&](std::int64_t first, std::int64_t last) {
+      if (pass_.convolution) convolve(first, last);
+      if (pass_.kernel_sums) sum(first, last);
     });
-  };
+  }
 
-  const auto sum = [&](std::int64_t first, std::int64_t last) {
-    const auto strips = tiling.strips(first, last);
-    slices.for_each(kernel_sums->grad_y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
-      const Array image = slices.of(kernel_sums->grad_y, slice);
-      const std::int64_t first_input = x.dim(1) * part / slices.parts;
-      const PlaceMatrices matrices(tiling, x.dim(1) * (part + 1) / slices.parts - first_input, image.dim(1));
-      TapPanels taps = taps_of(kernel_sums->sums, slice, {first_input, matrices.inputs});
-      taps.use(memory.data<float>() + worker * memory.dim(1));
+ private:
+  // Products of all columns that take as much leave room in the second-level cache.
+  static constexpr std::int64_t most_products = (256 << 10) / 4;
+
+  // Rows of tiles [first, last), with each slice of the outputs.
+  void convolve(std::int64_t first, std::int64_t last) const {
+    const auto& [kernels, added, y] = *pass_.convolution;
+    slices_.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+      const std::int64_t begin = first + (last - first) * part / slices_.parts;
+      const std::int64_t end = first + (last - first) * (part + 1) / slices_.parts;
+      const auto strips = pass_.tiling.strips(begin, end);
+      const Array image = slices_.of(y, slice);
+      TapPanels taps = taps_of(kernels, slice, {0, pass_.x.dim(1)});
+      taps.use(memory_.data<float>() + worker * memory_.dim(1));
+      for (std::int64_t p = 0; p < taps.panels(); ++p) taps.read(p);
+      float* const weight = taps.at(0, 0) + tap_numbers_;
+      FromTiles to = to_pixels(image);
+      to.use(weight + place_numbers_);
+      const Turns turns = turns_of(pass_.x.dim(1));
+      for (std::int64_t turn = 0; turn < turns.count; ++turn) {
+        const std::int64_t input = turns.first(turn);
+        const PlaceMatrices matrices(pass_.tiling, turns.first(turn + 1) - input, image.dim(1));
+        for (std::int64_t column = 0; column < across_; ++column) {
+          for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.from_taps(taps, input, column, p, weight);
+          TilesInColumn seen = tiles_.in_column(column, begin - first, end - begin);
+          seen.data += input;
+          matrices.multiply(seen, weight, to, turn > 0, to.products(column));
+          if (turn + 1 == turns.count) to.along_columns(strips, column);
+        }
+      }
+      to.along_rows(strips, added.from(slice * slices_.width));
+    });
+  }
+
+  void sum(std::int64_t first, std::int64_t last) const {
+    const auto& [grad_y, sums] = *pass_.kernel_sums;
+    const auto strips = pass_.tiling.strips(first, last);
+    slices_.for_each(grad_y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+      const Array image = slices_.of(grad_y, slice);
+      const std::int64_t first_input = pass_.x.dim(1) * part / slices_.parts;
+      const std::int64_t inputs = pass_.x.dim(1) * (part + 1) / slices_.parts - first_input;
+      TapPanels taps = taps_of(sums, slice, {first_input, inputs});
+      taps.use(memory_.data<float>() + worker * memory_.dim(1));
       for (std::int64_t p = 0; p < taps.panels(); ++p) first > 0 ? taps.read(p) : taps.clear(p);
-      float* const places = taps.at(0, 0) + tap_numbers;
+      float* const places = taps.at(0, 0) + tap_numbers_;
       ToTiles out = to_tiles(image);
-      out.use(places + place_numbers);
-      float* const out_tiles = places + place_numbers + out.numbers();
+      out.use(places + place_numbers_);
+      float* const out_tiles = places + place_numbers_ + out.numbers();
       out.along_rows(strips);
-      for (std::int64_t column = 0; column < across; ++column) {
-        out.along_columns(strips, column, out_tiles, out_step);
-        TilesInColumn in = tiles.in_column(column, 0, last - first);
-        in.data += first_input;
-        matrices.sum(in, {out_tiles, in.count, matrices.outputs, out_step}, false, places);
-        for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.to_taps(places, column, p, taps);
+      const Turns turns = turns_of(inputs);
+      for (std::int64_t turn = 0; turn < turns.count; ++turn) {
+        const std::int64_t input = turns.first(turn);
+        const PlaceMatrices matrices(pass_.tiling, turns.first(turn + 1) - input, image.dim(1));
+        for (std::int64_t column = 0; column < across_; ++column) {
+          float* const of_column = out_tiles + column % kept_ * down_ * out_step_;
+          if (turn == 0) out.along_columns(strips, column, of_column, out_step_);
+          TilesInColumn in = tiles_.in_column(column, 0, last - first);
+          in.data += first_input + input;
+          matrices.sum(in, {of_column, in.count, matrices.outputs, out_step_}, false, places);
+          for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.to_taps(places, input, column, p, taps);
+        }
       }
       for (std::int64_t p = 0; p < taps.panels(); ++p) taps.write(p);
     });
-  };
+  }
 
-  tiles.for_each_group([&](std::int64_t first, std::int64_t last) {
-    if (convolution) convolve(first, last);
-    if (kernel_sums) sum(first, last);
-  });
-}
+  // Where the numbers of all columns take little room, some inputs at a time go through all columns. Their taps then
+  // stay in a near cache.
+  struct Turns {
+    std::int64_t inputs, count;
+    std::int64_t first(std::int64_t turn) const { return inputs * turn / count; }
+  };
+  Turns turns_of(std::int64_t inputs) const { return {inputs, kept_ > 1 ? parts_of_sum<false>(inputs) : 1}; }
+
+  // Each thread makes the taps of its slice, so that they are in its cache.
+  TapPanels taps_of(const Kernels& kernels, std::int64_t slice, TapPanels::Range inputs) const {
+    const std::int64_t first = slice * slices_.width;
+    return {kernels, {first, std::min(slices_.width, pass_.outputs - first)}, inputs};
+  }
+  FromTiles to_pixels(const Array& image) const { return {pass_.tiling, image, most_rows_, kept_}; }
+  ToTiles to_tiles(const Array& image) const {
+    return {pass_.tiling, ToTiles::Kind::output_grad, image, tiles_.group()};
+  }
+
+  const TilePass& pass_;
+  const std::int64_t down_, across_;
+  PlacedTiles tiles_;
+  const Slices slices_;
+  std::int64_t most_rows_, out_step_;
+  std::int64_t kept_;  // columns whose numbers are kept at a time: 1 or all
+  std::int64_t tap_numbers_, place_numbers_;
+  Array memory_;
+};
+
+}  // namespace
+
+void TilePass::by_panels() const { PanelPass(*this).run(); }
 
 }  // namespace tandem::cpu

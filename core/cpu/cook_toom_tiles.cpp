@@ -148,7 +148,9 @@ void ToTiles::transform_row(const char* row, float* to) {
                   {to + begin * column_step, place_step, column_step}, {1, end - begin, channels});
       for (const auto& edge : edges) {
         const float* seen[most_places];
-        for (std::int64_t k = 0; k < count; ++k) seen[k] = edge.pixels[static_cast<std::size_t>(k)] >= 0 ? pixels + edge.pixels[static_cast<std::size_t>(k)] : zeros;
+        for (std::int64_t k = 0; k < count; ++k)
+          seen[k] =
+              edge.pixels[static_cast<std::size_t>(k)] >= 0 ? pixels + edge.pixels[static_cast<std::size_t>(k)] : zeros;
         transform_tile(seen, to + edge.tile * column_step, place_step, channels);
       }
     } else {
@@ -189,29 +191,33 @@ void ToTiles::along_columns(const std::vector<Strip>& strips, std::int64_t colum
               {tiling_.columns.tiles, strip.count, stride_});
 }
 
-FromTiles::FromTiles(const Tiling& tiling, const Array& image, std::int64_t block)
-    : tiling_(tiling), image_(image), stride_(padded(image_.channels)), rows_(block * tiling.rows.scheme->m) {
+FromTiles::FromTiles(const Tiling& tiling, const Array& image, std::int64_t block, std::int64_t columns)
+    : tiling_(tiling),
+      image_(image),
+      stride_(padded(image_.channels)),
+      columns_(columns),
+      rows_(block * tiling.rows.scheme->m) {
   for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, line.tiles * tiling.columns.scheme->m);
   place_step_ = spread(block * tiling.columns.tiles * stride_);
   row_step_ = spread(tiling.columns.tiles * tiling.columns.scheme->n() * stride_);
 }
 
 std::int64_t FromTiles::numbers() const {
-  return longest_ * stride_ + tiling_.rows.scheme->n() * place_step_ + rows_ * row_step_;
+  return longest_ * stride_ + columns_ * tiling_.rows.scheme->n() * place_step_ + rows_ * row_step_;
 }
 
 void FromTiles::use(float* memory) {
   line_ = memory;
   std::fill(line_, line_ + stride_, 0.0f);  // pixels outside of the image are added to what is here
   products_ = line_ + longest_ * stride_;
-  by_row_ = products_ + tiling_.rows.scheme->n() * place_step_;
+  by_row_ = products_ + columns_ * tiling_.rows.scheme->n() * place_step_;
 }
 
 void FromTiles::along_columns(const std::vector<Strip>& strips, std::int64_t column) {
   const std::int64_t tile = tiling_.columns.scheme->n() * stride_;
   for (const Strip& strip : strips)
     tiling_.rows.scheme->output(
-        {products_ + strip.tile * stride_, place_step_, tiling_.columns.tiles * stride_, stride_},
+        {products(column) + strip.tile * stride_, place_step_, tiling_.columns.tiles * stride_, stride_},
         {by_row_ + strip.output_row * row_step_ + column * stride_, row_step_, tile},
         {tiling_.columns.tiles, strip.count, stride_}, {});
 }

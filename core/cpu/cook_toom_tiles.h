@@ -121,13 +121,16 @@ class ToTiles {
 // The way back from places to an image, first along the columns and then along the rows.
 class FromTiles {
  public:
-  FromTiles(const Tiling& tiling, const Array& image, std::int64_t block);
+  // `columns` is the number of columns whose products are kept at a time: 1, or all of them.
+  FromTiles(const Tiling& tiling, const Array& image, std::int64_t block, std::int64_t columns = 1);
 
   std::int64_t numbers() const;
   void use(float* memory);
 
   // Where the products of place `column` of the rows are to be, as ToTiles has its tiles.
-  float* products() const { return products_; }
+  float* products(std::int64_t column) const {
+    return products_ + column % columns_ * tiling_.rows.scheme->n() * place_step_;
+  }
   std::int64_t place_step() const { return place_step_; }
   void along_columns(const std::vector<Strip>& strips, std::int64_t column);
   void along_rows(const std::vector<Strip>& strips, const Added& added);
@@ -135,7 +138,7 @@ class FromTiles {
  private:
   const Tiling& tiling_;
   const TiledImage image_;
-  const std::int64_t stride_;
+  const std::int64_t stride_, columns_;
   std::int64_t longest_ = 0, place_step_, row_step_, rows_;
   float *line_ = nullptr, *products_ = nullptr, *by_row_ = nullptr;
 };

@@ -117,9 +117,14 @@ template <int rows, int vectors, bool transposed>
 // Sums are added up in parts: two levels keep errors small. Where `a` is transposed, y is the larger matrix, and is
 // read and written less often.
 template <bool transposed>
+constexpr std::int64_t parts_of_sum(std::int64_t inner) {
+  constexpr std::int64_t most = transposed ? 512 : 128;
+  return std::max<std::int64_t>((inner + most - 1) / most, 1);
+}
+
+template <bool transposed>
 void multiply_tiles(const TileProducts& all) {
-  constexpr std::int64_t most_inner = transposed ? 512 : 128;
-  const std::int64_t parts = std::max<std::int64_t>((all.inner + most_inner - 1) / most_inner, 1);
+  const std::int64_t parts = parts_of_sum<transposed>(all.inner);
   for (std::int64_t i = 0; i < parts; ++i) {
     const std::int64_t begin = all.inner * i / parts, end = all.inner * (i + 1) / parts;
     TileProducts p = all;
