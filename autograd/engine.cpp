@@ -37,6 +37,11 @@ struct Wanted {
   std::unordered_map<const GraphNode*, Array> nodes;
 };
 
+// Whether sums may be written over a gradient that is on its way.
+bool may_be_written(const Array& gradient) {
+  return autograd::is_unshared(gradient) && (gradient.is_contiguous() || gradient.is_channels_last());
+}
+
 class BackwardPass {
  public:
   // With `wanted`, gradients go there and to no leaf.
@@ -73,7 +78,7 @@ class BackwardPass {
     const auto found = pending_.find(node_->edges[input].node.get());
     if (found == pending_.end() || !found->second.gradient.defined()) return {};
     Array& gradient = found->second.gradient;
-    if (!autograd::is_unshared(gradient) || !(gradient.is_contiguous() || gradient.is_channels_last())) return {};
+    if (!may_be_written(gradient)) return {};
     found->second.is_ours = false;
     return std::exchange(gradient, Array());
   }
@@ -124,8 +129,7 @@ class BackwardPass {
           pending.gradient = std::move(gradient);
         } else if (pending.is_ours) {
           ops::add_(pending.gradient, gradient);
-        } else if (autograd::is_unshared(gradient) && (gradient.is_contiguous() || gradient.is_channels_last()) &&
-                   gradient.dtype() == pending.gradient.dtype()) {
+        } else if (may_be_written(gradient) && gradient.dtype() == pending.gradient.dtype()) {
           ops::add_(gradient, pending.gradient);
           pending.gradient = std::move(gradient);
           pending.is_ours = true;

@@ -12,8 +12,9 @@ namespace tandem::autograd {
 Array gradient_place(std::size_t input);
 
 // To be called in a backward closure: the gradient that other operations have given input number `input` so far, in
-// memory that may be written over. It is handed over: the closure returns the sum of it and of its own gradient as the
-// gradient. Undefined where there is none yet, where its memory is in use, or where the input is a leaf.
+// memory that may be written over. It has the shape of the input, any dtype, and is row-major or channels last. It is
+// handed over: the closure returns the sum of it and of its own gradient as the gradient, or the former is lost. The
+// Array is undefined where there is none yet, where its memory is in use, or where the input is a leaf.
 Array take_gradient(std::size_t input);
 
 }  // namespace tandem::autograd

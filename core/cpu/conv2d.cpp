@@ -92,7 +92,8 @@ void note_kernel(const char* pass, const cpu::CookToomChoice& tiles, const std::
 constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the input's gradient",
                      *weight_pass = "kernel of the weight's gradient",
                      *one_channel_kernel = "tiles of F(4, 5) along rows, for one channel",
-                     *depthwise_kernel = "sums along rows, for a kernel for each channel";
+                     *depthwise_kernel = "sums along rows, for a kernel for each channel",
+                     *windows_kernel = "product with windows: oneDNN has no kernel for this layer, or a slow one";
 
 // Where tiles are the fastest way to the outputs or a gradient, pays() is true. The dtype is that of the image.
 cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const Shape& x, const Shape& y) {
@@ -159,7 +160,7 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     return direct.forward(x, weight, bias, y);
   }
   if (onednn::conv2d(x, weight, bias, window, y)) return note_kernel(forward_pass, best, "oneDNN");
-  note_kernel(forward_pass, best, "product with windows, which oneDNN does not have");
+  note_kernel(forward_pass, best, windows_kernel);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
   const Array out = y.dtype() == dtype ? y : Array::empty_channels_last(y.shape(), dtype);
@@ -209,7 +210,7 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     note_kernel(input_pass, best, "a product for each tap");
     return taps.grad_input(grad_y, weight, grad_x);
   }
-  note_kernel(input_pass, best, "product with windows, which oneDNN does not have");
+  note_kernel(input_pass, best, windows_kernel);
   const DType dtype = plain_dtype(grad_y);
   const Array gy = grad_y.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();
   const Array gx = grad_x.dtype() == dtype ? grad_x : Array::empty_channels_last(grad_x.shape(), dtype);
@@ -267,7 +268,7 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     taps.grad_weight(x, grad_y, grad_weight);
     return sum_bias();
   }
-  note_kernel(weight_pass, best, "product with windows, which oneDNN does not have");
+  note_kernel(weight_pass, best, windows_kernel);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), gy = grad_y.to(dtype);
   const Array sum = Array::empty({grad_weight.dim(0), window.kernel.h, window.kernel.w, grad_weight.dim(1)}, dtype);

@@ -17,9 +17,10 @@
 // over all outputs, relative to sums in f64, tests hold those of forward and both gradients for 32 channels and 6 small
 // images below 4e-7 for F(2, 3), 1e-6 for F(4, 3), 3e-6 for F(6, 3), 7e-6 for F(7, 3), 1e-6 for F(2, 5), 3e-6 for
 // F(4, 5), 6e-6 for F(5, 5), 4e-6 for F(2, 7) and 7e-6 for F(3, 7). Where one pass computes both gradients, that of the
-// weight has up to 1.3 times the error; F(5, 5) is never used so. The choice takes a large tile along one axis only
-// with a small one along the other, so that those of the outputs and of the gradient of the input stay below 6e-6 for
-// any number of channels. In the gradient of the weight, sums over large batches add to them as in direct sums.
+// weight has up to 1.3 times the error; F(5, 5) along both axes is never used so. The choice takes a large tile along
+// one axis only with a small one along the other, so that those of the outputs and of the gradient of the input stay
+// below 6e-6 for any number of channels. In the gradient of the weight, sums over large batches add to them as in
+// direct sums.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -1,6 +1,7 @@
 #include <tandem/core/cpu/cook_toom_orders.h>
 #include <tandem/core/device/backend.h>
 
+#include <utility>
 #include <vector>
 
 namespace tandem::cpu {

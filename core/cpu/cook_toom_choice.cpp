@@ -26,6 +26,7 @@ constexpr std::array<TileCosts, 4> kernel_3{{{&scheme<2, 3>, 16, 13, 1, 0.25},
                                              {&scheme<7, 3>, 64, 50, 1.06, 6.1}}};
 constexpr std::array<TileCosts, 3> kernel_5{
     {{&scheme<2, 5>, 33, 20, 1, 0.75}, {&scheme<4, 5>, 53, 35, 1, 2.6}, {&scheme<5, 5>, 64, 42, 1, 5.3}}};
+// Seven taps: those of the tiles with as many places.
 constexpr std::array<TileCosts, 2> kernel_7{{{&scheme<2, 7>, 53, 28, 1, 3.4}, {&scheme<3, 7>, 64, 35, 1, 6.3}}};
 
 // Errors of the two axes multiply, and grow with the length of sums up to the 128 inputs that are added up in one go.
@@ -35,7 +36,8 @@ bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64
   const double longer = static_cast<double>(std::clamp<std::int64_t>(inputs, 32, 128)) / 32;
   return error_of(rows, columns) * std::sqrt(longer) <= most_error;
 }
-// Inputs that ReLUs made have no negative numbers. In the powers of the points, which they then meet, they add up.
+// Inputs that ReLUs made have no negative numbers. In the powers of the points, which they then meet, they add up. The
+// sums of the weight's gradient run over tiles, so that the number of inputs has no part in its error.
 constexpr double error_of_both_gradients = 1.3;
 
 constexpr double product = 1.05;     // a number times 16
@@ -63,15 +65,17 @@ double tiles(std::int64_t outputs, std::int64_t dilation, int m) {
 
 double cycles(const TileCosts& rows, const TileCosts& columns, Extent dilation, Extent size, std::int64_t inputs,
               std::int64_t outputs) {
-  const double in = vectors(inputs), out = vectors(outputs), ns = rows.scheme->n(), ms = columns.scheme->n();
+  const double in = vectors(inputs), out = vectors(outputs);
+  const double down_places = rows.scheme->n(), across_places = columns.scheme->n();
   const double down = tiles(size.h, dilation.h, rows.scheme->m), across = tiles(size.w, dilation.w, columns.scheme->m);
-  const double height = static_cast<double>(size.h), pixels = height * static_cast<double>(size.w), places = ns * ms;
+  const double height = static_cast<double>(size.h), pixels = height * static_cast<double>(size.w),
+               places = down_places * across_places;
   const double products = down * across * places * out * (static_cast<double>(inputs) * product + product_end);
-  const double to_places = across * in * (height * columns.to_places + ms * down * rows.to_places) +
+  const double to_places = across * in * (height * columns.to_places + across_places * down * rows.to_places) +
                            pixels * (copied_pixel * in + odd_channel * beyond_vectors(inputs));
-  const double to_pixels = across * out * (height * columns.to_pixels + ms * down * rows.to_pixels) +
+  const double to_pixels = across * out * (height * columns.to_pixels + across_places * down * rows.to_pixels) +
                            pixels * odd_channel * beyond_vectors(outputs);
-  const double calls = call * (2 * ms + 3 * height);
+  const double calls = call * (2 * across_places + 3 * height);
   const double numbers = places * static_cast<double>(inputs) * out * 16;
   const double weight = numbers * (numbers < cache_numbers ? cached_weight : large_weight);
   return (products + to_places + to_pixels + calls + weight / batch) * rows.preference * columns.preference;

@@ -13,10 +13,6 @@ namespace {
 constexpr int most_taps = 7;              // along an axis
 constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first-level cache
 
-}  // namespace
-
-namespace {
-
 // Rows of a weight lie far apart, which the processor does not foresee.
 constexpr std::int64_t ahead = 2;
 template <int writes>
@@ -46,7 +42,7 @@ void TapPanels::read(std::int64_t panel) const {
   const std::int64_t row = kernels_.outputs() * taps_;
   for (std::int64_t c = 0; c < inputs_.count; ++c) {
     const std::int64_t begin = (inputs_.first + c) * row + first * taps_, end = begin + count * taps_;
-    prefetch<0>(from + begin + ahead * row, count * taps_);
+    if (c + ahead < inputs_.count) prefetch<0>(from + begin + ahead * row, count * taps_);
     transpose(from + begin, count, taps_, taps_, at(panel, c), width_, kernels_.weight.numel() - end);
   }
 }
@@ -62,7 +58,7 @@ void TapPanels::write(std::int64_t panel) const {
   const std::int64_t row = kernels_.outputs() * taps_;
   for (std::int64_t c = 0; c < inputs_.count; ++c) {
     float* const begin = to + (inputs_.first + c) * row + first * taps_;
-    prefetch<1>(begin + ahead * row, count * taps_);
+    if (c + ahead < inputs_.count) prefetch<1>(begin + ahead * row, count * taps_);
     transpose(at(panel, c), taps_, count, width_, begin, taps_);
   }
 }

@@ -37,7 +37,6 @@ class TapPanels {
   void clear(std::int64_t panel) const { std::fill_n(at(panel, 0), panel_numbers(), 0.0f); }
 
   bool turned() const { return kernels_.turned; }
-  std::int64_t inputs() const { return inputs_.count; }
   std::int64_t width() const { return width_; }
   float* at(std::int64_t panel, std::int64_t input) const {
     return memory_ + panel * panel_numbers() + input * taps_ * width_;

@@ -1,5 +1,5 @@
-// The tiles of an image along both axes: how they are cut, and the way from an image to places and back, for the blocks
-// of conv2d_cook_toom.cpp.
+// The tiles of an image along both axes: how they are cut, and the way from an image to places and back, for both
+// orders of cook_toom_orders.h.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -1,5 +1,6 @@
-// Products of small matrices that lie in the caches, for one thread: the work of conv2d_cook_toom.cpp between its
-// transforms. Columns come in panels of up to two vectors, so that the sums of some rows stay in registers.
+// Products of small matrices that lie in the caches, for one thread: what tiles do between their
+// transforms (cook_toom_kernels.cpp). Columns come in panels of up to two vectors, so that the sums of some rows stay
+// in registers.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>

@@ -111,17 +111,16 @@ Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight
   check_places(x, grad_y, window, grad_weight, grad_bias);
   const Array pixels = x.channels_last(), grad = grad_y.channels_last(), taps = filter(weight);
   auto& device = backend(x.device());
-  const auto in_one_pass = [&](bool add, const Array& grad_x) {
-    return device.conv2d_grads(pixels, grad, taps, window, add, grad_x, grad_weight, grad_bias);
-  };
   const bool adds = sum.defined() && sum.is_channels_last() && sum.dtype() == grad_y.dtype();
-  if (adds && in_one_pass(true, sum)) return sum;
-  Array grad_x = Array::empty_channels_last(x.shape(), grad_y.dtype(), grad_y.device());
-  if (adds || !in_one_pass(false, grad_x)) {
+  const auto empty = [&] { return Array::empty_channels_last(x.shape(), grad_y.dtype(), grad_y.device()); };
+  Array grad_x = adds ? sum : empty();
+  const bool in_one_pass = device.conv2d_grads(pixels, grad, taps, window, adds, grad_x, grad_weight, grad_bias);
+  if (!in_one_pass) {
+    if (adds) grad_x = empty();
     device.conv2d_grad_input(grad, taps, window, grad_x);
     device.conv2d_grad_weight(pixels, grad, window, grad_weight, grad_bias);
   }
-  if (!sum.defined()) return grad_x;
+  if (!sum.defined() || (in_one_pass && adds)) return grad_x;
   add_(sum, grad_x);
   return sum;
 }

@@ -204,6 +204,19 @@ TEST(Conv2d, GradientsByTaps) {
   }
 }
 
+// A kernel of oneDNN 2.6 gave wrong numbers for these.
+TEST(Conv2d, WithKernelsWiderThanTheImage) {
+  const Case cases[] = {
+      {{1, 3, 7, 7}, 64, {.kernel = 9, .padding = 4}},
+      {{1, 3, 9, 9}, 64, {.kernel = 11, .padding = 5}},
+      {{1, 1, 5, 7}, 64, {.kernel = {1, 9}, .padding = {0, 4}}},
+      {{1, 64, 7, 7}, 64, {.kernel = {2, 5}, .padding = {1, 4}, .dilation = {1, 2}}},
+      {{1, 64, 9, 9}, 64, {.kernel = 6, .padding = {3, 5}, .dilation = {1, 2}}},
+      {{3, 64, 11, 11}, 64, {.kernel = {4, 7}, .padding = {3, 6}, .dilation = 2}},
+  };
+  for (const Case& c : cases) expect_like_f64(c);
+}
+
 TEST(Conv2d, ByOneDnn) {
   const Case cases[] = {
       {{2, 4, 9, 11}, 4, {.kernel = 3, .padding = 1}},  // too few channels
