@@ -1,6 +1,6 @@
 // Convolution of images (N, C, H, W), which are channels last in memory, and of signals (N, C, L). A single image (C,
 // H, W) or signal (C, L) is taken too. For a signal an Extent holds one number. Inputs are floating, and results have
-// the dtype of the input. Weights and biases may be f32 when the input is 16-bit.
+// the dtype of the input. Within an Autocast, weights and biases may be f32 when the input is 16-bit.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
