@@ -63,11 +63,16 @@ Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
 // The dtype in which the plain method computes.
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// The dtype of the kernels that compute arrays of `dtype`. Tiles read 16-bit images themselves. For other ways, arrays
-// are converted to f32 where oneDNN has no fast kernels: it has none for f16.
-DType kernel_dtype(DType dtype) {
-  const bool fits = dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_fast_bf16());
-  return fits ? dtype : DType::f32;
+// The dtype of the kernels that compute a layer whose arrays have `dtype`: f32 for f16, for which oneDNN has no
+// kernels, and for bf16 where f32 is faster. Tiles read 16-bit images themselves. For other ways, arrays are converted,
+// which pays where each number is multiplied often enough (tried on an Intel Xeon without AMX).
+DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y) {
+  if (dtype == DType::f16) return DType::f32;
+  if (dtype != DType::bf16 || onednn::has_fast_bf16()) return dtype;
+  constexpr std::int64_t enough = 32;
+  const std::int64_t taps = w.kernel.h * w.kernel.w;
+  const bool pays = x[1] / w.groups * taps >= enough && y[1] / w.groups * taps >= enough * w.stride.h * w.stride.w;
+  return pays || !onednn::has_avx512() ? DType::f32 : dtype;
 }
 
 template <class F>
@@ -97,7 +102,7 @@ constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the inpu
 
 // Where tiles are the fastest way to the outputs or a gradient, pays() is true. The dtype is that of the image.
 cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const Shape& x, const Shape& y) {
-  const DType dtype = kernel_dtype(image);
+  const DType dtype = kernel_dtype(image, window, x, y);
   const cpu::CookToomConv tiles(window, x, y);
   if (!tiles.can(dtype) || cpu::OneChannelConv(window, x, y).pays(dtype) ||
       cpu::DirectConv(window, x, y).beats_tiles(dtype))
@@ -105,14 +110,14 @@ cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const S
   return tiles.choose_forward(dtype, cpu::ConvTaps(window, x, y).row_share());
 }
 cpu::CookToomChoice tiles_for_input(DType image, const Window& window, const Shape& x, const Shape& y) {
-  const DType dtype = kernel_dtype(image);
+  const DType dtype = kernel_dtype(image, window, x, y);
   const cpu::CookToomConv tiles(window, x, y);
   if (!tiles.can(dtype) || cpu::DirectConv(window, x, y).pays_for_input(dtype)) return {};
   const cpu::ConvTaps taps(window, x, y);
   return tiles.choose_grad_input(dtype, taps.pay_for_input(dtype) ? taps.share() : taps.row_share());
 }
 cpu::CookToomChoice tiles_for_weight(const Array& x, const Array& grad_y, const Window& window) {
-  const DType dtype = kernel_dtype(x.dtype());
+  const DType dtype = kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape());
   const cpu::CookToomConv tiles(window, x.shape(), grad_y.shape());
   if (grad_y.dtype() != x.dtype() || !tiles.can(dtype) ||
       cpu::OneChannelConv(window, x.shape(), grad_y.shape()).pays(dtype))
@@ -138,7 +143,7 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     note_kernel(forward_pass, best);
     return cpu::CookToomConv(window, x.shape(), y.shape()).forward(best, x, weight, bias, y);
   }
-  if (const DType dtype = kernel_dtype(x.dtype()); dtype != x.dtype()) {
+  if (const DType dtype = kernel_dtype(x.dtype(), window, x.shape(), y.shape()); dtype != x.dtype()) {
     const Array out = Array::empty_channels_last(y.shape(), dtype);
     const auto b = bias ? std::optional(bias->to(dtype)) : std::nullopt;
     conv2d(x.to(dtype), weight.to(dtype), b, window, out);
@@ -188,7 +193,8 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     note_kernel(input_pass, best);
     return cpu::CookToomConv(window, grad_x.shape(), grad_y.shape()).grad_input(best, grad_y, weight, grad_x);
   }
-  if (const DType dtype = kernel_dtype(grad_y.dtype()); dtype != grad_y.dtype()) {
+  if (const DType dtype = kernel_dtype(grad_y.dtype(), window, grad_x.shape(), grad_y.shape());
+      dtype != grad_y.dtype()) {
     const Array out = Array::empty_channels_last(grad_x.shape(), dtype);
     conv2d_grad_input(grad_y.to(dtype), weight.to(dtype), window, out);
     return copy(out, grad_x);
@@ -251,7 +257,7 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     cpu::CookToomConv(window, x.shape(), grad_y.shape()).grad_weight(best, x, grad_y, grad_weight);
     return sum_bias();
   }
-  if (kernel_dtype(x.dtype()) != x.dtype()) return by_f32();
+  if (kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape()) != x.dtype()) return by_f32();
   const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
   if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
     note_kernel(weight_pass, best, one_channel_kernel);

@@ -105,7 +105,7 @@ Plan* plan_for(PlanKey key, Build build) {
   return plan ? &*plan : nullptr;
 }
 
-bool supported(DType dtype) { return dtype == DType::f32 || (dtype == DType::bf16 && has_fast_bf16()); }
+bool supported(DType dtype) { return dtype == DType::f32 || (dtype == DType::bf16 && has_avx512()); }
 
 memory::data_type type_of(const Array& a) {
   return a.dtype() == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
@@ -330,6 +330,7 @@ bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& windo
 }
 
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
+  if (a.dtype() == DType::bf16 && !has_fast_bf16()) return false;
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
   const int ndim = a.ndim();
   PlanKey key{3, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), ndim, bias.has_value()};
