@@ -71,7 +71,7 @@ void TilePass::by_blocks() const {
       from.along_columns(strips, column, in_tiles, in_step);
       const TilesInColumn seen{in_tiles, tiles, in, in_step};
       if (to) {
-        matrices.multiply(seen, weight.data<float>() + column * weight.dim(1), *to, false, to->products(column));
+        matrices.multiply(seen, weight.data<float>() + column * weight.dim(1), false, *to, column);
         to->along_columns(strips, column);
       }
       if (other) {

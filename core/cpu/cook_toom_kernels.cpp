@@ -30,35 +30,28 @@ TapPanels::TapPanels(const Kernels& kernels, Range outputs, Range inputs)
       width_(std::min(panel, padded(outputs.count))) {}
 
 void TapPanels::read(std::int64_t panel) const {
-  const std::int64_t first = outputs_.first + panel * width_;
-  const std::int64_t count = std::min(width_, outputs_.first + outputs_.count - first);
+  const auto [first, count] = outputs_of(panel);
   const auto* const from = static_cast<const float*>(kernels_.weight.raw());
   float* const to = at(panel, 0);
   if (count < width_) clear(panel);
-  if (!kernels_.turned) {
-    const std::int64_t row = kernels_.inputs() * taps_;
-    return transpose(from + first * row + inputs_.first * taps_, count, inputs_.count * taps_, row, to, width_);
-  }
-  const std::int64_t row = kernels_.outputs() * taps_;
+  if (!kernels_.turned)
+    return transpose(from + first * row() + inputs_.first * taps_, count, inputs_.count * taps_, row(), to, width_);
   for (std::int64_t c = 0; c < inputs_.count; ++c) {
-    const std::int64_t begin = (inputs_.first + c) * row + first * taps_, end = begin + count * taps_;
-    if (c + ahead < inputs_.count) prefetch<0>(from + begin + ahead * row, count * taps_);
+    const std::int64_t begin = (inputs_.first + c) * row() + first * taps_, end = begin + count * taps_;
+    if (c + ahead < inputs_.count) prefetch<0>(from + begin + ahead * row(), count * taps_);
     transpose(from + begin, count, taps_, taps_, at(panel, c), width_, kernels_.weight.numel() - end);
   }
 }
 
 void TapPanels::write(std::int64_t panel) const {
-  const std::int64_t first = outputs_.first + panel * width_;
-  const std::int64_t count = std::min(width_, outputs_.first + outputs_.count - first);
+  const auto [first, count] = outputs_of(panel);
   auto* const to = static_cast<float*>(kernels_.weight.raw());
-  if (!kernels_.turned) {
-    const std::int64_t row = kernels_.inputs() * taps_;
-    return transpose(at(panel, 0), inputs_.count * taps_, count, width_, to + first * row + inputs_.first * taps_, row);
-  }
-  const std::int64_t row = kernels_.outputs() * taps_;
+  if (!kernels_.turned)
+    return transpose(at(panel, 0), inputs_.count * taps_, count, width_, to + first * row() + inputs_.first * taps_,
+                     row());
   for (std::int64_t c = 0; c < inputs_.count; ++c) {
-    float* const begin = to + (inputs_.first + c) * row + first * taps_;
-    if (c + ahead < inputs_.count) prefetch<1>(begin + ahead * row, count * taps_);
+    float* const begin = to + (inputs_.first + c) * row() + first * taps_;
+    if (c + ahead < inputs_.count) prefetch<1>(begin + ahead * row(), count * taps_);
     transpose(at(panel, c), taps_, count, width_, begin, taps_);
   }
 }
@@ -66,7 +59,8 @@ void TapPanels::write(std::int64_t panel) const {
 namespace {
 
 // The rows of taps of some inputs, each as one number.
-using RowTaps = std::array<float, static_cast<std::size_t>(some_inputs* most_taps* panel)>;
+constexpr std::size_t row_taps = some_inputs * most_taps * panel;
+using RowTaps = std::array<float, row_taps>;
 
 // What the taps of a row of the kernel are multiplied with at place `column` of the rows.
 struct RowFactors {
@@ -160,8 +154,8 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t input, std::int64_
   });
 }
 
-void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to, bool add,
-                             float* products) const {
+void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, bool add, const FromTiles& to,
+                             std::int64_t column) const {
   multiply_tiles<false>({.count = tiling.rows.scheme->n(),
                          .rows = tiles.count,
                          .inner = inputs,
@@ -173,7 +167,7 @@ void PlaceMatrices::multiply(const TilesInColumn& tiles, const float* places, co
                          .b_panel = panel_numbers(),
                          .b_row = width(),
                          .b_next = place_step(),
-                         .y = products,
+                         .y = to.products(column),
                          .y_panel = panel,
                          .y_row = outputs,
                          .y_next = to.place_step(),

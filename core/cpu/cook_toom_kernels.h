@@ -14,8 +14,6 @@ struct Kernels {
   Array weight;
   bool turned;
 
-  std::int64_t inputs() const { return weight.dim(turned ? 0 : 1); }
-  std::int64_t outputs() const { return weight.dim(turned ? 1 : 0); }
   std::int64_t taps() const { return weight.dim(2) * weight.dim(3); }
 };
 
@@ -44,6 +42,11 @@ class TapPanels {
 
  private:
   std::int64_t panel_numbers() const { return inputs_.count * taps_ * width_; }
+  Range outputs_of(std::int64_t panel) const {
+    const std::int64_t first = panel * width_;
+    return {outputs_.first + first, std::min(width_, outputs_.count - first)};
+  }
+  std::int64_t row() const { return kernels_.weight.strides()[0]; }  // numbers from one row of the weight to the next
 
   Kernels kernels_;
   Range outputs_, inputs_;
@@ -72,9 +75,10 @@ struct PlaceMatrices {
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
   std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
 
-  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to `products`, or added to
-  // what is there. `to` says how far apart they lie.
-  void multiply(const TilesInColumn& tiles, const float* places, const FromTiles& to, bool add, float* products) const;
+  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to to.products(column), or
+  // added to what is there.
+  void multiply(const TilesInColumn& tiles, const float* places, bool add, const FromTiles& to,
+                std::int64_t column) const;
   // At each place: the sums over all tiles of input times output become the matrix, or are added to it.
   void sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const;
 

@@ -146,7 +146,7 @@ class PanelPass {
           for (std::int64_t p = 0; p < matrices.panels(); ++p) matrices.from_taps(taps, input, column, p, weight);
           TilesInColumn seen = tiles_.in_column(column, begin - first, end - begin);
           seen.data += input;
-          matrices.multiply(seen, weight, to, turn > 0, to.products(column));
+          matrices.multiply(seen, weight, turn > 0, to, column);
           if (turn + 1 == turns.count) to.along_columns(strips, column);
         }
       }

@@ -136,7 +136,8 @@ void ToTiles::transform_row(const char* row, float* to) {
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
   const auto transform_tile = kind_ == Kind::input ? scheme->input_tile : scheme->output_grad_tile;
   // Copies: the compiler would read members again after each store.
-  const std::int64_t column_step = column_step_, place_step = place_step_, channels = stride_, count = pixels_of_tile_;
+  const std::int64_t column_step = column_step_, place_step = place_step_, channels = stride_;
+  const auto count = static_cast<std::size_t>(pixels_of_tile_);
   const float* const zeros = line_;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Axis::Line& line = lines[i];
@@ -147,11 +148,9 @@ void ToTiles::transform_row(const char* row, float* to) {
         transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, step * image_.next},
                   {to + begin * column_step, place_step, column_step}, {1, end - begin, channels});
       for (const auto& edge : edges) {
-        const float* seen[most_places];
-        for (std::int64_t k = 0; k < count; ++k)
-          seen[k] =
-              edge.pixels[static_cast<std::size_t>(k)] >= 0 ? pixels + edge.pixels[static_cast<std::size_t>(k)] : zeros;
-        transform_tile(seen, to + edge.tile * column_step, place_step, channels);
+        std::array<const float*, most_places> seen;
+        for (std::size_t k = 0; k < count; ++k) seen[k] = edge.pixels[k] >= 0 ? pixels + edge.pixels[k] : zeros;
+        transform_tile(seen.data(), to + edge.tile * column_step, place_step, channels);
       }
     } else {
       dispatch_image(image_.dtype, [&](auto type) {
