@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -73,6 +74,21 @@ template <int L, class V, class F>
 inline V each_lane(V v, F f) {
   for (int i = 0; i < L; ++i) v[i] = f(v[i]);
   return v;
+}
+
+// Combines all L lanes by f(a, b), which takes vectors and numbers: the lower half with the upper half, and so on.
+template <int L, class V, class F>
+inline auto folded(V v, F f) {
+  if constexpr (L == 1) {
+    return v;
+  } else if constexpr (L == 2) {
+    return f(v[0], v[1]);
+  } else {
+    return [&]<int... i>(std::integer_sequence<int, i...>) {
+      return folded<L / 2>(f(__builtin_shufflevector(v, v, i...), __builtin_shufflevector(v, v, (i + L / 2)...)), f);
+    }
+    (std::make_integer_sequence<int, L / 2>{});
+  }
 }
 
 #ifdef __AVX512BF16__

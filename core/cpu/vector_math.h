@@ -28,8 +28,9 @@ struct LaneMath {
     else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::exp(v); });
     else {
       using I = vec<std::int32_t, L>;
-      x = smaller(V{} + 89.0f, x);
-      x = larger(V{} - 104.0f, x);
+      // A result below the smallest number costs a processor a hundred times as long as any other.
+      const auto vanishes = x < -104.0f;
+      x = vanishes ? V{} : smaller(V{} + 89.0f, x);
       // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.
       const V shifted = x * 1.44269504088896341f + 12582912.0f;
       const V n = shifted - 12582912.0f;
@@ -41,12 +42,13 @@ struct LaneMath {
       p = p * r + 5.0000001201e-1f;
       p = p * (r * r) + (r + 1.0f);
 #ifdef __AVX512F__
-      if constexpr (L == 16) return _mm512_scalef_ps(p, n);
+      if constexpr (L == 16) return vanishes ? V{} : _mm512_scalef_ps(p, n);
 #endif
       // 2^n is multiplied in two halves, so that subnormal results come out too.
       const I whole = std::bit_cast<I>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
       const I half = whole >> 1;
-      return p * std::bit_cast<V>((half + 127) << 23) * std::bit_cast<V>((whole - half + 127) << 23);
+      p = p * std::bit_cast<V>((half + 127) << 23) * std::bit_cast<V>((whole - half + 127) << 23);
+      return vanishes ? V{} : p;
     }
   }
 
@@ -103,24 +105,10 @@ struct LaneMath {
   }
 
   static C sum(V v) {
-    if constexpr (L == 1) return v;
-    else {
-      C total[L];
-      std::memcpy(total, &v, sizeof v);
-      for (int half = L / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) total[i] += total[i + half];
-      return total[0];
-    }
+    return folded<L>(v, [](auto a, auto b) { return a + b; });
   }
   static C highest(V v) {
-    if constexpr (L == 1) return v;
-    else {
-      C most[L];
-      std::memcpy(most, &v, sizeof v);
-      for (int half = L / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) most[i] = most[i] < most[i + half] ? most[i + half] : most[i];
-      return most[0];
-    }
+    return folded<L>(v, [](auto a, auto b) { return a < b ? b : a; });
   }
 
   template <class T>
