@@ -28,6 +28,9 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
                              !pool->options.ceil_mode;
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
+    } else if (dynamic_cast<ReLU*>(plain(i)) && dynamic_cast<MaxPool2d*>(plain(i + 1))) {
+      x = (*plain(i))((*plain(i + 1))(x));  // the same numbers, and ReLU has fewer of them to look at
+      i += 2;
     } else {
       x = (*steps[static_cast<std::size_t>(i++)].second)(x);
     }

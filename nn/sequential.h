@@ -14,7 +14,8 @@ namespace tandem::nn {
 //
 // Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
 // draw their initial weights. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling behind the ReLU run as one
-// operation, unless one of the modules has forward hooks.
+// operation, and other max pooling runs before the ReLU that it follows, unless one of the modules has forward hooks.
+// Neither changes what is computed.
 class Sequential : public Container {
  public:
   // One module or function of the list.

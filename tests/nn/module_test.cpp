@@ -337,6 +337,9 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
             return Sequential{ReLU(), BatchNorm2d(16), ReLU(), BatchNorm2d(16)};
           },
           training, shape);
+      // Pooling goes first.
+      expect_equal_to_steps([] { return Sequential{ReLU(), MaxPool2d(2)}; }, training, shape);
+      expect_equal_to_steps([] { return Sequential{ReLU(), MaxPool2d(3, 2, 1), ReLU()}; }, training, shape);
       // What does not fuse: other pools, other orders.
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, 2, 1)}; }, training, shape);
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 1)}; }, training, shape);
