@@ -1,12 +1,12 @@
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/simd.h>
+#include <tandem/core/cpu/transpose.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -18,53 +18,92 @@ namespace tandem::cpu {
 
 namespace {
 
-// Eight also where vectors could be longer: with few channels more lanes would stay empty.
-constexpr int lanes = 8;
+// As many numbers as fit into a register.
+constexpr int lanes = turned<float>;
 using Lanes = vec<float, lanes>;
 
-// The first `count` of `lanes` numbers, and zeros; memory behind them is not read.
-Lanes load_some(const float* from, std::int64_t count) {
+// All bits of the lanes from `first` to before `end`.
+template <int n>
+[[gnu::always_inline]] inline vec<std::int32_t, n> mask_of(int first, std::int64_t end) {
+  vec<std::int32_t, n> lane;
+  for (int i = 0; i < n; ++i) lane[i] = i;
+  return (lane >= first) & (lane < static_cast<std::int32_t>(end));
+}
+
+// The first `count` of n numbers, at least one and not all of them, and zeros. Memory behind them is not read.
+template <int n>
+vec<float, n> load_some(const float* from, std::int64_t count) {
+  if constexpr (n == 2) return vec<float, 2>{from[0], 0};
+#ifdef __AVX512F__
+  if constexpr (n == 16) return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#endif
 #ifdef __AVX2__
-  static constexpr std::array<std::int32_t, 16> masks = {-1, -1, -1, -1, -1, -1, -1, -1};
-  return _mm256_maskload_ps(from, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&masks[8 - count])));
-#else
-  Lanes v{};
-  std::memcpy(&v, from, static_cast<std::size_t>(count) * sizeof(float));
+  if constexpr (n == 8) return _mm256_maskload_ps(from, std::bit_cast<__m256i>(mask_of<8>(0, count)));
+  if constexpr (n == 4) return _mm_maskload_ps(from, std::bit_cast<__m128i>(mask_of<4>(0, count)));
+#endif
+  vec<float, n> v{};
+  for (int i = 0; i < count; ++i) v[i] = from[i];
   return v;
+}
+
+// Stores `count` lanes from lane `first` on. Memory around them is not written.
+[[gnu::always_inline]] inline void store_some(float* to, Lanes v, int first, std::int64_t count) {
+  if (count == lanes) return store<lanes>(to, v);
+#ifdef __AVX512F__
+  _mm512_mask_storeu_ps(to - first, static_cast<__mmask16>(((1u << count) - 1) << first), v);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(to - first, std::bit_cast<__m256i>(mask_of<8>(first, first + count)), v);
+#else
+  for (std::int64_t i = 0; i < count; ++i) to[i] = v[first + i];
 #endif
 }
 
-template <int L>
-float sum_of(vec<float, L> v) {
-  if constexpr (L == 2) {
-    return v[0] + v[1];
+// n numbers, again and again, in all lanes. From memory this is one instruction.
+template <int n>
+Lanes repeated(vec<float, n> v) {
+#ifdef __AVX512F__
+  if constexpr (n == 8) return _mm512_broadcast_f32x8(v);
+  if constexpr (n == 4) return _mm512_broadcast_f32x4(v);
+  if constexpr (n == 2) return std::bit_cast<Lanes>(_mm512_set1_pd(std::bit_cast<double>(v)));
+#elif defined(__AVX__)
+  if constexpr (n == 4) return _mm256_set_m128(v, v);
+  if constexpr (n == 2) return std::bit_cast<Lanes>(_mm256_set1_pd(std::bit_cast<double>(v)));
+  if constexpr (n == 1) return _mm256_set1_ps(v[0]);
+#endif
+  Lanes all;
+  for (int i = 0; i < lanes; ++i) all[i] = v[i % n];
+  return all;
+}
+
+// Picks lane index(i) of a and b for each lane i. The lanes of b are numbered on from those of a.
+template <class F>
+Lanes pick(Lanes a, Lanes b, F index) {
+  return [&]<int... i>(std::integer_sequence<int, i...>) {
+    return __builtin_shufflevector(a, b, index(std::integral_constant<int, i>{})...);
+  }
+  (std::make_integer_sequence<int, lanes>{});
+}
+
+// Adds up every n neighbours within the n vectors `v`, in all of them at once, in place. The first one has the sums.
+template <int n>
+[[gnu::always_inline]] inline Lanes sums_of(Lanes* v) {
+  if constexpr (n > 1) {
+    constexpr int half = n / 2;
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i)
+      v[i] = pick(v[2 * i], v[2 * i + 1], [](auto lane) { return lane / half * n + lane % half; }) +
+             pick(v[2 * i], v[2 * i + 1], [](auto lane) { return lane / half * n + lane % half + half; });
+    return sums_of<half>(v);
   } else {
-    vec<float, L / 2> low, high;
-    for (int i = 0; i < L / 2; ++i) {
-      low[i] = v[i];
-      high[i] = v[i + L / 2];
-    }
-    return sum_of<L / 2>(low + high);
+    return v[0];
   }
 }
 
-// The sums of eight vectors. Each step adds neighbours of two vectors, at once.
-Lanes sums_of(const Lanes (&v)[8]) {
-  const auto by_1 = [](Lanes a, Lanes b) {
-    return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
-           __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-  };
-  const auto by_2 = [](Lanes a, Lanes b) {
-    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
-           __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-  };
-  const Lanes low = by_2(by_1(v[0], v[1]), by_1(v[2], v[3])), high = by_2(by_1(v[4], v[5]), by_1(v[6], v[7]));
-  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
-         __builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
+// Output channels that stand side by side in a vector. The other lanes are for neighbours in a row of the kernel.
+constexpr std::int64_t most_together = 8;
+std::int64_t together(std::int64_t out_channels) {
+  return std::min<std::int64_t>(most_together, static_cast<std::int64_t>(std::bit_ceil(std::uint64_t(out_channels))));
 }
-
-// With so few output channels lanes run along rows.
-constexpr std::int64_t most_along = 3;
 
 // Rows of output pixels, and rows of the image around them in which padding is written out: each output pixel sees
 // whole rows of the kernel.
@@ -72,8 +111,8 @@ struct Lines {
   const float* x;      // what the first output pixel sees
   std::int64_t x_row;  // from one row of x to the next, in numbers
   std::int64_t channels, out_width, out_channels;
-  // (O, KH, KW, C) where lanes run along rows, (O / lanes, KH, KW, C, lanes) where they run across output channels,
-  // with zeros where there are no more of these.
+  // (O / together, KH, KW * C / n, together, n), where n = lanes / together, with zeros where there are no more of
+  // these.
   const float* weight;
   const float* bias;  // with zeros, too
   Window window;
@@ -83,87 +122,86 @@ struct Lines {
     return x + (row * window.stride.h + k * window.dilation.h) * x_row + column * window.stride.w * channels;
   }
 
-  // Lanes along rows: output channel `o` of the P pixels of `row` from `column` on, to `out`.
-  template <int P>
-  void along(std::int64_t row, std::int64_t column, std::int64_t o, float* out) const {
+  // Output channels from `o` on, of the P pixels of `row` from `column` on, to `out`.
+  template <int outputs, int P>
+  [[gnu::always_inline]] void compute_tile(std::int64_t row, std::int64_t column, std::int64_t o, float* out) const {
+    constexpr int n = lanes / outputs, half = (P + 1) / 2;
+    // The next tile is behind this one. A larger kernel has seen most of what that sees.
+    const bool fetches_next = window.kernel == Extent(1);
     const std::int64_t step = window.stride.w * channels;
-    Lanes sums[P] = {};
+    Lanes sums[(P + n - 1) / n * n] = {};
+    const float* weights = weight + o * window.kernel.h * ((kernel_row() + n - 1) / n) * n;
     for (std::int64_t k = 0; k < window.kernel.h; ++k) {
       const float* const pixels = seen(row, column, k);
-      const float* const weights = weight + (o * window.kernel.h + k) * kernel_row();
-      const auto add = [&](auto load_at) {
-        const Lanes w = load_at(weights);
-        for (int p = 0; p < P; ++p) sums[p] += load_at(pixels + p * step) * w;
-      };
-      std::int64_t i = 0;
-      for (; i + lanes <= kernel_row(); i += lanes)
-        add([&](const float* from) { return load_raw<float, lanes>(from + i); });
-      if (i < kernel_row()) add([&](const float* from) { return load_some(from + i, kernel_row() - i); });
-    }
-    if constexpr (P == 8) {
-      const Lanes totals = sums_of(sums) + bias[o];
-      if (out_channels == 1) return store<8>(out, totals);
-      for (int p = 0; p < P; ++p) out[p * out_channels + o] = totals[p];
-    } else {
-      for (int p = 0; p < P; ++p) out[p * out_channels + o] = sum_of<lanes>(sums[p]) + bias[o];
-    }
-  }
-
-  // Lanes across output channels: those from `o` on, of the P pixels.
-  template <int P>
-  void across(std::int64_t row, std::int64_t column, std::int64_t o, float* out) const {
-    constexpr int half = (P + 1) / 2;
-    const std::int64_t step = window.stride.w * channels;
-    Lanes sums[P] = {};
-    for (std::int64_t k = 0; k < window.kernel.h; ++k) {
-      const float* const pixels = seen(row, column, k);
-      const float* const weights = weight + (o / lanes * window.kernel.h + k) * kernel_row() * lanes;
-      for (std::int64_t i = 0; i < kernel_row(); ++i) {
-        const Lanes w = load_raw<float, lanes>(weights + i * lanes);
-        const float* pixel = pixels + i;
+      const auto add = [&](std::int64_t first, auto load_at) {
+        const Lanes w = load_raw<float, lanes>(weights);
+        if (fetches_next && first % 16 == 0) {
+#pragma GCC unroll 16
+          for (int p = 0; p < P; ++p) __builtin_prefetch(pixels + first + (P + p) * step);
+        }
+        const float* pixel = pixels + first;
+#pragma GCC unroll 16
         for (int p = 0; p < P; ++p) {
           if (p == half) pixel += half * step;
-          sums[p] += pixel[p % half * step] * w;
+          sums[p] += repeated<n>(load_at(pixel + p % half * step)) * w;
           // Hides from GCC how the addresses hang together. It would keep one in a register for each pixel, and there
           // are not so many registers.
           asm("" : "+r"(pixel));
         }
-      }
+        weights += lanes;
+      };
+      std::int64_t i = 0;
+      for (; i + n <= kernel_row(); i += n) add(i, [](const float* from) { return load_raw<float, n>(from); });
+      if (i < kernel_row()) add(i, [&](const float* from) { return load_some<n>(from, kernel_row() - i); });
     }
-    const std::int64_t count = std::min<std::int64_t>(out_channels - o, lanes);
-    for (int p = 0; p < P; ++p) {
-      const Lanes sum = sums[p] + load_raw<float, lanes>(bias + o);
-      float* const to = out + p * out_channels + o;
-      if (count == lanes) store<lanes>(to, sum);
-      else
-        for (std::int64_t i = 0; i < count; ++i) to[i] = sum[i];
-    }
+    const Lanes biases = repeated<outputs>(load_raw<float, outputs>(bias + o));
+#pragma GCC unroll 16
+    for (int p = 0; p < P; p += n)
+      store_pixels<outputs>(sums_of<n>(sums + p) + biases, std::min(P - p, n), o, out + p * out_channels);
   }
 
-  // Calls f(std::integral_constant<int, P>, column) for tiles of P columns that cover all, with the one P up to `most`
-  // that covers them best. The last two tiles may overlap.
-  template <int most, class F>
-  void cover(F f) const {
-    const std::int64_t tiles = (out_width + most - 1) / most, best = (out_width + tiles - 1) / tiles;
-    const auto in_tiles_of = [&](auto p) {
-      for (std::int64_t t = 0; t < tiles; ++t) f(p, std::min(t * p, out_width - p));
-    };
-    [&]<int... i>(std::integer_sequence<int, i...>) {
-      ((i + 1 == best ? in_tiles_of(std::integral_constant<int, i + 1>{}) : void()), ...);
+  // The sums of the first `pixels` of a vector.
+  template <int outputs>
+  [[gnu::always_inline]] void store_pixels(Lanes sums, int pixels, std::int64_t o, float* out) const {
+    if (out_channels == outputs) return store_some(out, sums, 0, pixels * outputs);
+    if (outputs == 4 && out_channels == 3) {
+      const Lanes close = pick(sums, sums, [](auto lane) { return (lane / 3 * 4 + lane % 3) % lanes; });
+      return store_some(out, close, 0, pixels * 3);
     }
+    const std::int64_t count = std::min<std::int64_t>(out_channels - o, outputs);
+    for (int p = 0; p < pixels; ++p) store_some(out + p * out_channels + o, sums, p * outputs, count);
+  }
+
+  // The same for all columns, in tiles of P. The last two tiles may overlap.
+  template <int outputs, int P>
+  void compute_tiles(std::int64_t row, std::int64_t o, float* out) const {
+    const Lines lines = *this;  // a copy: no store to `out` can change it, so that GCC keeps it in registers
+    std::int64_t column = 0;
+    for (; column + P < lines.out_width; column += P)
+      lines.compute_tile<outputs, P>(row, column, o, out + column * lines.out_channels);
+    column = lines.out_width - P;
+    lines.compute_tile<outputs, P>(row, column, o, out + column * lines.out_channels);
+  }
+
+  // A row of output pixels, to `out`. A tile has as many columns as there are registers for their sums, or the fewer
+  // that cover the row best; a multiple of n, where a row has so many.
+  template <int outputs>
+  void compute_row(std::int64_t row, float* out) const {
+    constexpr int n = lanes / outputs, registers = lanes == 16 ? 16 : 14, most = registers / n * n;
+    const std::int64_t tiles = (out_width + most - 1) / most, best = (out_width + tiles - 1) / tiles;
+    const std::int64_t columns = std::min((best + n - 1) / n * n, out_width);
+    for (std::int64_t o = 0; o < out_channels; o += outputs) [&]<int... i>(std::integer_sequence<int, i...>) {
+        ((i + 1 == columns ? compute_tiles<outputs, i + 1>(row, o, out) : void()), ...);
+      }
     (std::make_integer_sequence<int, most>{});
   }
-
-  // A row of output pixels, to `out`. As many pixels at a time as there are registers for their sums.
   void compute(std::int64_t row, float* out) const {
-    const auto to = [&](std::int64_t column) { return out + column * out_channels; };
-    if (out_channels > most_along) {
-      for (std::int64_t o = 0; o < out_channels; o += lanes)
-        cover<14>([&](auto p, std::int64_t column) { across<p>(row, column, o, to(column)); });
-      return;
+    switch (together(out_channels)) {
+      case 1: return compute_row<1>(row, out);
+      case 2: return compute_row<2>(row, out);
+      case 4: return compute_row<4>(row, out);
+      default: return compute_row<most_together>(row, out);
     }
-    for (std::int64_t o = 0; o < out_channels; ++o)
-      cover<8>([&](auto p, std::int64_t column) { along<p>(row, column, o, to(column)); });
   }
 };
 
@@ -185,16 +223,21 @@ void by_pixels(const float* __restrict x, const float* weight, const float* bias
     }
 }
 
-// The function above for these numbers of channels, or null where there is none. GCC makes nothing good of 16 to 3.
+// Whether each output pixel sees the input pixel in the same place, and no other.
+bool is_pixelwise(const Window& window) {
+  return window.kernel == Extent(1) && window.stride == Extent(1) && window.padding == Extent(0);
+}
+
+// The function above for these numbers of channels, or null where there is none.
 using ByPixels = void (*)(const float*, const float*, const float*, std::int64_t, float*);
 ByPixels by_pixels_of(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   ByPixels found = nullptr;
-  if (window.kernel != Extent(1) || window.stride != Extent(1) || window.padding != Extent(0)) return found;
+  if (!is_pixelwise(window)) return found;
   const auto among = [&]<int... in>(auto out, std::integer_sequence<int, in...>) {
     ((inputs == in && outputs == out ? void(found = by_pixels<in, decltype(out)::value>) : void()), ...);
   };
-  among(std::integral_constant<int, 1>{}, std::integer_sequence<int, 1, 2, 3, 4, 8, 16>{});
-  among(std::integral_constant<int, 2>{}, std::integer_sequence<int, 1, 2, 3, 4, 8, 16>{});
+  among(std::integral_constant<int, 1>{}, std::integer_sequence<int, 1, 2, 3, 4, 8>{});
+  among(std::integral_constant<int, 2>{}, std::integer_sequence<int, 1, 2, 3, 4, 8>{});
   among(std::integral_constant<int, 3>{}, std::integer_sequence<int, 1, 2, 3, 4, 8>{});
   return found;
 }
@@ -216,57 +259,75 @@ void in_f32(const Array& y, F compute) {
   backend({}).copy(result, y);
 }
 
-// Chosen on an AMD EPYC, with AVX2 (Zen 3, by bench/convolutions) and with AVX-512 (Zen 4): elsewhere oneDNN is as
-// fast. oneDNN's vectors are filled up with output channels that do not exist.
+// So few outputs that direct sums are worth a conversion from bf16, and faster than tiles.
+constexpr std::int64_t few = 4;
+
+// Chosen by bench/convolutions, with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on another (Zen 4) and on an Intel Xeon:
+// elsewhere oneDNN is as fast.
 bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   const bool avx512 = onednn::has_avx512(), single = window.kernel == Extent(1);
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output
   if (by_pixels_of(window, inputs, outputs)) return true;
-  if (outputs <= most_along) {
-    if (single) return avx512 ? inputs >= 8 * outputs : outputs == 1 && inputs >= 8;
-    return products >= (avx512 ? 9 : 16) * outputs;
+  if (single) return inputs >= 8 && outputs <= most_together;
+  if (outputs <= few) return products >= (avx512 ? 8 : 16) * outputs;
+  return outputs <= most_together ? products >= 20 : !avx512 && outputs <= 16 && products >= 400;
+}
+
+// `kernels` (O, KH, KW, C) and `bias` (O) as Lines has them.
+struct Packed {
+  Array weight, bias;
+
+  Packed(const Array& kernels, const std::optional<Array>& bias) {
+    const std::int64_t out_channels = kernels.dim(0), height = kernels.dim(1), row = kernels.dim(2) * kernels.dim(3);
+    const std::int64_t outputs = together(out_channels), groups = (out_channels + outputs - 1) / outputs;
+    const std::int64_t n = lanes / outputs, steps = (row + n - 1) / n;
+    const Array filled = ops::zeros({groups * outputs, height, steps * n});
+    backend({}).copy(kernels.reshape({out_channels, height, row}), filled.narrow(0, 0, out_channels).narrow(2, 0, row));
+    weight = filled.reshape({groups, outputs, height, steps, n}).permute({0, 2, 3, 1, 4}).contiguous();
+    this->bias = ops::zeros({groups * outputs});
+    if (bias) backend({}).copy(*bias, this->bias.narrow(0, 0, out_channels));
   }
-  if (single) return avx512 && outputs <= 8 && inputs >= 16;
-  return outputs <= 8 ? products >= 20 : !avx512 && outputs <= 16 && products >= 400;
+};
+
+// Each output pixel sees the input pixel in the same place: all pixels are one long row, which threads share.
+void convolve_pixels(const Array& x, const Array& kernels, const std::optional<Array>& bias, const Window& window,
+                     const Array& y) {
+  const std::int64_t channels = x.dim(1), out_channels = y.dim(1), pixels = x.numel() / channels;
+  const Packed packed(kernels, bias);
+  const ByPixels by_pixels = by_pixels_of(window, channels, out_channels);
+  constexpr std::int64_t at_once = 1024;
+  parallel_for((pixels + at_once - 1) / at_once, x.numel(), [&](std::int64_t i) {
+    const std::int64_t first = i * at_once, count = std::min(at_once, pixels - first);
+    const float* const from = x.data<float>() + first * channels;
+    float* const to = y.data<float>() + first * out_channels;
+    if (by_pixels) return by_pixels(from, kernels.data<float>(), packed.bias.data<float>(), count, to);
+    const Lines lines{from,  0, channels, count, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
+                      window};
+    lines.compute(0, to);
+  });
 }
 
 // x and y are of f32, and `weight` is (O, KH, KW, C).
 void convolve(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) {
+  const Array kernels = weight.to(DType::f32).contiguous();
+  if (is_pixelwise(window)) return convolve_pixels(x, kernels, bias, window, y);
+
   const std::int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3);
   const std::int64_t out_channels = y.dim(1), out_height = y.dim(2), out_width = y.dim(3);
-  const std::int64_t vectors = (out_channels + lanes - 1) / lanes;
-  Array packed = weight.to(DType::f32).contiguous();
-  if (out_channels > most_along) {
-    const Array filled = ops::zeros({vectors, lanes, packed.dim(1), packed.dim(2), packed.dim(3)});
-    backend({}).copy(
-        packed,
-        filled.reshape({vectors * lanes, packed.dim(1), packed.dim(2), packed.dim(3)}).narrow(0, 0, out_channels));
-    packed = filled.permute({0, 2, 3, 4, 1}).contiguous();
-  }
-  const Array biases = ops::zeros({vectors * lanes});
-  if (bias) backend({}).copy(*bias, biases.narrow(0, 0, out_channels));
-
-  if (const ByPixels compute = by_pixels_of(window, channels, out_channels)) {
-    constexpr std::int64_t at_once = 4096;
-    const std::int64_t pixels = x.dim(0) * height * width;
-    return parallel_for((pixels + at_once - 1) / at_once, x.numel(), [&](std::int64_t i) {
-      compute(x.data<float>() + i * at_once * channels, packed.data<float>(), biases.data<float>(),
-              std::min(at_once, pixels - i * at_once), y.data<float>() + i * at_once * out_channels);
-    });
-  }
-
+  const Packed packed(kernels, bias);
   const std::int64_t row = width * channels, padding = window.padding.w * channels, padded_row = row + 2 * padding;
   const std::int64_t blocks = (out_height + lines_at_once - 1) / lines_at_once;
   parallel_for(x.dim(0) * blocks, x.numel(), [&](std::int64_t i) {
     const std::int64_t image = i / blocks, first = i % blocks * lines_at_once;
     const std::int64_t count = std::min(lines_at_once, out_height - first);
     const std::int64_t top = first * window.stride.h - window.padding.h;
-    const float* const pixels = x.data<float>() + image * height * row;
-    Lines lines{nullptr, row, channels, out_width, out_channels, packed.data<float>(), biases.data<float>(), window};
+    const float* const in = x.data<float>() + image * height * row;
+    Lines lines{nullptr, row, channels, out_width, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
+                window};
     Array copy;
     if (window.padding == Extent(0)) {
-      lines.x = pixels + top * row;
+      lines.x = in + top * row;
     } else {
       const std::int64_t rows = (count - 1) * window.stride.h + (window.kernel.h - 1) * window.dilation.h + 1;
       copy = Array::empty({rows * padded_row});
@@ -277,7 +338,7 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
         const std::int64_t h = top + r;
         if (0 <= h && h < height) {
           to = std::fill_n(to, padding, 0.f);
-          to = std::copy_n(pixels + h * row, row, to);
+          to = std::copy_n(in + h * row, row, to);
           std::fill_n(to, padding, 0.f);
         } else {
           std::fill_n(to, padded_row, 0.f);
@@ -301,17 +362,18 @@ Window DirectConv::from_behind() const {
   return window;
 }
 
-// oneDNN's sums of bf16 are nearly twice as fast as those of f32.
+// All of a bf16 image is converted, also pixels that no output sees.
 bool DirectConv::pays(DType dtype) const {
-  return can(dtype, window_) && (dtype == DType::f32 || y_[1] <= most_along) && is_faster(window_, x_[1], y_[1]);
+  const bool sees_all = window_.kernel.h >= window_.stride.h && window_.kernel.w >= window_.stride.w;
+  return can(dtype, window_) && (dtype == DType::f32 || (y_[1] <= few && sees_all)) && is_faster(window_, x_[1], y_[1]);
 }
 
-bool DirectConv::beats_tiles(DType dtype) const { return y_[1] <= most_along && pays(dtype); }
+bool DirectConv::beats_tiles(DType dtype) const { return y_[1] <= few && pays(dtype); }
 
 bool DirectConv::pays_for_input(DType dtype) const {
   const Window window = from_behind();
   return can(dtype, window) && window.stride == Extent(1) && window.padding.h >= 0 && window.padding.w >= 0 &&
-         x_[1] <= most_along && is_faster(window, y_[1], x_[1]);
+         x_[1] <= few && is_faster(window, y_[1], x_[1]);
 }
 
 void DirectConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
