@@ -69,7 +69,7 @@ DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 
 DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y) {
   if (dtype == DType::f16) return DType::f32;
   if (dtype != DType::bf16 || onednn::has_fast_bf16()) return dtype;
-  constexpr std::int64_t enough = 32;
+  constexpr std::int64_t enough = 18;
   const std::int64_t taps = w.kernel.h * w.kernel.w;
   const bool pays = x[1] / w.groups * taps >= enough && y[1] / w.groups * taps >= enough * w.stride.h * w.stride.w;
   return pays || !onednn::has_avx512() ? DType::f32 : dtype;
@@ -143,12 +143,6 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     note_kernel(forward_pass, best);
     return cpu::CookToomConv(window, x.shape(), y.shape()).forward(best, x, weight, bias, y);
   }
-  if (const DType dtype = kernel_dtype(x.dtype(), window, x.shape(), y.shape()); dtype != x.dtype()) {
-    const Array out = Array::empty_channels_last(y.shape(), dtype);
-    const auto b = bias ? std::optional(bias->to(dtype)) : std::nullopt;
-    conv2d(x.to(dtype), weight.to(dtype), b, window, out);
-    return copy(out, y);
-  }
   const cpu::OneChannelConv one_channel(window, x.shape(), y.shape());
   if (one_channel.pays(x.dtype())) {
     note_kernel(forward_pass, best, one_channel_kernel);
@@ -158,6 +152,12 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
   if (depthwise.pays(x.dtype())) {
     note_kernel(forward_pass, best, depthwise_kernel);
     return depthwise.forward(x, weight, bias, y);
+  }
+  if (const DType dtype = kernel_dtype(x.dtype(), window, x.shape(), y.shape()); dtype != x.dtype()) {
+    const Array out = Array::empty_channels_last(y.shape(), dtype);
+    const auto b = bias ? std::optional(bias->to(dtype)) : std::nullopt;
+    conv2d(x.to(dtype), weight.to(dtype), b, window, out);
+    return copy(out, y);
   }
   const cpu::DirectConv direct(window, x.shape(), y.shape());
   if (direct.pays(x.dtype())) {
@@ -193,16 +193,16 @@ void CpuBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, con
     note_kernel(input_pass, best);
     return cpu::CookToomConv(window, grad_x.shape(), grad_y.shape()).grad_input(best, grad_y, weight, grad_x);
   }
+  const cpu::DepthwiseConv depthwise(window, grad_x.shape(), grad_y.shape());
+  if (depthwise.pays_for_input(grad_y.dtype())) {
+    note_kernel(input_pass, best, depthwise_kernel);
+    return depthwise.grad_input(grad_y, weight, grad_x);
+  }
   if (const DType dtype = kernel_dtype(grad_y.dtype(), window, grad_x.shape(), grad_y.shape());
       dtype != grad_y.dtype()) {
     const Array out = Array::empty_channels_last(grad_x.shape(), dtype);
     conv2d_grad_input(grad_y.to(dtype), weight.to(dtype), window, out);
     return copy(out, grad_x);
-  }
-  const cpu::DepthwiseConv depthwise(window, grad_x.shape(), grad_y.shape());
-  if (depthwise.pays_for_input(grad_y.dtype())) {
-    note_kernel(input_pass, best, depthwise_kernel);
-    return depthwise.grad_input(grad_y, weight, grad_x);
   }
   const cpu::DirectConv direct(window, grad_x.shape(), grad_y.shape());
   if (direct.pays_for_input(grad_y.dtype())) {
@@ -257,12 +257,12 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     cpu::CookToomConv(window, x.shape(), grad_y.shape()).grad_weight(best, x, grad_y, grad_weight);
     return sum_bias();
   }
-  if (kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape()) != x.dtype()) return by_f32();
   const cpu::OneChannelConv one_channel(window, x.shape(), grad_y.shape());
   if (x.dtype() == grad_y.dtype() && one_channel.pays(x.dtype())) {
     note_kernel(weight_pass, best, one_channel_kernel);
     return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
   }
+  if (kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape()) != x.dtype()) return by_f32();
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   if (!taps.pay_for_weight(x.dtype())) {
     if (x.dtype() == DType::bf16 && !onednn::can_sum_bf16(x, window)) return by_f32();
