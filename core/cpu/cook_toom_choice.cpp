@@ -12,7 +12,9 @@ namespace {
 // What the parts cost, in cycles for 16 numbers unless they say otherwise. Fitted to 94 layers of 3 x 3 and 5 x 5
 // kernels with 4 to 128 channels and 4 to 112 pixels a side, forward and both gradients, on one core of an AMD EPYC
 // (Zen 4, AVX-512): for the layers that take longer than their transforms, the estimates are within 15 % of the times.
-// A core with AVX2 alone does the same work in about twice the cycles, with tiles as without.
+// A core with AVX2 alone does the same work in about twice the cycles, with tiles as without. So does Intel's with
+// AVX-512 in half of them, but for two costs: it has two units for products of 512 bits, so that direct sums and long
+// sums gain more (fitted to 60 layers on an Intel Xeon).
 struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
@@ -40,15 +42,26 @@ bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64
 // sums of the weight's gradient run over tiles, so that the number of inputs has no part in its error.
 constexpr double error_of_both_gradients = 1.3;
 
+struct ProcessorCosts {
+  double product_end;     // of a sum of products
+  double direct_product;  // a number times 16, in direct sums
+};
+const ProcessorCosts& costs() {
+  [[maybe_unused]] constexpr static ProcessorCosts one_unit{3, 1.03}, two_units{8, 0.87};
+#ifdef __AVX512F__
+  static const bool is_intel = __builtin_cpu_is("intel");
+  return is_intel ? two_units : one_unit;
+#else
+  return one_unit;
+#endif
+}
 constexpr double product = 1.05;     // a number times 16
-constexpr double product_end = 3;    // of a sum of products
 constexpr double copied_pixel = 4;   // in a row before its transform
 constexpr double odd_channel = 1.5;  // a channel beyond whole vectors, of a pixel
 constexpr double call = 80;          // of a transform, whatever it does
 // A number of the weight's matrices, transformed, written and read again, where they stay in the cache and where they
 // do not. A batch of images pays for it.
 constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
-constexpr double direct_product = 1.03;
 constexpr double direct_row = 300;
 // Of direct sums in bf16, by AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit wherever the
 // processor has one. Its peak is eight times as high; it was not measured.
@@ -70,7 +83,7 @@ double cycles(const TileCosts& rows, const TileCosts& columns, Extent dilation, 
   const double down = tiles(size.h, dilation.h, rows.scheme->m), across = tiles(size.w, dilation.w, columns.scheme->m);
   const double height = static_cast<double>(size.h), pixels = height * static_cast<double>(size.w),
                places = down_places * across_places;
-  const double products = down * across * places * out * (static_cast<double>(inputs) * product + product_end);
+  const double products = down * across * places * out * (static_cast<double>(inputs) * product + costs().product_end);
   const double to_places = across * in * (height * columns.to_places + across_places * down * rows.to_places) +
                            pixels * (copied_pixel * in + odd_channel * beyond_vectors(inputs));
   const double to_pixels = across * out * (height * columns.to_pixels + across_places * down * rows.to_pixels) +
@@ -112,7 +125,7 @@ CookToomChoice choose_cook_toom(Extent kernel, Extent dilation, Extent size, std
 double direct_cycles(Extent kernel, Extent size, std::int64_t inputs, std::int64_t outputs, double share, DType dtype) {
   const auto products = static_cast<double>(size.h * size.w * kernel.h * kernel.w * inputs) * vectors(outputs);
   const double faster = dtype == DType::f32 ? 1 : bf16_speedup();
-  return products * share * direct_product / faster + static_cast<double>(size.h) * direct_row;
+  return products * share * costs().direct_product / faster + static_cast<double>(size.h) * direct_row;
 }
 
 std::string CookToomChoice::describe() const {
