@@ -144,7 +144,7 @@ TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
         if (group->rank() == 0) group->all_reduce(array, ReduceOp::sum, "first")->wait();
         else group->barrier()->wait();
       },
-      milliseconds(1500));
+      milliseconds(3000));
   const auto text = message_of(results[0]);
   EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
   EXPECT_NE(text.find("all_reduce 'first'"), std::string::npos) << text;
