@@ -25,6 +25,8 @@ class Activation : public Module {
     else return describe_as(std::get<0>(numbers_), ", ", std::get<1>(numbers_));
   }
 
+  bool is_inplace() const { return inplace_; }
+
  protected:
   explicit Activation(bool inplace, Numbers... numbers) : inplace_(inplace), numbers_(numbers...) {}
 

@@ -3,7 +3,25 @@
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
+#include <typeinfo>
+
 namespace tandem::nn {
+
+namespace {
+
+// The module as an M, if it is one; null if it is of a derived class, whose forward() may do something else.
+template <class M>
+const M* exactly(const Module* module) {
+  return module && typeid(*module) == typeid(M) ? static_cast<const M*>(module) : nullptr;
+}
+
+// Whether the largest number of a window is the same before and after ReLU. A window that holds padding alone has
+// -infinity, which ReLU makes 0; without dilation and ceil_mode there is none.
+bool commute(const ReLU* relu, const MaxPool2d* pool) {
+  return relu && pool && !relu->is_inplace() && pool->options.dilation == Extent(1) && !pool->options.ceil_mode;
+}
+
+}  // namespace
 
 Sequential::Sequential(std::initializer_list<Step> steps) {
   for (const Step& step : steps) push_child(step.module);
@@ -21,15 +39,15 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
   Tensor x = input;
   for (std::int64_t i = begin; i < end;) {
     auto* norm = dynamic_cast<BatchNorm2d*>(plain(i));
-    if (norm && dynamic_cast<ReLU*>(plain(i + 1))) {
-      const auto* pool = dynamic_cast<MaxPool2d*>(plain(i + 2));
+    if (norm && exactly<ReLU>(plain(i + 1))) {
+      const auto* pool = exactly<MaxPool2d>(plain(i + 2));
       const bool pools_2x2 = pool && pool->options.kernel_size == Extent(2) && pool->options.stride == Extent(2) &&
                              pool->options.padding == Extent(0) && pool->options.dilation == Extent(1) &&
                              !pool->options.ceil_mode;
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
-    } else if (dynamic_cast<ReLU*>(plain(i)) && dynamic_cast<MaxPool2d*>(plain(i + 1))) {
-      x = (*plain(i))((*plain(i + 1))(x));  // the same numbers, and ReLU has fewer of them to look at
+    } else if (commute(exactly<ReLU>(plain(i)), exactly<MaxPool2d>(plain(i + 1)))) {
+      x = (*plain(i))((*plain(i + 1))(x));  // ReLU has fewer numbers to look at
       i += 2;
     } else {
       x = (*steps[static_cast<std::size_t>(i++)].second)(x);

@@ -14,8 +14,8 @@ namespace tandem::nn {
 //
 // Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
 // draw their initial weights. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling behind the ReLU run as one
-// operation, and other max pooling runs before the ReLU that it follows, unless one of the modules has forward hooks.
-// Neither changes what is computed.
+// operation. Where other max pooling follows a ReLU, and has no dilation and no ceil_mode, the ReLU runs last. Neither
+// changes what is computed. Modules with forward hooks, and classes derived from these, run one by one.
 class Sequential : public Container {
  public:
   // One module or function of the list.

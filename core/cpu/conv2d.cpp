@@ -64,8 +64,9 @@ Eigen::Map<const Matrix<T>> as_matrix(const Array& weight_khwc) {
 DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
 // The dtype of the kernels that compute a layer whose arrays have `dtype`: f32 for f16, for which oneDNN has no
-// kernels, and for bf16 where f32 is faster. Tiles read 16-bit images themselves. For other ways, arrays are converted,
-// which pays where each number is multiplied often enough (tried on an Intel Xeon without AMX).
+// kernels, and for bf16 where f32 is faster. Tiles and the kernels for one channel or for each channel read 16-bit
+// images themselves. For other ways, arrays are converted, which pays where each number is multiplied often enough
+// (tried on an Intel Xeon without AMX).
 DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y) {
   if (dtype == DType::f16) return DType::f32;
   if (dtype != DType::bf16 || onednn::has_fast_bf16()) return dtype;

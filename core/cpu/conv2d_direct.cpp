@@ -18,7 +18,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// As many numbers as fit into a register.
+// As many numbers as fit into the longest register of this build.
 constexpr int lanes = turned<float>;
 using Lanes = vec<float, lanes>;
 
@@ -111,10 +111,9 @@ struct Lines {
   const float* x;      // what the first output pixel sees
   std::int64_t x_row;  // from one row of x to the next, in numbers
   std::int64_t channels, out_width, out_channels;
-  // (O / together, KH, KW * C / n, together, n), where n = lanes / together, with zeros where there are no more of
-  // these.
+  // (O / together, KH, KW * C / n, together, n), where n = lanes / together. It is filled up with zeros.
   const float* weight;
-  const float* bias;  // with zeros, too
+  const float* bias;  // filled up with zeros, too
   Window window;
 
   std::int64_t kernel_row() const { return window.kernel.w * channels; }
@@ -126,7 +125,7 @@ struct Lines {
   template <int outputs, int P>
   [[gnu::always_inline]] void compute_tile(std::int64_t row, std::int64_t column, std::int64_t o, float* out) const {
     constexpr int n = lanes / outputs, half = (P + 1) / 2;
-    // The next tile is behind this one. A larger kernel has seen most of what that sees.
+    // The next tile comes after this one in memory. A larger kernel has seen most of what the next tile sees.
     const bool fetches_next = window.kernel == Extent(1);
     const std::int64_t step = window.stride.w * channels;
     Lanes sums[(P + n - 1) / n * n] = {};
@@ -184,7 +183,8 @@ struct Lines {
   }
 
   // A row of output pixels, to `out`. A tile has as many columns as there are registers for their sums, or the fewer
-  // that cover the row best; a multiple of n, where a row has so many.
+  // that cover the row best; a multiple of n, where a row has so many. AVX-512 has 32 registers, but 16 sums keep both
+  // multipliers busy.
   template <int outputs>
   void compute_row(std::int64_t row, float* out) const {
     constexpr int n = lanes / outputs, registers = lanes == 16 ? 16 : 14, most = registers / n * n;
@@ -259,7 +259,8 @@ void in_f32(const Array& y, F compute) {
   backend({}).copy(result, y);
 }
 
-// So few outputs that direct sums are worth a conversion from bf16, and faster than tiles.
+// So few outputs that direct sums are worth a conversion from bf16, and faster than tiles. For gradients of the input,
+// its channels are the outputs.
 constexpr std::int64_t few = 4;
 
 // Chosen by bench/convolutions, with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on another (Zen 4) and on an Intel Xeon:
@@ -362,7 +363,7 @@ Window DirectConv::from_behind() const {
   return window;
 }
 
-// All of a bf16 image is converted, also pixels that no output sees.
+// All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
 bool DirectConv::pays(DType dtype) const {
   const bool sees_all = window_.kernel.h >= window_.stride.h && window_.kernel.w >= window_.stride.w;
   return can(dtype, window_) && (dtype == DType::f32 || (y_[1] <= few && sees_all)) && is_faster(window_, x_[1], y_[1]);
@@ -381,9 +382,10 @@ void DirectConv::forward(const Array& x, const Array& weight, const std::optiona
 }
 
 void DirectConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  const Array turned = ops::flip(weight, {2, 3}).permute({1, 2, 3, 0});
-  in_f32(grad_x,
-         [&](const Array& sums) { convolve(grad_y.to(DType::f32), turned, std::nullopt, from_behind(), sums); });
+  const Array seen_from_behind = ops::flip(weight, {2, 3}).permute({1, 2, 3, 0});
+  in_f32(grad_x, [&](const Array& sums) {
+    convolve(grad_y.to(DType::f32), seen_from_behind, std::nullopt, from_behind(), sums);
+  });
 }
 
 }  // namespace tandem::cpu

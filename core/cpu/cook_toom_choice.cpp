@@ -12,9 +12,9 @@ namespace {
 // What the parts cost, in cycles for 16 numbers unless they say otherwise. Fitted to 94 layers of 3 x 3 and 5 x 5
 // kernels with 4 to 128 channels and 4 to 112 pixels a side, forward and both gradients, on one core of an AMD EPYC
 // (Zen 4, AVX-512): for the layers that take longer than their transforms, the estimates are within 15 % of the times.
-// A core with AVX2 alone does the same work in about twice the cycles, with tiles as without. So does Intel's with
-// AVX-512 in half of them, but for two costs: it has two units for products of 512 bits, so that direct sums and long
-// sums gain more (fitted to 60 layers on an Intel Xeon).
+// A core with AVX2 alone does the same work in about twice the cycles, with tiles as without. A core of an Intel Xeon
+// with AVX-512 needs half of the cycles, since it has two units for products of 512 bits. For the choice only ratios
+// count, so just two costs are others there, those of ProcessorCosts (fitted to 60 layers).
 struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
@@ -42,17 +42,18 @@ bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64
 // sums of the weight's gradient run over tiles, so that the number of inputs has no part in its error.
 constexpr double error_of_both_gradients = 1.3;
 
+// Costs that are no common multiple of each other on the processors that were measured.
 struct ProcessorCosts {
   double product_end;     // of a sum of products
   double direct_product;  // a number times 16, in direct sums
 };
 const ProcessorCosts& costs() {
-  [[maybe_unused]] constexpr static ProcessorCosts one_unit{3, 1.03}, two_units{8, 0.87};
+  [[maybe_unused]] constexpr static ProcessorCosts zen_4{3, 1.03}, xeon{8, 0.87};
 #ifdef __AVX512F__
   static const bool is_intel = __builtin_cpu_is("intel");
-  return is_intel ? two_units : one_unit;
+  return is_intel ? xeon : zen_4;
 #else
-  return one_unit;
+  return zen_4;
 #endif
 }
 constexpr double product = 1.05;     // a number times 16

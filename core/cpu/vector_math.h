@@ -28,7 +28,7 @@ struct LaneMath {
     else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::exp(v); });
     else {
       using I = vec<std::int32_t, L>;
-      // A result below the smallest number costs a processor a hundred times as long as any other.
+      // A processor takes a hundred times as long for a result that underflows, as e^x does below -104.
       const auto vanishes = x < -104.0f;
       x = vanishes ? V{} : smaller(V{} + 89.0f, x);
       // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.

@@ -350,6 +350,22 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
   }
 }
 
+TEST(Sequential, PoolsAfterReluWhereTheOrderMatters) {
+  using nn::MaxPool2d, nn::ReLU, nn::Sequential;
+  // A window of padding alone holds -infinity, which ReLU would make 0.
+  Sequential padded{ReLU(), MaxPool2d(Extent(1, 2), 1, Extent(0, 1), Extent(1, 7))};
+  EXPECT_EQ(padded(image({1, 1, 1, 6})).item(), -INFINITY);
+  Sequential in_place{ReLU(true), MaxPool2d(2)};
+  const Tensor x(ops::full({1, 1, 2, 2}, -1));
+  in_place(x);
+  EXPECT_EQ(x.value().to_vector<float>(), (std::vector<float>{0, 0, 0, 0}));
+  struct Negated : ReLU {
+    Tensor forward(const Tensor& t) override { return relu(-t); }
+  };
+  Sequential derived{Negated(), MaxPool2d(2)};
+  EXPECT_EQ(derived(Tensor(Array::from(std::vector<float>{-3, -1, 1, 2}, {1, 1, 2, 2}))).item(), 3);
+}
+
 TEST(Sequential, TheSameModuleTwiceIsCountedTwice) {
   nn::Sequential net{nn::BatchNorm2d(16), nn::ReLU(), nn::MaxPool2d(2)};
   const Tensor x = image({2, 16, 4, 4});
