@@ -294,14 +294,21 @@ struct Packed {
 void convolve_pixels(const Array& x, const Array& kernels, const std::optional<Array>& bias, const Window& window,
                      const Array& y) {
   const std::int64_t channels = x.dim(1), out_channels = y.dim(1), pixels = x.numel() / channels;
+  const auto share = [&](auto compute) {
+    constexpr std::int64_t at_once = 1024;
+    parallel_for((pixels + at_once - 1) / at_once, x.numel(), [&](std::int64_t i) {
+      const std::int64_t first = i * at_once, count = std::min(at_once, pixels - first);
+      compute(x.data<float>() + first * channels, count, y.data<float>() + first * out_channels);
+    });
+  };
+  if (const ByPixels by_pixels = by_pixels_of(window, channels, out_channels)) {
+    const Array biases = bias ? bias->to(DType::f32).contiguous() : ops::zeros({out_channels});
+    return share([&](const float* from, std::int64_t count, float* to) {
+      by_pixels(from, kernels.data<float>(), biases.data<float>(), count, to);
+    });
+  }
   const Packed packed(kernels, bias);
-  const ByPixels by_pixels = by_pixels_of(window, channels, out_channels);
-  constexpr std::int64_t at_once = 1024;
-  parallel_for((pixels + at_once - 1) / at_once, x.numel(), [&](std::int64_t i) {
-    const std::int64_t first = i * at_once, count = std::min(at_once, pixels - first);
-    const float* const from = x.data<float>() + first * channels;
-    float* const to = y.data<float>() + first * out_channels;
-    if (by_pixels) return by_pixels(from, kernels.data<float>(), packed.bias.data<float>(), count, to);
+  share([&](const float* from, std::int64_t count, float* to) {
     const Lines lines{from,  0, channels, count, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
                       window};
     lines.compute(0, to);
