@@ -1,5 +1,5 @@
 // Convolution. oneDNN does it, except where our own code is faster: tiles with fewer multiplications
-// (conv2d_cook_toom.h, and conv2d_one_channel.h for one input), products of matrices for gradients (conv2d_taps.h), and
+// (conv2d_cook_toom.h, and conv2d_one_channel.h for one input), products of matrices (conv2d_taps.h), and
 // sums of rows for few output channels (conv2d_direct.h) or a kernel for each channel (conv2d_depthwise.h). What oneDNN
 // does not have goes by the plain method: the windows of each image are laid out as rows of a matrix (im2col), and that
 // matrix is multiplied.
@@ -108,7 +108,8 @@ cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const S
   if (!tiles.can(dtype) || cpu::OneChannelConv(window, x, y).pays(dtype) ||
       cpu::DirectConv(window, x, y).beats_tiles(dtype))
     return {};
-  return tiles.choose_forward(dtype, cpu::ConvTaps(window, x, y).row_share());
+  const cpu::ConvTaps taps(window, x, y);
+  return tiles.choose_forward(dtype, taps.pay_for_outputs(dtype) ? taps.share() : taps.row_share());
 }
 cpu::CookToomChoice tiles_for_input(DType image, const Window& window, const Shape& x, const Shape& y) {
   const DType dtype = kernel_dtype(image, window, x, y);
@@ -165,7 +166,13 @@ void CpuBackend::conv2d(const Array& x, const Array& weight, const std::optional
     note_kernel(forward_pass, best, "sums of rows, for few outputs");
     return direct.forward(x, weight, bias, y);
   }
-  if (onednn::conv2d(x, weight, bias, window, y)) return note_kernel(forward_pass, best, "oneDNN");
+  const cpu::ConvTaps taps(window, x.shape(), y.shape());
+  if (!taps.pay_for_outputs(x.dtype()) && onednn::conv2d(x, weight, bias, window, y))
+    return note_kernel(forward_pass, best, "oneDNN");
+  if (taps.can(x.dtype())) {
+    note_kernel(forward_pass, best, "a product for each tap");
+    return taps.forward(x, weight, bias, y);
+  }
   note_kernel(forward_pass, best, windows_kernel);
   const DType dtype = plain_dtype(x);
   const Array in = x.to(dtype), w = weight.to(dtype).permute({0, 2, 3, 1}).contiguous();

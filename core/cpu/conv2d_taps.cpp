@@ -12,15 +12,15 @@ Array pixels_last(const Array& image) { return image.permute({0, 2, 3, 1}); }  /
 // (N, H, W, C) -> (N * H * W, C)
 Array as_matrix(const Array& pixels) { return pixels.reshape({-1, pixels.dim(-1)}); }
 
-// y = a b for bf16 or f32, with sums in f32.
-void multiply(const Array& a, const Array& b, const Array& y) {
-  if (a.dtype() == DType::bf16 && onednn::matmul(a, b, std::nullopt, y)) return;
+// y = a b + bias for bf16 or f32, with sums in f32.
+void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
+  if (a.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
   if (y.dtype() != DType::f32) {
     const Array sum = Array::empty(y.shape());
-    multiply(a, b, sum);
+    multiply(a, b, bias, sum);
     return backend({}).copy(sum, y);
   }
-  backend({}).matmul(a.to(DType::f32), b.to(DType::f32), std::nullopt, y);
+  backend({}).matmul(a.to(DType::f32), b.to(DType::f32), bias, y);
 }
 
 }  // namespace
@@ -54,59 +54,79 @@ double ConvTaps::seen(const std::vector<Reach>& reaches, std::int64_t outputs) {
 double ConvTaps::share() const { return row_share() * seen(columns_, y_[3]); }
 double ConvTaps::row_share() const { return seen(rows_, y_[2]); }
 
-template <class F>
-void ConvTaps::for_each_tap(F f) const {
+std::vector<ConvTaps::Tap> ConvTaps::taps() const {
+  std::vector<Tap> all;
   for (std::size_t h = 0; h < rows_.size(); ++h)
     for (std::size_t w = 0; w < columns_.size(); ++w)
-      f(static_cast<std::int64_t>(h), static_cast<std::int64_t>(w), rows_[h], columns_[w]);
+      all.push_back({static_cast<std::int64_t>(h), static_cast<std::int64_t>(w), rows_[h], columns_[w]});
+  return all;
 }
 
-bool ConvTaps::sees_all_of_x(const Reach& h, const Reach& w) const { return h.count == x_[2] && w.count == x_[3]; }
-
-Array ConvTaps::seen_of_x(const Array& x, const Reach& h, const Reach& w) const {
+Array ConvTaps::seen_of_x(const Array& x, const Tap& tap) const {
   const auto cut = [](const Array& a, int dim, const Reach& reach, std::int64_t stride) {
     return a.slice(dim, reach.first_x, reach.first_x + (reach.count - 1) * stride + 1, stride);
   };
-  return cut(cut(pixels_last(x), 1, h, window_.stride.h), 2, w, window_.stride.w);
+  return cut(cut(pixels_last(x), 1, tap.rows, window_.stride.h), 2, tap.columns, window_.stride.w);
 }
 
-Array ConvTaps::seen_of_y(const Array& y, const Reach& h, const Reach& w) const {
-  return pixels_last(y).narrow(1, h.first_y, h.count).narrow(2, w.first_y, w.count);
+Array ConvTaps::seen_of_y(const Array& y, const Tap& tap) const {
+  return pixels_last(y).narrow(1, tap.rows.first_y, tap.rows.count).narrow(2, tap.columns.first_y, tap.columns.count);
+}
+
+void ConvTaps::sum_taps(Towards side, const Array& from, const Array& weight, const std::optional<Array>& bias,
+                        const Array& to) const {
+  const bool to_y = side == Towards::y;
+  const Shape& image = to_y ? y_ : x_;
+  std::vector<Tap> seeing = taps();
+  std::erase_if(seeing, [](const Tap& tap) { return tap.rows.count * tap.columns.count == 0; });
+  // A tap that reaches every pixel comes first, and writes them. What the others contribute is added in f32.
+  const auto whole = std::ranges::find_if(
+      seeing, [&](const Tap& tap) { return tap.rows.count == image[2] && tap.columns.count == image[3]; });
+  const bool has_whole = whole != seeing.end();
+  if (has_whole) std::swap(*whole, seeing.front());
+  const bool is_one_product = has_whole && seeing.size() == 1;
+  const Array sum =
+      is_one_product || to.dtype() == DType::f32 ? to : Array::empty_channels_last(to.shape(), DType::f32);
+  if (!has_whole) {
+    if (bias) backend({}).copy(bias->reshape({1, -1, 1, 1}).expand(sum.shape()), sum);
+    else backend({}).fill(sum, 0);
+  }
+  for (std::size_t i = 0; i < seeing.size(); ++i) {
+    const Tap& tap = seeing[i];
+    const Array pixels = as_matrix(to_y ? seen_of_x(from, tap) : seen_of_y(from, tap));
+    const Array matrix = weight.select(3, tap.w).select(2, tap.h).to(pixels.dtype()).contiguous();
+    const Array factors = to_y ? matrix.transpose(0, 1) : matrix;
+    if (i == 0 && has_whole) {
+      multiply(pixels, factors, bias, as_matrix(pixels_last(sum)));
+      continue;
+    }
+    const Array product = Array::empty({pixels.dim(0), factors.dim(1)});
+    multiply(pixels, factors, std::nullopt, product);
+    const Array target = to_y ? seen_of_y(sum, tap) : seen_of_x(sum, tap);
+    backend({}).zip(functors::Add{}, target, product.reshape(target.shape()), target);
+  }
+  if (sum.dtype() != to.dtype()) backend({}).copy(sum, to);
+}
+
+void ConvTaps::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
+  sum_taps(Towards::y, x, weight, bias, y);
 }
 
 void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  // Where several taps contribute to an input, they are summed up in f32.
-  std::int64_t taps = 0;
-  bool one_is_all = false;
-  for_each_tap([&](std::int64_t, std::int64_t, const Reach& h, const Reach& w) {
-    taps += h.count * w.count > 0;
-    one_is_all = one_is_all || sees_all_of_x(h, w);
-  });
-  const bool is_one_product = taps == 1 && one_is_all;
-  const Array sum =
-      is_one_product || grad_x.dtype() == DType::f32 ? grad_x : Array::empty_channels_last(grad_x.shape(), DType::f32);
-  if (!is_one_product) backend({}).fill(sum, 0);
-  for_each_tap([&](std::int64_t kh, std::int64_t kw, const Reach& h, const Reach& w) {
-    if (h.count * w.count == 0) return;
-    const Array grad = as_matrix(seen_of_y(grad_y, h, w));
-    const Array matrix = weight.select(3, kw).select(2, kh).to(grad.dtype()).contiguous();
-    if (is_one_product) return multiply(grad, matrix, as_matrix(pixels_last(sum)));
-    const Array product = Array::empty({grad.dim(0), matrix.dim(1)});
-    multiply(grad, matrix, product);
-    const Array target = seen_of_x(sum, h, w);
-    backend({}).zip(functors::Add{}, target, product.reshape(target.shape()), target);
-  });
-  if (sum.dtype() != grad_x.dtype()) backend({}).copy(sum, grad_x);
+  sum_taps(Towards::x, grad_y, weight, std::nullopt, grad_x);
 }
 
 void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-  for_each_tap([&](std::int64_t kh, std::int64_t kw, const Reach& h, const Reach& w) {
-    const Array tap = grad_weight.select(3, kw).select(2, kh);  // (out channels, in channels)
-    if (h.count * w.count == 0) return backend({}).fill(tap, 0);
-    const Array product = tap.is_contiguous() ? tap : Array::empty(tap.shape());
-    multiply(as_matrix(seen_of_y(grad_y, h, w)).transpose(0, 1), as_matrix(seen_of_x(x, h, w)), product);
-    if (!tap.is_contiguous()) backend({}).copy(product, tap);
-  });
+  for (const Tap& tap : taps()) {
+    const Array gradient = grad_weight.select(3, tap.w).select(2, tap.h);  // (out channels, in channels)
+    if (tap.rows.count * tap.columns.count == 0) {
+      backend({}).fill(gradient, 0);
+      continue;
+    }
+    const Array product = gradient.is_contiguous() ? gradient : Array::empty(gradient.shape());
+    multiply(as_matrix(seen_of_y(grad_y, tap)).transpose(0, 1), as_matrix(seen_of_x(x, tap)), std::nullopt, product);
+    if (!gradient.is_contiguous()) backend({}).copy(product, gradient);
+  }
 }
 
 }  // namespace tandem::cpu

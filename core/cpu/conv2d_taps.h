@@ -1,4 +1,4 @@
-// The gradients of a convolution as products of matrices, one product for each place of the kernel (a "tap").
+// A convolution and its gradients as products of matrices, one product for each place of the kernel (a "tap").
 //
 // Images are channels last. The pixels of an image that one tap sees are then the rows of a matrix, and the weight of a
 // tap is a matrix too. These products leave out what is only multiplied with padding. That is most of the kernel when
@@ -19,8 +19,9 @@ class ConvTaps {
 
   // Whether these products can compute it: there must be no groups and no f64.
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
-  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for the gradient
-  // of the input, and none for the gradient of the weight.
+  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for outputs and
+  // the gradient of the input, and none for the gradient of the weight. Its 1 x 1 kernels are faster for outputs alone.
+  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.5; }
   bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.5); }
   bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
@@ -31,6 +32,7 @@ class ConvTaps {
 
   // Arguments are as in Backend. All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the
   // others are.
+  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
   void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
@@ -44,11 +46,18 @@ class ConvTaps {
                                   std::int64_t padding, std::int64_t dilation);
   static double seen(const std::vector<Reach>& reaches, std::int64_t outputs);
   bool is_single() const { return rows_.size() * columns_.size() == 1; }
-  template <class F>
-  void for_each_tap(F f) const;
-  bool sees_all_of_x(const Reach& h, const Reach& w) const;
-  Array seen_of_x(const Array& x, const Reach& h, const Reach& w) const;
-  Array seen_of_y(const Array& y, const Reach& h, const Reach& w) const;
+  struct Tap {
+    std::int64_t h, w;  // in the kernel
+    Reach rows, columns;
+  };
+  std::vector<Tap> taps() const;
+  // Writes to the image `to` the sum over the taps of what they see of `from`, multiplied by their weights. One of the
+  // images is x and the other one is y.
+  enum class Towards { x, y };
+  void sum_taps(Towards side, const Array& from, const Array& weight, const std::optional<Array>& bias,
+                const Array& to) const;
+  Array seen_of_x(const Array& x, const Tap& tap) const;
+  Array seen_of_y(const Array& y, const Tap& tap) const;
 
   const Window& window_;
   const Shape &x_, &y_;
