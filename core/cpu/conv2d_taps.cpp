@@ -1,7 +1,12 @@
 #include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/cook_toom_kernels.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/tile_products.h>
+#include <tandem/core/ops/create.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tandem::cpu {
 
@@ -23,6 +28,16 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
   backend({}).matmul(a.to(DType::f32), b.to(DType::f32), bias, y);
 }
 
+// Pixels in f32 that do not lie a large power of two apart, so that they do not drive each other out of a cache.
+Array spread_pixels(const Array& pixels) {
+  Shape room = pixels.shape();
+  room[3] = spread(pixels.dim(3));
+  if (pixels.dtype() == DType::f32 && room == pixels.shape()) return pixels;
+  const Array copy = Array::empty(room).narrow(3, 0, pixels.dim(3));
+  backend({}).copy(pixels, copy);
+  return copy;
+}
+
 }  // namespace
 
 ConvTaps::ConvTaps(const Window& window, const Shape& x, const Shape& y)
@@ -41,7 +56,7 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
       return std::clamp<std::int64_t>((input - offset + stride - 1) / stride, 0, y);
     };
     const std::int64_t first = offset < 0 ? outputs_below(0) : 0, end = x > offset ? outputs_below(x) : 0;
-    reaches.push_back({first, first * stride + offset, std::max<std::int64_t>(0, end - first)});
+    reaches.push_back({{first, 1}, {first * stride + offset, stride}, std::max<std::int64_t>(0, end - first)});
   }
   return reaches;
 }
@@ -55,76 +70,135 @@ double ConvTaps::share() const { return row_share() * seen(columns_, y_[3]); }
 double ConvTaps::row_share() const { return seen(rows_, y_[2]); }
 
 std::vector<ConvTaps::Tap> ConvTaps::taps() const {
-  std::vector<Tap> all;
+  std::vector<Tap> seeing;
   for (std::size_t h = 0; h < rows_.size(); ++h)
     for (std::size_t w = 0; w < columns_.size(); ++w)
-      all.push_back({static_cast<std::int64_t>(h), static_cast<std::int64_t>(w), rows_[h], columns_[w]});
-  return all;
+      if (rows_[h].count > 0 && columns_[w].count > 0)
+        seeing.push_back({static_cast<std::int64_t>(h), static_cast<std::int64_t>(w), rows_[h], columns_[w]});
+  return seeing;
 }
 
-Array ConvTaps::seen_of_x(const Array& x, const Tap& tap) const {
-  const auto cut = [](const Array& a, int dim, const Reach& reach, std::int64_t stride) {
-    return a.slice(dim, reach.first_x, reach.first_x + (reach.count - 1) * stride + 1, stride);
+Array ConvTaps::seen(const Array& image, Side side, const Tap& tap) {
+  const auto cut = [&](const Array& a, int dim, const Reach& reach) {
+    const auto [first, step] = reach.of(side);
+    return a.slice(dim, first, first + (reach.count - 1) * step + 1, step);
   };
-  return cut(cut(pixels_last(x), 1, tap.rows, window_.stride.h), 2, tap.columns, window_.stride.w);
+  return cut(cut(pixels_last(image), 1, tap.rows), 2, tap.columns);
 }
 
-Array ConvTaps::seen_of_y(const Array& y, const Tap& tap) const {
-  return pixels_last(y).narrow(1, tap.rows.first_y, tap.rows.count).narrow(2, tap.columns.first_y, tap.columns.count);
+void ConvTaps::run(const Sum& sum) const {
+  const std::vector<Tap> seeing = taps();
+  if (seeing.size() == 1) return run_one(sum, seeing.front());
+  if (sum.to.dtype() == DType::f32) return run_all(sum, seeing);
+  const Array to = Array::empty_channels_last(sum.to.shape(), DType::f32);
+  run_all({sum.side, sum.from, sum.weight, sum.bias, to}, seeing);
+  backend({}).copy(to, sum.to);
 }
 
-void ConvTaps::sum_taps(Towards side, const Array& from, const Array& weight, const std::optional<Array>& bias,
-                        const Array& to) const {
-  const bool to_y = side == Towards::y;
-  const Shape& image = to_y ? y_ : x_;
-  std::vector<Tap> seeing = taps();
-  std::erase_if(seeing, [](const Tap& tap) { return tap.rows.count * tap.columns.count == 0; });
-  // A tap that reaches every pixel comes first, and writes them. What the others contribute is added in f32.
-  const auto whole = std::ranges::find_if(
-      seeing, [&](const Tap& tap) { return tap.rows.count == image[2] && tap.columns.count == image[3]; });
-  const bool has_whole = whole != seeing.end();
-  if (has_whole) std::swap(*whole, seeing.front());
-  const bool is_one_product = has_whole && seeing.size() == 1;
-  const Array sum =
-      is_one_product || to.dtype() == DType::f32 ? to : Array::empty_channels_last(to.shape(), DType::f32);
-  if (!has_whole) {
-    if (bias) backend({}).copy(bias->reshape({1, -1, 1, 1}).expand(sum.shape()), sum);
-    else backend({}).fill(sum, 0);
-  }
-  for (std::size_t i = 0; i < seeing.size(); ++i) {
-    const Tap& tap = seeing[i];
-    const Array pixels = as_matrix(to_y ? seen_of_x(from, tap) : seen_of_y(from, tap));
-    const Array matrix = weight.select(3, tap.w).select(2, tap.h).to(pixels.dtype()).contiguous();
-    const Array factors = to_y ? matrix.transpose(0, 1) : matrix;
-    if (i == 0 && has_whole) {
-      multiply(pixels, factors, bias, as_matrix(pixels_last(sum)));
-      continue;
+// One product of matrices. Pixels that see nothing get the bias alone.
+void ConvTaps::run_one(const Sum& sum, const Tap& tap) {
+  const Array from = seen(sum.from, sum.other_side(), tap), to = seen(sum.to, sum.side, tap);
+  const Array weight = sum.weight.select(3, tap.w).select(2, tap.h).to(from.dtype()).contiguous();
+  const Array matrix = sum.side == Side::y ? weight.transpose(0, 1) : weight;  // (channels of from, channels of to)
+  if (to.numel() == sum.to.numel()) return multiply(as_matrix(from), matrix, sum.bias, as_matrix(to));
+  if (sum.bias) backend({}).copy(sum.bias->expand(pixels_last(sum.to).shape()), pixels_last(sum.to));
+  else backend({}).fill(sum.to, 0);
+  const Array product = Array::empty({from.numel() / from.dim(-1), to.dim(-1)}, to.dtype());
+  multiply(as_matrix(from), matrix, sum.bias, product);
+  backend({}).copy(product.reshape(to.shape()), to);
+}
+
+// Sums in f32, without a copy of what each tap sees: through one tap, the pixels of a row are a product of matrices. A
+// thread takes a panel of outputs at a time. It adds up a block of pixels in its cache, some inputs at a time, so that
+// the weights of their taps stay in the cache too.
+void ConvTaps::run_all(const Sum& sum, const std::vector<Tap>& seeing) const {
+  const std::int64_t inputs = sum.from.dim(1), outputs = sum.to.dim(1), width = sum.to.dim(3);
+  const std::int64_t rows = sum.to.dim(0) * sum.to.dim(2);
+  const Array from = spread_pixels(pixels_last(sum.from)), to = pixels_last(sum.to);
+  const Array bias = ops::zeros({padded(outputs)});
+  if (sum.bias) backend({}).copy(*sum.bias, bias.narrow(0, 0, outputs));
+  const Kernels kernels{sum.weight.to(DType::f32).contiguous(), sum.side == Side::x};
+
+  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte.
+  const std::int64_t block = std::max<std::int64_t>((64 << 10) / panel / width, 1);
+  const std::int64_t panels = (outputs + panel - 1) / panel, threads = omp_get_max_threads();
+  const std::int64_t parts = threads / std::gcd(threads, panels), workers = std::min(panels * parts, threads);
+  const std::int64_t weight_numbers = spread(inputs * kernels.taps() * panel);
+  const Array memory = Array::empty({workers, weight_numbers + spread(block * width * panel)});
+  cpu::share(workers, panels * parts, to.numel() * inputs, [&](std::int64_t worker, std::int64_t i) {
+    const std::int64_t output = i / parts * panel, channels = std::min(panel, outputs - output);
+    TapPanels weights(kernels, {output, channels}, {0, inputs});
+    weights.use(memory.data<float>() + worker * memory.dim(1));
+    weights.read(0);
+    float* const sums = weights.at(0, 0) + weight_numbers;
+    const std::int64_t stride = weights.width(), end = rows * (i % parts + 1) / parts;
+    for (std::int64_t first = rows * (i % parts) / parts; first < end; first += block) {
+      const std::int64_t last = std::min(first + block, end), pixels = (last - first) * width;
+      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(bias.data<float>() + output, stride, sums + p * stride);
+      add_rows(sum, seeing, from, weights, {first, last}, sums);
+      float* const out = to.data<float>() + first * width * outputs + output;
+      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(sums + p * stride, channels, out + p * outputs);
     }
-    const Array product = Array::empty({pixels.dim(0), factors.dim(1)});
-    multiply(pixels, factors, std::nullopt, product);
-    const Array target = to_y ? seen_of_y(sum, tap) : seen_of_x(sum, tap);
-    backend({}).zip(functors::Add{}, target, product.reshape(target.shape()), target);
+  });
+}
+
+void ConvTaps::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
+                        Rows rows, float* sums) const {
+  const std::int64_t height = sum.to.dim(2), width = sum.to.dim(3), stride = weights.width();
+  const std::int64_t inputs = from.dim(3), parts = parts_of_sum<false>(inputs),
+                     places = window_.kernel.h * window_.kernel.w;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t input = inputs * part / parts;
+    for (const Tap& tap : seeing) {
+      const std::int64_t place = tap.h * window_.kernel.w + tap.w;
+      const Line down = tap.rows.of(sum.side), across = tap.columns.of(sum.side);
+      const Line from_down = tap.rows.of(sum.other_side()), from_across = tap.columns.of(sum.other_side());
+      for (std::int64_t image = rows.first / height; image * height < rows.last; ++image) {
+        const auto on_line = [&](std::int64_t row) {  // the number of this image's rows on the line before it
+          const std::int64_t steps = (row - image * height - down.first + down.step - 1) / down.step;
+          return std::clamp<std::int64_t>(steps, 0, tap.rows.count);
+        };
+        const std::int64_t begin = on_line(rows.first);
+        const std::int64_t row = image * height + down.first + begin * down.step - rows.first;
+        multiply_tiles<false>({.count = on_line(rows.last) - begin,
+                               .rows = tap.columns.count,
+                               .inner = inputs * (part + 1) / parts - input,
+                               .columns = stride,
+                               .a = from.data<float>() + image * from.strides()[0] +
+                                    (from_down.first + begin * from_down.step) * from.strides()[1] +
+                                    from_across.first * from.strides()[2] + input,
+                               .a_line = from_across.step * from.strides()[2],
+                               .a_next = from_down.step * from.strides()[1],
+                               .b = weights.at(0, input) + place * stride,
+                               .b_panel = 0,
+                               .b_row = places * stride,
+                               .b_next = 0,
+                               .y = sums + (row * width + across.first) * stride,
+                               .y_panel = 0,
+                               .y_row = across.step * stride,
+                               .y_next = down.step * width * stride,
+                               .add = true});
+      }
+    }
   }
-  if (sum.dtype() != to.dtype()) backend({}).copy(sum, to);
 }
 
 void ConvTaps::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
-  sum_taps(Towards::y, x, weight, bias, y);
+  run({Side::y, x, weight, bias, y});
 }
 
 void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  sum_taps(Towards::x, grad_y, weight, std::nullopt, grad_x);
+  run({Side::x, grad_y, weight, std::nullopt, grad_x});
 }
 
 void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-  for (const Tap& tap : taps()) {
+  const std::vector<Tap> seeing = taps();
+  if (seeing.size() < rows_.size() * columns_.size()) backend({}).fill(grad_weight, 0);
+  for (const Tap& tap : seeing) {
     const Array gradient = grad_weight.select(3, tap.w).select(2, tap.h);  // (out channels, in channels)
-    if (tap.rows.count * tap.columns.count == 0) {
-      backend({}).fill(gradient, 0);
-      continue;
-    }
     const Array product = gradient.is_contiguous() ? gradient : Array::empty(gradient.shape());
-    multiply(as_matrix(seen_of_y(grad_y, tap)).transpose(0, 1), as_matrix(seen_of_x(x, tap)), std::nullopt, product);
+    multiply(as_matrix(seen(grad_y, Side::y, tap)).transpose(0, 1), as_matrix(seen(x, Side::x, tap)), std::nullopt,
+             product);
     if (!gradient.is_contiguous()) backend({}).copy(product, gradient);
   }
 }

@@ -13,6 +13,8 @@
 
 namespace tandem::cpu {
 
+class TapPanels;
+
 class ConvTaps {
  public:
   ConvTaps(const Window& window, const Shape& x, const Shape& y);
@@ -21,8 +23,8 @@ class ConvTaps {
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
   // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for outputs and
   // the gradient of the input, and none for the gradient of the weight. Its 1 x 1 kernels are faster for outputs alone.
-  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.5; }
-  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.5); }
+  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.75; }
+  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
   bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
   // padding.
@@ -37,27 +39,48 @@ class ConvTaps {
   void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
-  // Through a tap, the outputs [first_y, first_y + count) of an axis see the inputs first_x, first_x + stride, and so
-  // on.
-  struct Reach {
-    std::int64_t first_y, first_x, count;
+  // Pixels of an axis: first, first + step, and so on.
+  struct Line {
+    std::int64_t first, step;
   };
-  static std::vector<Reach> along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
-                                  std::int64_t padding, std::int64_t dilation);
-  static double seen(const std::vector<Reach>& reaches, std::int64_t outputs);
-  bool is_single() const { return rows_.size() * columns_.size() == 1; }
+  enum class Side { x, y };
+  // Through a tap, `count` outputs on the line y see the inputs on the line x.
+  struct Reach {
+    Line y, x;
+    std::int64_t count;
+    Line of(Side side) const { return side == Side::y ? y : x; }
+  };
   struct Tap {
     std::int64_t h, w;  // in the kernel
     Reach rows, columns;
   };
-  std::vector<Tap> taps() const;
-  // Writes to the image `to` the sum over the taps of what they see of `from`, multiplied by their weights. One of the
-  // images is x and the other one is y.
-  enum class Towards { x, y };
-  void sum_taps(Towards side, const Array& from, const Array& weight, const std::optional<Array>& bias,
-                const Array& to) const;
-  Array seen_of_x(const Array& x, const Tap& tap) const;
-  Array seen_of_y(const Array& y, const Tap& tap) const;
+
+  static std::vector<Reach> along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
+                                  std::int64_t padding, std::int64_t dilation);
+  static double seen(const std::vector<Reach>& reaches, std::int64_t outputs);
+  static Array seen(const Array& image, Side side, const Tap& tap);
+  bool is_single() const { return rows_.size() * columns_.size() == 1; }
+  std::vector<Tap> taps() const;  // those that see more than padding
+
+  // The outputs and the gradient of the input are the same sum: a pixel of the image `to` is the sum over the taps of
+  // the pixel that each of them sees of the image `from`, multiplied by the tap's weight. `side` is that of `to`.
+  struct Sum {
+    Side side;
+    const Array &from, &weight;
+    const std::optional<Array>& bias;
+    const Array& to;
+    Side other_side() const { return side == Side::y ? Side::x : Side::y; }
+  };
+  void run(const Sum& sum) const;
+  static void run_one(const Sum& sum, const Tap& tap);
+  void run_all(const Sum& sum, const std::vector<Tap>& seeing) const;
+  // Adds what the taps see of `from` to the sums, (rows, width, width of the panel), of some rows of `to` and a panel
+  // of its channels. Rows are counted through all images.
+  struct Rows {
+    std::int64_t first, last;
+  };
+  void add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights, Rows rows,
+                float* sums) const;
 
   const Window& window_;
   const Shape &x_, &y_;
