@@ -101,6 +101,12 @@ constexpr const char *forward_pass = "kernel", *input_pass = "kernel of the inpu
                      *depthwise_kernel = "sums along rows, for a kernel for each channel",
                      *windows_kernel = "product with windows: oneDNN has no kernel for this layer, or a slow one";
 
+// The part of the kernel's products that the best other way computes. oneDNN leaves out rows of padding, and columns
+// where the kernel is dilated.
+double direct_share(const cpu::ConvTaps& taps, bool taps_pay, const Window& window) {
+  return taps_pay || window.dilation.w > 1 ? taps.share() : taps.row_share();
+}
+
 // Where tiles are the fastest way to the outputs or a gradient, pays() is true. The dtype is that of the image.
 cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const Shape& x, const Shape& y) {
   const DType dtype = kernel_dtype(image, window, x, y);
@@ -109,14 +115,14 @@ cpu::CookToomChoice tiles_for_outputs(DType image, const Window& window, const S
       cpu::DirectConv(window, x, y).beats_tiles(dtype))
     return {};
   const cpu::ConvTaps taps(window, x, y);
-  return tiles.choose_forward(dtype, taps.pay_for_outputs(dtype) ? taps.share() : taps.row_share());
+  return tiles.choose_forward(dtype, direct_share(taps, taps.pay_for_outputs(dtype), window));
 }
 cpu::CookToomChoice tiles_for_input(DType image, const Window& window, const Shape& x, const Shape& y) {
   const DType dtype = kernel_dtype(image, window, x, y);
   const cpu::CookToomConv tiles(window, x, y);
   if (!tiles.can(dtype) || cpu::DirectConv(window, x, y).pays_for_input(dtype)) return {};
   const cpu::ConvTaps taps(window, x, y);
-  return tiles.choose_grad_input(dtype, taps.pay_for_input(dtype) ? taps.share() : taps.row_share());
+  return tiles.choose_grad_input(dtype, direct_share(taps, taps.pay_for_input(dtype), window));
 }
 cpu::CookToomChoice tiles_for_weight(const Array& x, const Array& grad_y, const Window& window) {
   const DType dtype = kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape());
@@ -125,7 +131,7 @@ cpu::CookToomChoice tiles_for_weight(const Array& x, const Array& grad_y, const 
       cpu::OneChannelConv(window, x.shape(), grad_y.shape()).pays(dtype))
     return {};
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
-  return tiles.choose_grad_weight(dtype, taps.pay_for_weight(dtype) ? taps.share() : taps.row_share());
+  return tiles.choose_grad_weight(dtype, direct_share(taps, taps.pay_for_weight(dtype), window));
 }
 
 // Sums (N, C, H, W) to (C).

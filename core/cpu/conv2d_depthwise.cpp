@@ -45,13 +45,19 @@ struct LaneKernel {
   }
 };
 
+// Rows that lie in the image, of those that two output rows see.
+struct SeenRows {
+  std::int64_t first, last;
+};
+
 // The sums of `vectors` vectors, `step` apart, of two output rows. `seen` is what the first of them sees through the
 // kernel's first place; rows of what is seen are seen_step apart, and of outputs out_step.
 template <int vectors>
 void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* seen, std::int64_t seen_step,
-                  std::int64_t step, float* out, std::int64_t out_step) {
+                  SeenRows rows, std::int64_t step, float* out, std::int64_t out_step) {
   const std::int64_t channels = kernel.channels, kernel_row = kernel.width * lanes;
-  const float* tap = kernel.taps.data<float>() + phase * kernel.height * kernel_row;
+  const float* tap = kernel.taps.data<float>() + (phase * kernel.height + rows.first) * kernel_row;
+  seen += rows.first * seen_step;
   const Lanes bias = load<lanes>(kernel.bias.data<float>() + phase * lanes);
   Lanes upper[vectors], lower[vectors];
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { upper[v] = lower[v] = bias; });
@@ -73,9 +79,10 @@ void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* see
     seen += seen_step;
     tap += kernel_row;
   };
-  add_row(std::true_type{}, std::false_type{});
-  for (std::int64_t h = 1; h < kernel.height; ++h) add_row(std::true_type{}, std::true_type{});
-  add_row(std::false_type{}, std::true_type{});
+  std::int64_t h = rows.first;
+  if (h == 0 && h < rows.last) add_row(std::true_type{}, std::false_type{}), ++h;
+  for (; h < std::min(kernel.height, rows.last); ++h) add_row(std::true_type{}, std::true_type{});
+  if (h < rows.last) add_row(std::false_type{}, std::true_type{});
   unroll<vectors>([&](auto v) __attribute__((always_inline)) {
     store<lanes>(out + v * step, upper[v]);
     store<lanes>(out + out_step + v * step, lower[v]);
@@ -107,12 +114,12 @@ void convolve(const Array& x, const LaneKernel& kernel, const Window& window, co
     const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
     float* const copies = memory.data<float>() + worker * memory.dim(1);
     float* const sums = copies + seen_rows * seen_row;
-    for (std::int64_t h = 0; h < (rows + 1) / 2 * 2 + kernel.height - 1; ++h) {
-      const std::int64_t at = first - window.padding.h + h;
-      float* const copy = copies + h * seen_row + before;
-      if (0 <= at && at < height) copy_row(in + (image * height + at) * row, row, copy);
-      else std::fill_n(copy, row, 0.0f);
-    }
+    // Copies [begin, end) are in the image. The others are padding, and stay unused.
+    const std::int64_t top = first - window.padding.h, copied = (rows + 1) / 2 * 2 + kernel.height - 1;
+    const std::int64_t begin = std::clamp<std::int64_t>(-top, 0, copied);
+    const std::int64_t end = std::clamp(height - top, begin, copied);
+    for (std::int64_t h = begin; h < end; ++h)
+      copy_row(in + (image * height + top + h) * row, row, copies + h * seen_row + before);
     float* to = sums;
     if constexpr (std::is_same_v<T, float>) {
       // Whole vectors and rows go straight into the image.
@@ -122,9 +129,12 @@ void convolve(const Array& x, const LaneKernel& kernel, const Window& window, co
       const std::int64_t count = (vectors - phase + kernel.phases - 1) / kernel.phases;
       for_each_part<most_vectors>(count, [&](auto part, std::int64_t first_vector) {
         const std::int64_t at = (phase + first_vector * kernel.phases) * lanes;
-        for (std::int64_t r = 0; r < rows; r += 2)
-          sum_products<part>(kernel, phase, copies + r * seen_row + at, seen_row, step, to + r * vectors * lanes + at,
-                             vectors * lanes);
+        for (std::int64_t r = 0; r < rows; r += 2) {
+          const std::int64_t from = std::clamp<std::int64_t>(begin - r, 0, kernel.height + 1);
+          const SeenRows seen{from, std::clamp(end - r, from, kernel.height + 1)};
+          sum_products<part>(kernel, phase, copies + r * seen_row + at, seen_row, seen, step,
+                             to + r * vectors * lanes + at, vectors * lanes);
+        }
       });
     }
     if (to != sums) return;

@@ -23,8 +23,8 @@ class ConvTaps {
   bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
   // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for outputs and
   // the gradient of the input, and none for the gradient of the weight. Its 1 x 1 kernels are faster for outputs alone.
-  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.75; }
-  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
+  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.5; }
+  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.5); }
   bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
   // padding.
