@@ -276,6 +276,12 @@ void CpuBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const W
     note_kernel(weight_pass, best, one_channel_kernel);
     return one_channel.grad_weight(x, grad_y, grad_weight, grad_bias);
   }
+  const cpu::DepthwiseConv depthwise(window, x.shape(), grad_y.shape());
+  if (x.dtype() == grad_y.dtype() && depthwise.pays_for_weight(x.dtype())) {
+    note_kernel(weight_pass, best, depthwise_kernel);
+    depthwise.grad_weight(x, grad_y, grad_weight);
+    return sum_bias();
+  }
   if (kernel_dtype(x.dtype(), window, x.shape(), grad_y.shape()) != x.dtype()) return by_f32();
   const cpu::ConvTaps taps(window, x.shape(), grad_y.shape());
   if (!taps.pay_for_weight(x.dtype())) {

@@ -2,6 +2,7 @@
 #include <tandem/core/cpu/cook_toom.h>
 #include <tandem/core/cpu/cook_toom_tiles.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>
 
@@ -12,13 +13,13 @@ namespace tandem::cpu {
 
 namespace {
 
-// Output rows that are computed from one copy of what they see, and vectors of a row whose sums fit into the registers
-// for two rows.
+// Output rows that are computed from one copy of what they see, and vectors or taps of a row whose sums fit into the
+// registers for two rows.
 constexpr int rows_at_once = 8;
 #ifdef __AVX512F__
-constexpr int most_vectors = 8;
+constexpr int most_vectors = 8, most_taps = 8;
 #else
-constexpr int most_vectors = 4;
+constexpr int most_vectors = 4, most_taps = 4;
 #endif
 
 // A kernel as its products see it: for each phase, the vectors that repeat themselves along a row, and each tap, the
@@ -96,6 +97,19 @@ void copy_row(const From* from, std::int64_t count, To* to) {
   for (; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
 }
 
+// The rows of an image that a band sees: rows_at_once output rows from `first` on. Copies [begin, end) are in the
+// image, the others are padding, and stay unused.
+struct BandRows {
+  std::int64_t top, begin, end;  // copy h is of row top + h
+
+  BandRows(const Window& window, std::int64_t first, std::int64_t rows, std::int64_t height)
+      : top(first - window.padding.h) {
+    const std::int64_t copies = (rows + 1) / 2 * 2 + window.kernel.h - 1;
+    begin = std::clamp<std::int64_t>(-top, 0, copies);
+    end = std::clamp(height - top, begin, copies);
+  }
+};
+
 template <class T>
 void convolve(const Array& x, const LaneKernel& kernel, const Window& window, const Array& y) {
   const std::int64_t channels = x.dim(1), height = x.dim(2), out_height = y.dim(2);
@@ -114,12 +128,9 @@ void convolve(const Array& x, const LaneKernel& kernel, const Window& window, co
     const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
     float* const copies = memory.data<float>() + worker * memory.dim(1);
     float* const sums = copies + seen_rows * seen_row;
-    // Copies [begin, end) are in the image. The others are padding, and stay unused.
-    const std::int64_t top = first - window.padding.h, copied = (rows + 1) / 2 * 2 + kernel.height - 1;
-    const std::int64_t begin = std::clamp<std::int64_t>(-top, 0, copied);
-    const std::int64_t end = std::clamp(height - top, begin, copied);
-    for (std::int64_t h = begin; h < end; ++h)
-      copy_row(in + (image * height + top + h) * row, row, copies + h * seen_row + before);
+    const BandRows band(window, first, rows, height);
+    for (std::int64_t h = band.begin; h < band.end; ++h)
+      copy_row(in + (image * height + band.top + h) * row, row, copies + h * seen_row + before);
     float* to = sums;
     if constexpr (std::is_same_v<T, float>) {
       // Whole vectors and rows go straight into the image.
@@ -130,8 +141,8 @@ void convolve(const Array& x, const LaneKernel& kernel, const Window& window, co
       for_each_part<most_vectors>(count, [&](auto part, std::int64_t first_vector) {
         const std::int64_t at = (phase + first_vector * kernel.phases) * lanes;
         for (std::int64_t r = 0; r < rows; r += 2) {
-          const std::int64_t from = std::clamp<std::int64_t>(begin - r, 0, kernel.height + 1);
-          const SeenRows seen{from, std::clamp(end - r, from, kernel.height + 1)};
+          const std::int64_t from = std::clamp<std::int64_t>(band.begin - r, 0, kernel.height + 1);
+          const SeenRows seen{from, std::clamp(band.end - r, from, kernel.height + 1)};
           sum_products<part>(kernel, phase, copies + r * seen_row + at, seen_row, seen, step,
                              to + r * vectors * lanes + at, vectors * lanes);
         }
@@ -148,6 +159,104 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
   const LaneKernel kernel(weight, bias);
   if (x.dtype() == DType::bf16) convolve<bfloat16>(x, kernel, window, y);
   else convolve<float>(x, kernel, window, y);
+}
+
+// Rows of the outputs' gradient and of the image that they see through one row of the kernel. Each second row of the
+// gradient, from `first` to `last`, is an upper row; the row behind it sees the same row of the image through the
+// kernel's row before.
+struct SeenPairs {
+  const float *gradient, *seen;
+  std::int64_t gradient_step, seen_step, first, last;
+};
+
+// Adds up products of vectors of the gradient, `count` of a row and `step` apart, with those that they see through the
+// first of some `taps`, through the second, and so on. `lanes_of_last` is how many lanes of the last vector count.
+template <int taps, bool by_upper, bool by_lower>
+void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t count, std::int64_t step,
+                     std::int64_t lanes_of_last, float* upper_sums, float* lower_sums) {
+  using Math = LaneMath<float, lanes>;
+  Lanes upper[taps], lower[taps];
+  unroll<taps>([&](auto k) __attribute__((always_inline)) { upper[k] = lower[k] = Lanes{}; });
+  for (std::int64_t r = rows.first; r < rows.last; r += 2) {
+    const float* gradient = rows.gradient + r * rows.gradient_step;
+    const float* seen = rows.seen + r * rows.seen_step;
+    const auto add = [&](auto load) __attribute__((always_inline)) {
+      Lanes by[2];
+      if constexpr (by_upper) by[0] = load(gradient);
+      if constexpr (by_lower) by[1] = load(gradient + rows.gradient_step);
+      unroll<taps>([&](auto k) __attribute__((always_inline)) {
+        Lanes pixels = load(seen + k * channels);
+        asm("" : "+v"(pixels));  // one load for both rows: GCC would load it twice
+        if constexpr (by_upper) upper[k] += by[0] * pixels;
+        if constexpr (by_lower) lower[k] += by[1] * pixels;
+      });
+      gradient += step;
+      seen += step;
+    };
+    const std::int64_t whole = lanes_of_last == lanes ? count : count - 1;
+    for (std::int64_t v = 0; v < whole; ++v) add([](const float* from) { return load<lanes>(from); });
+    if (whole < count) add([&](const float* from) { return Math::load_some(from, lanes_of_last); });
+  }
+  const auto put = [](float* to, Lanes sum) { store<lanes>(to, load<lanes>(to) + sum); };
+  unroll<taps>([&](auto k) __attribute__((always_inline)) {
+    if constexpr (by_upper) put(upper_sums + k * lanes, upper[k]);
+    if constexpr (by_lower) put(lower_sums + k * lanes, lower[k]);
+  });
+}
+
+// For each worker, the sums of the weight's gradient as LaneKernel has its taps: (workers, phases, height, width,
+// lanes).
+template <class T>
+Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
+  const std::int64_t channels = x.dim(1), height = x.dim(2), out_height = grad_y.dim(2);
+  const std::int64_t row = x.dim(3) * channels, out_row = grad_y.dim(3) * channels;
+  const std::int64_t phases = std::lcm<std::int64_t>(channels, lanes) / lanes, step = phases * lanes;
+  const std::int64_t vectors = (out_row + lanes - 1) / lanes, before = window.padding.w * channels;
+  const std::int64_t seen_row = spread(padded(std::max(before + row, out_row + (window.kernel.w - 1) * channels)));
+  const std::int64_t bands = (out_height + rows_at_once - 1) / rows_at_once, all = x.dim(0) * bands;
+  const std::int64_t seen_rows = window.kernel.h + rows_at_once - 1, kernel_row = window.kernel.w * lanes;
+  const std::int64_t workers = std::min<std::int64_t>(omp_get_max_threads(), all);
+  const Array sums = ops::zeros({workers, phases, window.kernel.h, window.kernel.w, lanes});
+  const Array memory = ops::zeros({workers, seen_rows * seen_row + rows_at_once * out_row});
+  const auto* const in = static_cast<const T*>(x.raw());
+  const auto* const out = static_cast<const T*>(grad_y.raw());
+  share(workers, all, grad_y.numel() * window.kernel.h * window.kernel.w, [&](std::int64_t worker, std::int64_t i) {
+    const std::int64_t image = i / bands, first = i % bands * rows_at_once;
+    const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
+    float* const copies = memory.data<float>() + worker * memory.dim(1);
+    const BandRows band(window, first, rows, height);
+    for (std::int64_t h = band.begin; h < band.end; ++h)
+      copy_row(in + (image * height + band.top + h) * row, row, copies + h * seen_row + before);
+    float* const gradient = copies + seen_rows * seen_row;
+    copy_row(out + (image * out_height + first) * out_row, rows * out_row, gradient);
+    for (std::int64_t phase = 0; phase < std::min(phases, vectors); ++phase) {
+      const std::int64_t count = (vectors - phase + phases - 1) / phases, at = phase * lanes;
+      const bool has_last = phase + (count - 1) * phases == vectors - 1;
+      const std::int64_t lanes_of_last = has_last ? out_row - (vectors - 1) * lanes : lanes;
+      float* const to = sums.data<float>() + (worker * phases + phase) * window.kernel.h * kernel_row;
+      for (std::int64_t h = 0; h <= window.kernel.h; ++h) {
+        const std::int64_t from = (std::max<std::int64_t>(band.begin - h, 0) + 1) / 2 * 2;
+        const std::int64_t until = std::min(rows, band.end - h), pairs = std::min(until, rows - 1);
+        for_each_part<most_taps>(window.kernel.w, [&](auto taps, std::int64_t w) {
+          const auto run = [&](auto by_upper, auto by_lower, std::int64_t begin, std::int64_t end) {
+            const SeenPairs seen{
+                gradient + at, copies + h * seen_row + at + w * channels, out_row, seen_row, begin, end};
+            float* const upper_sums = to + h * kernel_row + w * lanes;
+            sum_products_of<taps, by_upper, by_lower>(seen, channels, count, step, lanes_of_last, upper_sums,
+                                                      upper_sums - kernel_row);
+          };
+          constexpr std::true_type yes;
+          constexpr std::false_type no;
+          if (h == 0) return run(yes, no, from, until);
+          if (h == window.kernel.h) return run(no, yes, from, pairs);
+          run(yes, yes, from, pairs);
+          // The last row of an odd number has none behind it.
+          if (rows % 2 != 0 && until == rows) run(yes, no, std::max(from, rows - 1), rows);
+        });
+      }
+    }
+  });
+  return sums;
 }
 
 bool can(DType dtype, const Window& window, std::int64_t inputs, std::int64_t outputs) {
@@ -171,6 +280,12 @@ Window DepthwiseConv::from_behind() const {
 
 bool DepthwiseConv::pays(DType dtype) const { return can(dtype, window_, x_[1], y_[1]) && is_faster(window_); }
 
+// oneDNN is faster for small kernels only, by bench/convolutions on an Intel Xeon.
+bool DepthwiseConv::pays_for_weight(DType dtype) const {
+  const std::int64_t products = window_.kernel.h * window_.kernel.w;
+  return can(dtype, window_, x_[1], y_[1]) && products >= (window_.groups % lanes == 0 ? 10 : 9);
+}
+
 bool DepthwiseConv::pays_for_input(DType dtype) const {
   const Extent padding = from_behind().padding;
   return pays(dtype) && padding.h >= 0 && padding.w >= 0;
@@ -183,6 +298,17 @@ void DepthwiseConv::forward(const Array& x, const Array& weight, const std::opti
 
 void DepthwiseConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
   convolve(grad_y, ops::flip(weight, {2, 3}), std::nullopt, from_behind(), grad_x);
+}
+
+void DepthwiseConv::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
+  const Array sums =
+      x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(x, grad_y, window_) : sum_gradients<float>(x, grad_y, window_);
+  // Lanes, phase by phase and worker by worker, belong to the channels in turn.
+  const Array total = Array::empty(grad_weight.shape()),
+              rows = sums.reshape({-1, grad_weight.numel() / x.dim(1), lanes});
+  backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, grad_weight.numel()}),
+                     total.reshape({1, -1}));
+  backend({}).copy(total, grad_weight);
 }
 
 }  // namespace tandem::cpu

@@ -22,10 +22,12 @@ class DepthwiseConv {
   // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
   bool pays(DType dtype) const;
   bool pays_for_input(DType dtype) const;  // the gradient of the input
+  bool pays_for_weight(DType dtype) const;
 
   // Arguments are as in Backend: f32 or bf16, which is computed in f32. Images are channels last.
   void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
   void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
+  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
 
  private:
   // The gradient of the input is a convolution too, of the kernel seen from behind.
