@@ -22,42 +22,6 @@ namespace {
 constexpr int lanes = turned<float>;
 using Lanes = vec<float, lanes>;
 
-// All bits of the lanes from `first` to before `end`.
-template <int n>
-[[gnu::always_inline]] inline vec<std::int32_t, n> mask_of(int first, std::int64_t end) {
-  vec<std::int32_t, n> lane;
-  for (int i = 0; i < n; ++i) lane[i] = i;
-  return (lane >= first) & (lane < static_cast<std::int32_t>(end));
-}
-
-// The first `count` of n numbers, at least one and not all of them, and zeros. Memory behind them is not read.
-template <int n>
-vec<float, n> load_some(const float* from, std::int64_t count) {
-  if constexpr (n == 2) return vec<float, 2>{from[0], 0};
-#ifdef __AVX512F__
-  if constexpr (n == 16) return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
-#endif
-#ifdef __AVX2__
-  if constexpr (n == 8) return _mm256_maskload_ps(from, std::bit_cast<__m256i>(mask_of<8>(0, count)));
-  if constexpr (n == 4) return _mm_maskload_ps(from, std::bit_cast<__m128i>(mask_of<4>(0, count)));
-#endif
-  vec<float, n> v{};
-  for (int i = 0; i < count; ++i) v[i] = from[i];
-  return v;
-}
-
-// Stores `count` lanes from lane `first` on. Memory around them is not written.
-[[gnu::always_inline]] inline void store_some(float* to, Lanes v, int first, std::int64_t count) {
-  if (count == lanes) return store<lanes>(to, v);
-#ifdef __AVX512F__
-  _mm512_mask_storeu_ps(to - first, static_cast<__mmask16>(((1u << count) - 1) << first), v);
-#elif defined(__AVX2__)
-  _mm256_maskstore_ps(to - first, std::bit_cast<__m256i>(mask_of<8>(first, first + count)), v);
-#else
-  for (std::int64_t i = 0; i < count; ++i) to[i] = v[first + i];
-#endif
-}
-
 // n numbers, again and again, in all lanes. From memory this is one instruction.
 template <int n>
 Lanes repeated(vec<float, n> v) {
@@ -162,13 +126,13 @@ struct Lines {
   // The sums of the first `pixels` of a vector.
   template <int outputs>
   [[gnu::always_inline]] void store_pixels(Lanes sums, int pixels, std::int64_t o, float* out) const {
-    if (out_channels == outputs) return store_some(out, sums, 0, pixels * outputs);
+    if (out_channels == outputs) return store_some<lanes>(out, sums, pixels * outputs);
     if (outputs == 4 && out_channels == 3) {
       const Lanes close = pick(sums, sums, [](auto lane) { return (lane / 3 * 4 + lane % 3) % lanes; });
-      return store_some(out, close, 0, pixels * 3);
+      return store_some<lanes>(out, close, pixels * 3);
     }
     const std::int64_t count = std::min<std::int64_t>(out_channels - o, outputs);
-    for (int p = 0; p < pixels; ++p) store_some(out + p * out_channels + o, sums, p * outputs, count);
+    for (int p = 0; p < pixels; ++p) store_some<lanes>(out + p * out_channels + o, sums, count, p * outputs);
   }
 
   // The same for all columns, in tiles of P. The last two tiles may overlap.

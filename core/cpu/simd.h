@@ -5,10 +5,11 @@
 #include <tandem/core/base/dtype.h>
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
-#ifdef __AVX512F__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -42,6 +43,16 @@ inline vec<compute_t<T>, L> load(const T* from) {
     const auto bits = load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from));
     return std::bit_cast<vec<float, L>>(__builtin_convertvector(bits, vec<std::uint32_t, L>) << 16);
   } else if constexpr (std::is_same_v<T, float16>) {
+#ifdef __AVX512F__
+    if constexpr (L == 16)
+      return _mm512_cvtph_ps(
+          std::bit_cast<__m256i>(load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from))));
+#endif
+#ifdef __F16C__
+    if constexpr (L == 8)
+      return _mm256_cvtph_ps(
+          std::bit_cast<__m128i>(load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from))));
+#endif
     vec<float, L> v;
     for (int i = 0; i < L; ++i) v[i] = from[i];
     return v;
@@ -112,10 +123,85 @@ inline void store(T* to, vec<compute_t<T>, L> v) {
     const auto narrow = __builtin_convertvector(is_nan ? quiet_nan : rounded, vec<std::uint16_t, L>);
     std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
   } else if constexpr (std::is_same_v<T, float16>) {
+#ifdef __AVX512F__
+    if constexpr (L == 16) {
+      const __m256i narrow = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
+      return;
+    }
+#endif
+#ifdef __F16C__
+    if constexpr (L == 8) {
+      const __m128i narrow = _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
+      return;
+    }
+#endif
     for (int i = 0; i < L; ++i) to[i] = float16(v[i]);
   } else {
     std::memcpy(to, &v, sizeof v);
   }
+}
+
+// All bits of the lanes from `first` to before `end`.
+template <int L>
+[[gnu::always_inline]] inline vec<std::int32_t, L> lanes_between(std::int64_t first, std::int64_t end) {
+  vec<std::int32_t, L> lane;
+  for (int i = 0; i < L; ++i) lane[i] = i;
+  return (lane >= static_cast<std::int32_t>(first)) & (lane < static_cast<std::int32_t>(end));
+}
+
+// Loads `count` of L numbers, 0 < count <= L; the other lanes are `rest`. Memory behind the numbers is not read.
+template <int L, class T>
+[[gnu::always_inline]] inline vec<compute_t<T>, L> load_some(const T* from, std::int64_t count, compute_t<T> rest = 0) {
+  [[maybe_unused]] const auto bits = static_cast<std::uint16_t>((1u << count) - 1);
+  const auto others = vec<compute_t<T>, L>{} + rest;
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<T, float> && L == 16) return _mm512_mask_loadu_ps(others, bits, from);
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (sizeof(T) == 2 && L == 16) {
+    T all[L];
+    const __m256i loaded = _mm256_maskz_loadu_epi16(bits, from);
+    std::memcpy(static_cast<void*>(all), &loaded, sizeof loaded);
+    return _mm512_mask_mov_ps(others, bits, load<L>(all));
+  }
+#endif
+#ifdef __AVX2__
+  if constexpr (std::is_same_v<T, float> && (L == 8 || L == 4)) {
+    const auto mask = lanes_between<L>(0, count);
+    if constexpr (L == 8) return mask ? vec<float, L>(_mm256_maskload_ps(from, std::bit_cast<__m256i>(mask))) : others;
+    else return mask ? vec<float, L>(_mm_maskload_ps(from, std::bit_cast<__m128i>(mask))) : others;
+  }
+#endif
+  T all[L] = {};
+  for (std::int64_t i = 0; i < count; ++i) all[i] = from[i];
+  return lanes_between<L>(0, count) ? load<L>(all) : others;
+}
+
+// Stores `count` lanes from lane `first` on, 0 < count <= L - first. Memory around them is not written.
+template <int L, class T>
+[[gnu::always_inline]] inline void store_some(T* to, vec<compute_t<T>, L> v, std::int64_t count, int first = 0) {
+  [[maybe_unused]] const auto bits = static_cast<std::uint16_t>(((1u << count) - 1) << first);
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<T, float> && L == 16) return _mm512_mask_storeu_ps(to - first, bits, v);
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (sizeof(T) == 2 && L == 16) {
+    T all[L];
+    store<L>(all, v);
+    __m256i narrow;
+    std::memcpy(&narrow, static_cast<const void*>(all), sizeof narrow);
+    return _mm256_mask_storeu_epi16(to - first, bits, narrow);
+  }
+#endif
+#ifdef __AVX2__
+  if constexpr (std::is_same_v<T, float> && L == 8)
+    return _mm256_maskstore_ps(to - first, std::bit_cast<__m256i>(lanes_between<L>(first, first + count)), v);
+#endif
+  T all[L];
+  store<L>(all, v);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = all[first + i];
 }
 
 // Loads small numbers that are stored as bytes, such as places in a window, in the width of a mask. It is spelled out

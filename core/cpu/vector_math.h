@@ -13,10 +13,15 @@
 
 namespace tandem::cpu {
 
-// The number of lanes that a loop computes side by side: 64 bytes of float. double, which is for checking, goes one by
-// one.
+// The number of lanes that a loop computes side by side: a register of float. double, which is for checking, goes one
+// by one.
+#ifdef __AVX512F__
+inline constexpr int float_lanes = 16;
+#else
+inline constexpr int float_lanes = 8;
+#endif
 template <class C>
-inline constexpr int math_lanes = std::is_same_v<C, float> ? 16 : 1;
+inline constexpr int math_lanes = std::is_same_v<C, float> ? float_lanes : 1;
 
 template <class Number, int L>
 struct LaneMath {
@@ -124,28 +129,13 @@ struct LaneMath {
   // Loads the first n lanes, 0 < n <= L. The other lanes are `rest`.
   template <class T>
   static V load_some(const T* from, std::int64_t n, C rest = 0) {
-    if (n == L) return load(from);
     if constexpr (L == 1) return load(from);
-    else {
-#ifdef __AVX512F__
-      if constexpr (std::is_same_v<T, float> && L == 16)
-        return _mm512_mask_loadu_ps(V{} + rest, static_cast<__mmask16>((1u << n) - 1), from);
-#endif
-      V v = V{} + rest;
-      for (std::int64_t i = 0; i < n; ++i) v[i] = static_cast<C>(from[i]);
-      return v;
-    }
+    else return n == L ? load(from) : cpu::load_some<L>(from, n, rest);
   }
   template <class T>
   static void store_some(T* to, V v, std::int64_t n) {
     if (n == L) return store(to, v);
-    if constexpr (L > 1) {
-#ifdef __AVX512F__
-      if constexpr (std::is_same_v<T, float> && L == 16)
-        return _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << n) - 1), v);
-#endif
-      for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(v[i]);
-    }
+    if constexpr (L > 1) cpu::store_some<L>(to, v, n);
   }
 };
 
