@@ -10,6 +10,7 @@
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/profile/profile.h>
 
 #include <Eigen/Core>
@@ -69,6 +70,9 @@ DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 
 // (tried on an Intel Xeon without AMX).
 DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y) {
   if (dtype == DType::f16) return DType::f32;
+  // In an odd number of bf16 inputs, oneDNN's 1 x 1 kernel multiplies the next pixel by zero, which spreads an Inf.
+  if (dtype == DType::bf16 && math_mode().exact_convolutions && w.kernel == Extent(1) && x[1] / w.groups % 2 != 0)
+    return DType::f32;
   if (dtype != DType::bf16 || onednn::has_fast_bf16()) return dtype;
   constexpr std::int64_t enough = 18;
   const std::int64_t taps = w.kernel.h * w.kernel.w;

@@ -4,6 +4,7 @@
 #include <tandem/core/cpu/conv2d_depthwise.h>
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 
@@ -192,6 +193,20 @@ TEST(Conv2d, DirectSumsSpreadNothing) {
       }
     }
   }
+}
+
+// Some kernels read bf16 numbers in pairs, of which the last one of a pixel may belong to the next pixel.
+TEST(Conv2d, ExactSumsOfBf16SpreadNothing) {
+  set_exact_convolutions(true);
+  for (const std::int64_t inputs : {3, 11, 17, 33}) {
+    const Array x = ops::ones({1, inputs, 4, 33}).channels_last().to(DType::bf16);
+    x.narrow(2, 2, 1).narrow(3, 20, 1).fill(INFINITY);
+    const Array y = ops::conv2d(x, ops::ones({32, inputs, 1, 1}).to(DType::bf16), {}, {});
+    const auto found = y.to(DType::f32).narrow(1, 0, 1).contiguous().to_vector<float>();
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(found[i], i == 2 * 33 + 20 ? INFINITY : static_cast<float>(inputs)) << inputs << " inputs, pixel " << i;
+  }
+  set_exact_convolutions(false);
 }
 
 // The last pixel of an image is seen through the last place of the kernel alone.
