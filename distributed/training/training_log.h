@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ class TrainingLog {
 
   // Opens the files of --metrics and --log-dir. Error when one can't be written.
   void open();
+  // Error when one of them could not be written later on. The training has gone on without it.
+  void require_written() const;
   // Removes what an earlier job wrote to these files after the checkpoint from which this one goes on.
   void go_on_from(const Position& position);
 
@@ -78,12 +81,15 @@ class TrainingLog {
 
   double epoch_rate(const Progress& progress) const;  // samples per second
   void log(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures);
+  // Writes to these files. Where that fails, it says so, and writes no more: a full disk costs no training.
+  void write_down(const std::function<void()>& write);
 
   const TrainingOptions& options_;
   Console console_;
   const bool is_rank_0_;
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;
+  std::string failure_;  // why they can't be written
 
   std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
   Clock::time_point epoch_start_;      // the time of epoch_begin_

@@ -220,11 +220,26 @@ TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
 // The checkpoint of the last step comes after the evaluation, so a job that is killed in between has both before it.
 TEST_F(MnistDdp, the_last_checkpoint_comes_after_the_figures) {
   const auto outcome = run_mnist_ddp(1, with_data({"--max-steps", "2", "--save-every-steps", "1", "--checkpoint",
-                                                   path("c"), "--metrics", "/dev/full"}));
-  EXPECT_EQ(outcome.code, 1);
-  expect_parts(outcome.err, {"can't write the metrics file /dev/full"});
-  EXPECT_TRUE(fs::exists(folder / "c/checkpoint-0000-00000001.safetensors"));
-  EXPECT_FALSE(fs::exists(folder / "c/checkpoint-0000-00000002.safetensors"));
+                                                   path("c"), "--metrics", path("figures")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LE(fs::last_write_time(folder / "c/checkpoint-0000-00000001.safetensors"),
+            fs::last_write_time(folder / "figures"));
+  EXPECT_LE(fs::last_write_time(folder / "figures"),
+            fs::last_write_time(folder / "c/checkpoint-0000-00000002.safetensors"));
+}
+
+// Nothing that was computed is lost: the training goes on, and the job says at its end that it has failed.
+TEST_F(MnistDdp, a_full_disk_of_the_metrics_ends_no_training) {
+  for (const int processes : {1, 2}) {
+    const std::string checkpoints = path("c" + std::to_string(processes)), net = checkpoints + "-net.safetensors";
+    const auto outcome = run_mnist_ddp(processes, with_data({"--max-steps", "2", "--checkpoint", checkpoints, "--save",
+                                                             net, "--log-every", "1", "--metrics", "/dev/full"}));
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"error: can't write the metrics file /dev/full: ", "No space left on device",
+                               "the training goes on without it, and ends with this error", "saved the model to"});
+    EXPECT_TRUE(fs::exists(net));
+    EXPECT_FALSE(fs::is_empty(checkpoints));
+  }
 }
 
 TEST_F(MnistDdp, ranks_with_different_options_are_an_error) {
