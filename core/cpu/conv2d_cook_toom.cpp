@@ -34,13 +34,8 @@ bool CookToomConv::can(DType dtype) const {
          !math_mode().exact_convolutions;
 }
 
-// oneDNN reads the weight for each row of outputs. It waits for a weight that is larger than a cache (1 MiB) where rows
-// are shorter than 7 pixels: tried with 64 to 512 channels on an Intel Xeon. Its kernels for the gradient of the input
-// do not wait.
 CookToomChoice CookToomConv::choose_forward(DType dtype, double share) const {
-  const std::int64_t weight = window_.kernel.h * window_.kernel.w * x_[1] * y_[1], width = y_[3];
-  const double slower = weight > 1 << 18 && width < 7 ? 7 / static_cast<double>(width) : 1;
-  return choose(window_, size_of_image(y_), x_[1], y_[1], share * slower, dtype);
+  return choose(window_, size_of_image(y_), x_[1], y_[1], share, dtype);
 }
 CookToomChoice CookToomConv::choose_grad_input(DType dtype, double share) const {
   return choose(window_, size_of_image(x_), y_[1], x_[1], share, dtype);

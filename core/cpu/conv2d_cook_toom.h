@@ -40,8 +40,8 @@ class CookToomConv {
   // Never where math_mode() wants exact convolutions.
   bool can(DType dtype) const;
 
-  // The best tiles, and whether they are faster than direct sums. `share` is the part of the kernel's products that the
-  // other way computes; the rest is padding.
+  // The best tiles, and whether they are faster than the fastest other way. `share` is the time of that way as a share
+  // of what direct sums would take that compute all products of the kernel, those with padding too.
   CookToomChoice choose_forward(DType dtype, double share) const;
   CookToomChoice choose_grad_input(DType dtype, double share) const;
   CookToomChoice choose_grad_weight(DType dtype, double share) const { return choose_forward(dtype, share); }

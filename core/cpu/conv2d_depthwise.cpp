@@ -13,14 +13,10 @@ namespace tandem::cpu {
 
 namespace {
 
-// Output rows that are computed from one copy of what they see, and vectors or taps of a row whose sums fit into the
-// registers for two rows.
+// Output rows that are computed from one copy of what they see.
 constexpr int rows_at_once = 8;
-#ifdef __AVX512F__
-constexpr int most_vectors = 8, most_taps = 8;
-#else
-constexpr int most_vectors = 4, most_taps = 4;
-#endif
+// Vectors of an output row, and taps of a row of the kernel, whose sums fit into the registers for two rows.
+constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 
 // A kernel as its products see it: for each phase, the vectors that repeat themselves along a row, and each tap, the
 // numbers of the lanes.
@@ -97,8 +93,8 @@ void copy_row(const From* from, std::int64_t count, To* to) {
   for (; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
 }
 
-// The rows of an image that a band sees: rows_at_once output rows from `first` on. Copies [begin, end) are in the
-// image, the others are padding, and stay unused.
+// The rows of an image that a band sees: `rows` output rows from `first` on, and one more where their number is odd,
+// since rows are computed in pairs. Copies [begin, end) are in the image. The others are padding, and stay unused.
 struct BandRows {
   std::int64_t top, begin, end;  // copy h is of row top + h
 
@@ -161,9 +157,9 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
   else convolve<float>(x, kernel, window, y);
 }
 
-// Rows of the outputs' gradient and of the image that they see through one row of the kernel. Each second row of the
-// gradient, from `first` to `last`, is an upper row; the row behind it sees the same row of the image through the
-// kernel's row before.
+// Rows of the outputs' gradient, and of the image that they see through one row of the kernel. Rows first, first + 2
+// and so on of the gradient are upper rows. The row after each of them is its lower row: it sees the same row of the
+// image through the row of the kernel before that one.
 struct SeenPairs {
   const float *gradient, *seen;
   std::int64_t gradient_step, seen_step, first, last;
@@ -242,8 +238,9 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
             const SeenPairs seen{
                 gradient + at, copies + h * seen_row + at + w * channels, out_row, seen_row, begin, end};
             float* const upper_sums = to + h * kernel_row + w * lanes;
+            float* const lower_sums = h > 0 ? upper_sums - kernel_row : nullptr;
             sum_products_of<taps, by_upper, by_lower>(seen, channels, count, step, lanes_of_last, upper_sums,
-                                                      upper_sums - kernel_row);
+                                                      lower_sums);
           };
           constexpr std::true_type yes;
           constexpr std::false_type no;

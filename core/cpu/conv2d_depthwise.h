@@ -4,7 +4,8 @@
 // with the numbers that lie whole pixels away. The lanes of a vector run along such a row through pixels and channels
 // alike: all of them are used for any number of channels. Which numbers of the kernel stand in the lanes repeats itself
 // after the least common multiple of the channels and the lanes. oneDNN gives each lane a channel, and for 2 channels
-// most lanes nothing to do.
+// most lanes nothing to do. Columns of padding are multiplied as zeros: an Inf in the weight or in the outputs'
+// gradient becomes NaN there. An Inf in the input spreads to nothing that does not see it.
 #pragma once
 
 #include <tandem/core/array/array.h>

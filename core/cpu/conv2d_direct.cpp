@@ -18,8 +18,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// As many numbers as fit into the longest register of this build.
-constexpr int lanes = turned<float>;
+constexpr int lanes = float_lanes;
 using Lanes = vec<float, lanes>;
 
 // n numbers, again and again, in all lanes. From memory this is one instruction.

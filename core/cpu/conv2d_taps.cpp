@@ -61,13 +61,13 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
   return reaches;
 }
 
-double ConvTaps::seen(const std::vector<Reach>& reaches, std::int64_t outputs) {
+double ConvTaps::share_of(const std::vector<Reach>& reaches, std::int64_t outputs) {
   double sum = 0;
   for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
   return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
 }
-double ConvTaps::share() const { return row_share() * seen(columns_, y_[3]); }
-double ConvTaps::row_share() const { return seen(rows_, y_[2]); }
+double ConvTaps::seen_share() const { return seen_row_share() * share_of(columns_, y_[3]); }
+double ConvTaps::seen_row_share() const { return share_of(rows_, y_[2]); }
 
 std::vector<ConvTaps::Tap> ConvTaps::taps() const {
   std::vector<Tap> seeing;
@@ -87,18 +87,19 @@ Array ConvTaps::seen(const Array& image, Side side, const Tap& tap) {
 }
 
 void ConvTaps::run(const Sum& sum) const {
+  if (sum.to.numel() == 0) return;
   const std::vector<Tap> seeing = taps();
-  if (seeing.size() == 1) return run_one(sum, seeing.front());
+  if (is_single() && !seeing.empty()) return run_one(sum, seeing.front());
   if (sum.to.dtype() == DType::f32) return run_all(sum, seeing);
   const Array to = Array::empty_channels_last(sum.to.shape(), DType::f32);
   run_all({sum.side, sum.from, sum.weight, sum.bias, to}, seeing);
   backend({}).copy(to, sum.to);
 }
 
-// One product of matrices. Pixels that see nothing get the bias alone.
+// The product of a 1 x 1 kernel. Pixels that see nothing get the bias alone.
 void ConvTaps::run_one(const Sum& sum, const Tap& tap) {
   const Array from = seen(sum.from, sum.other_side(), tap), to = seen(sum.to, sum.side, tap);
-  const Array weight = sum.weight.select(3, tap.w).select(2, tap.h).to(from.dtype()).contiguous();
+  const Array weight = sum.weight.reshape({sum.weight.dim(0), -1}).to(from.dtype());
   const Array matrix = sum.side == Side::y ? weight.transpose(0, 1) : weight;  // (channels of from, channels of to)
   if (to.numel() == sum.to.numel()) return multiply(as_matrix(from), matrix, sum.bias, as_matrix(to));
   if (sum.bias) backend({}).copy(sum.bias->expand(pixels_last(sum.to).shape()), pixels_last(sum.to));
@@ -108,53 +109,59 @@ void ConvTaps::run_one(const Sum& sum, const Tap& tap) {
   backend({}).copy(product.reshape(to.shape()), to);
 }
 
-// Sums in f32, without a copy of what each tap sees: through one tap, the pixels of a row are a product of matrices. A
-// thread takes a panel of outputs at a time. It adds up a block of pixels in its cache, some inputs at a time, so that
-// the weights of their taps stay in the cache too.
-void ConvTaps::run_all(const Sum& sum, const std::vector<Tap>& seeing) const {
+// Sums in f32. Through one tap, what the pixels of a row add to their sums is one product of matrices, and it reads the
+// pixels where they lie. A thread takes a panel of outputs at a time. It adds up a block of pixels in its cache, some
+// inputs at a time, so that the weights of their taps stay in the cache too.
+void ConvTaps::run_all(const Sum& sum, std::vector<Tap> seeing) {
   const std::int64_t inputs = sum.from.dim(1), outputs = sum.to.dim(1), width = sum.to.dim(3);
   const std::int64_t rows = sum.to.dim(0) * sum.to.dim(2);
   const Array from = spread_pixels(pixels_last(sum.from)), to = pixels_last(sum.to);
   const Array bias = ops::zeros({padded(outputs)});
   if (sum.bias) backend({}).copy(*sum.bias, bias.narrow(0, 0, outputs));
-  const Kernels kernels{sum.weight.to(DType::f32).contiguous(), sum.side == Side::x};
+  // The weights of taps before the first one that sees something, and behind the last one, need no room.
+  Array weight = sum.weight.to(DType::f32);
+  if (!seeing.empty()) {
+    const Tap first = seeing.front(), last = seeing.back();
+    weight = weight.narrow(2, first.h, last.h - first.h + 1).narrow(3, first.w, last.w - first.w + 1);
+    for (Tap& tap : seeing) tap.h -= first.h, tap.w -= first.w;
+  }
+  const Kernels kernels{weight.contiguous(), sum.side == Side::x};
 
-  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte.
+  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte. The rows of a
+  // panel are cut into as many parts as make the number of all parts a multiple of the threads.
   const std::int64_t block = std::max<std::int64_t>((64 << 10) / panel / width, 1);
   const std::int64_t panels = (outputs + panel - 1) / panel, threads = omp_get_max_threads();
   const std::int64_t parts = threads / std::gcd(threads, panels), workers = std::min(panels * parts, threads);
   const std::int64_t weight_numbers = spread(inputs * kernels.taps() * panel);
   const Array memory = Array::empty({workers, weight_numbers + spread(block * width * panel)});
-  cpu::share(workers, panels * parts, to.numel() * inputs, [&](std::int64_t worker, std::int64_t i) {
+  share(workers, panels * parts, to.numel() * inputs, [&](std::int64_t worker, std::int64_t i) {
     const std::int64_t output = i / parts * panel, channels = std::min(panel, outputs - output);
     TapPanels weights(kernels, {output, channels}, {0, inputs});
     weights.use(memory.data<float>() + worker * memory.dim(1));
     weights.read(0);
     float* const sums = weights.at(0, 0) + weight_numbers;
-    const std::int64_t stride = weights.width(), end = rows * (i % parts + 1) / parts;
+    const std::int64_t pixel = weights.width(), end = rows * (i % parts + 1) / parts;
     for (std::int64_t first = rows * (i % parts) / parts; first < end; first += block) {
       const std::int64_t last = std::min(first + block, end), pixels = (last - first) * width;
-      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(bias.data<float>() + output, stride, sums + p * stride);
+      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(bias.data<float>() + output, pixel, sums + p * pixel);
       add_rows(sum, seeing, from, weights, {first, last}, sums);
       float* const out = to.data<float>() + first * width * outputs + output;
-      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(sums + p * stride, channels, out + p * outputs);
+      for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(sums + p * pixel, channels, out + p * outputs);
     }
   });
 }
 
 void ConvTaps::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
-                        Rows rows, float* sums) const {
-  const std::int64_t height = sum.to.dim(2), width = sum.to.dim(3), stride = weights.width();
-  const std::int64_t inputs = from.dim(3), parts = parts_of_sum<false>(inputs),
-                     places = window_.kernel.h * window_.kernel.w;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t input = inputs * part / parts;
+                        Rows rows, float* sums) {
+  const std::int64_t height = sum.to.dim(2), width = sum.to.dim(3), pixel = weights.width();
+  const std::int64_t inputs = from.dim(3), turns = parts_of_sum<false>(inputs);
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    const std::int64_t input = inputs * turn / turns;
     for (const Tap& tap : seeing) {
-      const std::int64_t place = tap.h * window_.kernel.w + tap.w;
       const Line down = tap.rows.of(sum.side), across = tap.columns.of(sum.side);
       const Line from_down = tap.rows.of(sum.other_side()), from_across = tap.columns.of(sum.other_side());
       for (std::int64_t image = rows.first / height; image * height < rows.last; ++image) {
-        const auto on_line = [&](std::int64_t row) {  // the number of this image's rows on the line before it
+        const auto on_line = [&](std::int64_t row) {  // how many of this image's rows on the line come before it
           const std::int64_t steps = (row - image * height - down.first + down.step - 1) / down.step;
           return std::clamp<std::int64_t>(steps, 0, tap.rows.count);
         };
@@ -162,21 +169,21 @@ void ConvTaps::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Ar
         const std::int64_t row = image * height + down.first + begin * down.step - rows.first;
         multiply_tiles<false>({.count = on_line(rows.last) - begin,
                                .rows = tap.columns.count,
-                               .inner = inputs * (part + 1) / parts - input,
-                               .columns = stride,
+                               .inner = inputs * (turn + 1) / turns - input,
+                               .columns = pixel,
                                .a = from.data<float>() + image * from.strides()[0] +
                                     (from_down.first + begin * from_down.step) * from.strides()[1] +
                                     from_across.first * from.strides()[2] + input,
                                .a_line = from_across.step * from.strides()[2],
                                .a_next = from_down.step * from.strides()[1],
-                               .b = weights.at(0, input) + place * stride,
+                               .b = weights.at(0, input) + (tap.h * weights.kernel().w + tap.w) * pixel,
                                .b_panel = 0,
-                               .b_row = places * stride,
+                               .b_row = weights.kernel().h * weights.kernel().w * pixel,
                                .b_next = 0,
-                               .y = sums + (row * width + across.first) * stride,
+                               .y = sums + (row * width + across.first) * pixel,
                                .y_panel = 0,
-                               .y_row = across.step * stride,
-                               .y_next = down.step * width * stride,
+                               .y_row = across.step * pixel,
+                               .y_next = down.step * width * pixel,
                                .add = true});
       }
     }

@@ -19,18 +19,19 @@ class ConvTaps {
  public:
   ConvTaps(const Window& window, const Shape& x, const Shape& y);
 
-  // Whether these products can compute it: there must be no groups and no f64.
-  bool can(DType dtype) const { return window_.groups == 1 && dtype != DType::f64; }
-  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out some of the padding for outputs and
-  // the gradient of the input, and none for the gradient of the weight. Its 1 x 1 kernels are faster for outputs alone.
-  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && share() <= 0.5; }
-  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.5); }
-  bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || share() <= 0.75); }
+  // Whether these products can compute it: there are no groups, and the dtype is f32 or bf16.
+  bool can(DType dtype) const { return window_.groups == 1 && (dtype == DType::f32 || dtype == DType::bf16); }
+  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out padding too, but loses time at short
+  // rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x 1 kernels are
+  // faster than these products.
+  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && seen_share() <= 0.5; }
+  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || seen_share() <= 0.5); }
+  bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || seen_share() <= 0.75); }
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
   // padding.
-  double share() const;
-  // The same along the height alone: a convolution leaves out the taps whose whole row is padding.
-  double row_share() const;
+  double seen_share() const;
+  // The same along the height alone: what is left where only whole rows of the kernel that see padding are left out.
+  double seen_row_share() const;
 
   // Arguments are as in Backend. All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the
   // others are.
@@ -57,7 +58,7 @@ class ConvTaps {
 
   static std::vector<Reach> along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
                                   std::int64_t padding, std::int64_t dilation);
-  static double seen(const std::vector<Reach>& reaches, std::int64_t outputs);
+  static double share_of(const std::vector<Reach>& reaches, std::int64_t outputs);
   static Array seen(const Array& image, Side side, const Tap& tap);
   bool is_single() const { return rows_.size() * columns_.size() == 1; }
   std::vector<Tap> taps() const;  // those that see more than padding
@@ -73,14 +74,14 @@ class ConvTaps {
   };
   void run(const Sum& sum) const;
   static void run_one(const Sum& sum, const Tap& tap);
-  void run_all(const Sum& sum, const std::vector<Tap>& seeing) const;
-  // Adds what the taps see of `from` to the sums, (rows, width, width of the panel), of some rows of `to` and a panel
-  // of its channels. Rows are counted through all images.
+  static void run_all(const Sum& sum, std::vector<Tap> seeing);
+  // Some rows of `to`, counted through all images.
   struct Rows {
     std::int64_t first, last;
   };
-  void add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights, Rows rows,
-                float* sums) const;
+  // Adds what the taps see of `from` to the sums of these rows: (rows, width of `to`, channels of the panel).
+  static void add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
+                       Rows rows, float* sums);
 
   const Window& window_;
   const Shape &x_, &y_;

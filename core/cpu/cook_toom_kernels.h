@@ -3,6 +3,7 @@
 
 #include <tandem/core/array/array.h>
 #include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/formulas/window.h>
 
 #include <algorithm>
 
@@ -35,6 +36,7 @@ class TapPanels {
   void clear(std::int64_t panel) const { std::fill_n(at(panel, 0), panel_numbers(), 0.0f); }
 
   bool turned() const { return kernels_.turned; }
+  Extent kernel() const { return {kernels_.weight.dim(2), kernels_.weight.dim(3)}; }
   std::int64_t width() const { return width_; }
   float* at(std::int64_t panel, std::int64_t input) const {
     return memory_ + panel * panel_numbers() + input * taps_ * width_;

@@ -24,6 +24,13 @@ struct vector_of {
 template <class T, int L>
 using vec = typename vector_of<T, L>::type;
 
+// Numbers of float in the longest register, where the processor has AVX2 or AVX-512.
+#ifdef __AVX512F__
+inline constexpr int float_lanes = 16;
+#else
+inline constexpr int float_lanes = 8;
+#endif
+
 // The integer type of the masks that comparisons of vectors of C give.
 template <class C>
 using mask_t = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
@@ -143,7 +150,7 @@ inline void store(T* to, vec<compute_t<T>, L> v) {
   }
 }
 
-// All bits of the lanes from `first` to before `end`.
+// A mask that is set in the lanes from `first` to end - 1.
 template <int L>
 [[gnu::always_inline]] inline vec<std::int32_t, L> lanes_between(std::int64_t first, std::int64_t end) {
   vec<std::int32_t, L> lane;
@@ -179,7 +186,7 @@ template <int L, class T>
   return lanes_between<L>(0, count) ? load<L>(all) : others;
 }
 
-// Stores `count` lanes from lane `first` on, 0 < count <= L - first. Memory around them is not written.
+// Stores `count` lanes, 0 < count <= L - first: lane `first` goes to *to. Memory around them is not written.
 template <int L, class T>
 [[gnu::always_inline]] inline void store_some(T* to, vec<compute_t<T>, L> v, std::int64_t count, int first = 0) {
   [[maybe_unused]] const auto bits = static_cast<std::uint16_t>(((1u << count) - 1) << first);

@@ -11,11 +11,7 @@
 namespace tandem::cpu {
 
 // Numbers in a vector, and rows whose sums fit into the registers beside two vectors of columns.
-#ifdef __AVX512F__
-inline constexpr int lanes = 16, most_rows = 12;
-#else
-inline constexpr int lanes = 8, most_rows = 6;
-#endif
+inline constexpr int lanes = float_lanes, most_rows = lanes == 16 ? 12 : 6;
 using Lanes = vec<float, lanes>;
 
 // A number of channels, rounded up to whole vectors.

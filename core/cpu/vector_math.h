@@ -13,13 +13,7 @@
 
 namespace tandem::cpu {
 
-// The number of lanes that a loop computes side by side: a register of float. double, which is for checking, goes one
-// by one.
-#ifdef __AVX512F__
-inline constexpr int float_lanes = 16;
-#else
-inline constexpr int float_lanes = 8;
-#endif
+// The number of lanes that a loop computes side by side. double, which is for checking, goes one by one.
 template <class C>
 inline constexpr int math_lanes = std::is_same_v<C, float> ? float_lanes : 1;
 
