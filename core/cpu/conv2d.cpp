@@ -70,9 +70,10 @@ DType plain_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 
 // (tried on an Intel Xeon without AMX).
 DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y) {
   if (dtype == DType::f16) return DType::f32;
+  if (dtype != DType::bf16) return dtype;
   // Where the number of bf16 inputs is odd, oneDNN multiplies numbers of the next pixel by zero, which spreads an Inf.
-  if (dtype == DType::bf16 && math_mode().exact_convolutions && x[1] / w.groups % 2 != 0) return DType::f32;
-  if (dtype != DType::bf16 || onednn::has_fast_bf16()) return dtype;
+  if (math_mode().exact_convolutions && x[1] / w.groups % 2 != 0) return DType::f32;
+  if (onednn::has_fast_bf16()) return dtype;
   constexpr std::int64_t enough = 18;
   const std::int64_t taps = w.kernel.h * w.kernel.w;
   const bool pays = x[1] / w.groups * taps >= enough && y[1] / w.groups * taps >= enough * w.stride.h * w.stride.w;

@@ -2,7 +2,6 @@
 #include <tandem/core/cpu/cook_toom.h>
 #include <tandem/core/cpu/cook_toom_tiles.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>
 
@@ -18,6 +17,9 @@ constexpr int rows_at_once = 8;
 // Vectors of an output row, and taps of a row of the kernel, whose sums fit into the registers for two rows.
 constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 
+// Channels repeat themselves along the vectors of a row after so many of them.
+std::int64_t phases_of(std::int64_t channels) { return std::lcm<std::int64_t>(channels, lanes) / lanes; }
+
 // A kernel as its products see it: for each phase, the vectors that repeat themselves along a row, and each tap, the
 // numbers of the lanes.
 struct LaneKernel {
@@ -29,7 +31,7 @@ struct LaneKernel {
       : channels(weight.dim(0)),
         height(weight.dim(2)),
         width(weight.dim(3)),
-        phases(std::lcm<std::int64_t>(channels, lanes) / lanes),
+        phases(phases_of(channels)),
         taps(Array::empty({phases, height * width, lanes})),
         bias(ops::zeros({phases, lanes})) {
     const Array w = weight.to(DType::f32).contiguous(), b = bias ? bias->to(DType::f32).contiguous() : Array();
@@ -77,7 +79,10 @@ void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* see
     tap += kernel_row;
   };
   std::int64_t h = rows.first;
-  if (h == 0 && h < rows.last) add_row(std::true_type{}, std::false_type{}), ++h;
+  if (h == 0 && h < rows.last) {
+    add_row(std::true_type{}, std::false_type{});
+    ++h;
+  }
   for (; h < std::min(kernel.height, rows.last); ++h) add_row(std::true_type{}, std::true_type{});
   if (h < rows.last) add_row(std::false_type{}, std::true_type{});
   unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -93,60 +98,86 @@ void copy_row(const From* from, std::int64_t count, To* to) {
   for (; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
 }
 
-// The rows of an image that a band sees: `rows` output rows from `first` on, and one more where their number is odd,
-// since rows are computed in pairs. Copies [begin, end) are in the image. The others are padding, and stay unused.
-struct BandRows {
-  std::int64_t top, begin, end;  // copy h is of row top + h
+// A band: `rows` output rows of an image from `first` on, and the rows that they see. Copy h in `copies` is of the row
+// that is h rows below the first one that is seen, in f32 and with its padding. Copies [begin, end) are in the image.
+// The others are padding, and stay unused.
+struct Band {
+  std::int64_t worker, image, first, rows, begin, end;
+  float *copies, *room;  // `room` is for what a caller needs besides
+};
 
-  BandRows(const Window& window, std::int64_t first, std::int64_t rows, std::int64_t height)
-      : top(first - window.padding.h) {
-    const std::int64_t copies = (rows + 1) / 2 * 2 + window.kernel.h - 1;
-    begin = std::clamp<std::int64_t>(-top, 0, copies);
-    end = std::clamp(height - top, begin, copies);
+// A convolution's images, cut into bands.
+struct Bands {
+  const Window& window;
+  std::int64_t images, channels, height, out_height;
+  std::int64_t row, out_row;  // numbers of a row of the image, and of outputs
+  std::int64_t phases, vectors;
+  std::int64_t seen_row;  // from one copy to the next
+
+  Bands(const Window& window, const Array& x, const Array& y)
+      : window(window),
+        images(x.dim(0)),
+        channels(x.dim(1)),
+        height(x.dim(2)),
+        out_height(y.dim(2)),
+        row(x.dim(3) * channels),
+        out_row(y.dim(3) * channels),
+        phases(phases_of(channels)),
+        vectors((out_row + lanes - 1) / lanes) {
+    // Rows with their padding, and with what the last vector reads beyond the end.
+    const std::int64_t most_read = vectors * lanes + (window.kernel.w - 1) * channels;
+    seen_row = spread(padded(std::max(before() + row, most_read)));
+  }
+  std::int64_t before() const { return window.padding.w * channels; }
+  std::int64_t in_image() const { return (out_height + rows_at_once - 1) / rows_at_once; }
+  std::int64_t workers() const { return std::min<std::int64_t>(omp_get_max_threads(), images * in_image()); }
+  std::int64_t vectors_of(std::int64_t phase) const { return (vectors - phase + phases - 1) / phases; }
+
+  // Calls f(band) for each band of x, which has `room` numbers of memory of its worker's.
+  template <class T, class F>
+  void for_each(const Array& x, std::int64_t room, F f) const {
+    const std::int64_t copied = (window.kernel.h + rows_at_once - 1) * seen_row;
+    const Array memory = ops::zeros({workers(), copied + room});
+    const std::int64_t products = out_height * out_row * images * window.kernel.h * window.kernel.w;
+    share(workers(), images * in_image(), products, [&](std::int64_t worker, std::int64_t i) {
+      const std::int64_t image = i / in_image(), first = i % in_image() * rows_at_once;
+      const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
+      // Rows are computed in pairs, so an odd number is rounded up.
+      const std::int64_t top = first - window.padding.h, seen = (rows + 1) / 2 * 2 + window.kernel.h - 1;
+      const std::int64_t begin = std::clamp<std::int64_t>(-top, 0, seen), end = std::clamp(height - top, begin, seen);
+      float* const copies = memory.data<float>() + worker * memory.dim(1);
+      for (std::int64_t h = begin; h < end; ++h)
+        copy_row(static_cast<const T*>(x.raw()) + (image * height + top + h) * row, row,
+                 copies + h * seen_row + before());
+      f(Band{worker, image, first, rows, begin, end, copies, copies + copied});
+    });
   }
 };
 
 template <class T>
 void convolve(const Array& x, const LaneKernel& kernel, const Window& window, const Array& y) {
-  const std::int64_t channels = x.dim(1), height = x.dim(2), out_height = y.dim(2);
-  const std::int64_t row = x.dim(3) * channels, out_row = y.dim(3) * channels, before = window.padding.w * channels;
-  const std::int64_t vectors = (out_row + lanes - 1) / lanes, step = kernel.phases * lanes;
-  // Rows with their padding, and with what the last vectors read and write beyond the end.
-  const std::int64_t seen_row = spread(padded(std::max(before + row, vectors * lanes + (kernel.width - 1) * channels)));
-  const std::int64_t seen_rows = kernel.height + rows_at_once - 1,
-                     bands = (out_height + rows_at_once - 1) / rows_at_once;
-  const auto* const in = static_cast<const T*>(x.raw());
-  auto* const out = static_cast<T*>(y.raw());
-  const std::int64_t all = x.dim(0) * bands, workers = std::min<std::int64_t>(omp_get_max_threads(), all);
-  const Array memory = ops::zeros({workers, seen_rows * seen_row + rows_at_once * vectors * lanes});
-  share(workers, all, y.numel() * kernel.height * kernel.width, [&](std::int64_t worker, std::int64_t i) {
-    const std::int64_t image = i / bands, first = i % bands * rows_at_once;
-    const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
-    float* const copies = memory.data<float>() + worker * memory.dim(1);
-    float* const sums = copies + seen_rows * seen_row;
-    const BandRows band(window, first, rows, height);
-    for (std::int64_t h = band.begin; h < band.end; ++h)
-      copy_row(in + (image * height + band.top + h) * row, row, copies + h * seen_row + before);
-    float* to = sums;
+  const Bands bands(window, x, y);
+  const std::int64_t out_row = bands.out_row, sums_row = bands.vectors * lanes, step = bands.phases * lanes;
+  bands.for_each<T>(x, rows_at_once * sums_row, [&](const Band& band) {
+    T* const out = static_cast<T*>(y.raw()) + (band.image * bands.out_height + band.first) * out_row;
+    float *const sums = band.room, *to = sums;
     if constexpr (std::is_same_v<T, float>) {
       // Whole vectors and rows go straight into the image.
-      if (out_row % lanes == 0 && rows % 2 == 0) to = out + (image * out_height + first) * out_row;
+      if (out_row % lanes == 0 && band.rows % 2 == 0) to = out;
     }
-    for (std::int64_t phase = 0; phase < std::min(kernel.phases, vectors); ++phase) {
-      const std::int64_t count = (vectors - phase + kernel.phases - 1) / kernel.phases;
-      for_each_part<most_vectors>(count, [&](auto part, std::int64_t first_vector) {
-        const std::int64_t at = (phase + first_vector * kernel.phases) * lanes;
-        for (std::int64_t r = 0; r < rows; r += 2) {
+    for (std::int64_t phase = 0; phase < std::min(bands.phases, bands.vectors); ++phase) {
+      for_each_part<most_vectors>(bands.vectors_of(phase), [&](auto part, std::int64_t first_vector) {
+        const std::int64_t at = (phase + first_vector * bands.phases) * lanes;
+        for (std::int64_t r = 0; r < band.rows; r += 2) {
           const std::int64_t from = std::clamp<std::int64_t>(band.begin - r, 0, kernel.height + 1);
           const SeenRows seen{from, std::clamp(band.end - r, from, kernel.height + 1)};
-          sum_products<part>(kernel, phase, copies + r * seen_row + at, seen_row, seen, step,
-                             to + r * vectors * lanes + at, vectors * lanes);
+          sum_products<part>(kernel, phase, band.copies + r * bands.seen_row + at, bands.seen_row, seen, step,
+                             to + r * sums_row + at, sums_row);
         }
       });
     }
     if (to != sums) return;
-    for (std::int64_t r = 0; r < rows; ++r)
-      copy_row(sums + r * vectors * lanes, out_row, out + (image * out_height + first + r) * out_row);
+    for (std::int64_t r = 0; r < band.rows; ++r) copy_row(sums + r * sums_row, out_row, out + r * out_row);
   });
 }
 
@@ -170,7 +201,6 @@ struct SeenPairs {
 template <int taps, bool by_upper, bool by_lower>
 void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t count, std::int64_t step,
                      std::int64_t lanes_of_last, float* upper_sums, float* lower_sums) {
-  using Math = LaneMath<float, lanes>;
   Lanes upper[taps], lower[taps];
   unroll<taps>([&](auto k) __attribute__((always_inline)) { upper[k] = lower[k] = Lanes{}; });
   for (std::int64_t r = rows.first; r < rows.last; r += 2) {
@@ -191,7 +221,7 @@ void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t 
     };
     const std::int64_t whole = lanes_of_last == lanes ? count : count - 1;
     for (std::int64_t v = 0; v < whole; ++v) add([](const float* from) { return load<lanes>(from); });
-    if (whole < count) add([&](const float* from) { return Math::load_some(from, lanes_of_last); });
+    if (whole < count) add([&](const float* from) { return load_some<lanes>(from, lanes_of_last); });
   }
   const auto put = [](float* to, Lanes sum) { store<lanes>(to, load<lanes>(to) + sum); };
   unroll<taps>([&](auto k) __attribute__((always_inline)) {
@@ -204,39 +234,28 @@ void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t 
 // lanes).
 template <class T>
 Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
-  const std::int64_t channels = x.dim(1), height = x.dim(2), out_height = grad_y.dim(2);
-  const std::int64_t row = x.dim(3) * channels, out_row = grad_y.dim(3) * channels;
-  const std::int64_t phases = std::lcm<std::int64_t>(channels, lanes) / lanes, step = phases * lanes;
-  const std::int64_t vectors = (out_row + lanes - 1) / lanes, before = window.padding.w * channels;
-  const std::int64_t seen_row = spread(padded(std::max(before + row, out_row + (window.kernel.w - 1) * channels)));
-  const std::int64_t bands = (out_height + rows_at_once - 1) / rows_at_once, all = x.dim(0) * bands;
-  const std::int64_t seen_rows = window.kernel.h + rows_at_once - 1, kernel_row = window.kernel.w * lanes;
-  const std::int64_t workers = std::min<std::int64_t>(omp_get_max_threads(), all);
-  const Array sums = ops::zeros({workers, phases, window.kernel.h, window.kernel.w, lanes});
-  const Array memory = ops::zeros({workers, seen_rows * seen_row + rows_at_once * out_row});
-  const auto* const in = static_cast<const T*>(x.raw());
-  const auto* const out = static_cast<const T*>(grad_y.raw());
-  share(workers, all, grad_y.numel() * window.kernel.h * window.kernel.w, [&](std::int64_t worker, std::int64_t i) {
-    const std::int64_t image = i / bands, first = i % bands * rows_at_once;
-    const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
-    float* const copies = memory.data<float>() + worker * memory.dim(1);
-    const BandRows band(window, first, rows, height);
-    for (std::int64_t h = band.begin; h < band.end; ++h)
-      copy_row(in + (image * height + band.top + h) * row, row, copies + h * seen_row + before);
-    float* const gradient = copies + seen_rows * seen_row;
-    copy_row(out + (image * out_height + first) * out_row, rows * out_row, gradient);
+  const Bands bands(window, x, grad_y);
+  const std::int64_t channels = bands.channels, out_row = bands.out_row, phases = bands.phases, step = phases * lanes;
+  const std::int64_t vectors = bands.vectors, kernel_row = window.kernel.w * lanes;
+  const Array sums = ops::zeros({bands.workers(), phases, window.kernel.h, window.kernel.w, lanes});
+  bands.for_each<T>(x, rows_at_once * out_row, [&](const Band& band) {
+    const std::int64_t rows = band.rows;
+    float* const gradient = band.room;
+    copy_row(static_cast<const T*>(grad_y.raw()) + (band.image * bands.out_height + band.first) * out_row,
+             rows * out_row, gradient);
     for (std::int64_t phase = 0; phase < std::min(phases, vectors); ++phase) {
-      const std::int64_t count = (vectors - phase + phases - 1) / phases, at = phase * lanes;
+      const std::int64_t count = bands.vectors_of(phase), at = phase * lanes;
       const bool has_last = phase + (count - 1) * phases == vectors - 1;
       const std::int64_t lanes_of_last = has_last ? out_row - (vectors - 1) * lanes : lanes;
-      float* const to = sums.data<float>() + (worker * phases + phase) * window.kernel.h * kernel_row;
+      float* const to = sums.data<float>() + (band.worker * phases + phase) * window.kernel.h * kernel_row;
       for (std::int64_t h = 0; h <= window.kernel.h; ++h) {
         const std::int64_t from = (std::max<std::int64_t>(band.begin - h, 0) + 1) / 2 * 2;
         const std::int64_t until = std::min(rows, band.end - h), pairs = std::min(until, rows - 1);
         for_each_part<most_taps>(window.kernel.w, [&](auto taps, std::int64_t w) {
           const auto run = [&](auto by_upper, auto by_lower, std::int64_t begin, std::int64_t end) {
-            const SeenPairs seen{
-                gradient + at, copies + h * seen_row + at + w * channels, out_row, seen_row, begin, end};
+            const SeenPairs seen{gradient + at, band.copies + h * bands.seen_row + at + w * channels,
+                                 out_row,       bands.seen_row,
+                                 begin,         end};
             float* const upper_sums = to + h * kernel_row + w * lanes;
             float* const lower_sums = h > 0 ? upper_sums - kernel_row : nullptr;
             sum_products_of<taps, by_upper, by_lower>(seen, channels, count, step, lanes_of_last, upper_sums,
@@ -261,10 +280,12 @@ bool can(DType dtype, const Window& window, std::int64_t inputs, std::int64_t ou
          window.stride == Extent(1) && window.dilation == Extent(1);
 }
 
-// On an AMD EPYC (Zen 4) by bench/convolutions, with AVX-512.
-bool is_faster(const Window& window) {
-  const std::int64_t products = window.kernel.h * window.kernel.w;
-  return window.groups % lanes == 0 ? products > 25 : products >= 9;
+// Whether this is faster than oneDNN. Where channels fill oneDNN's vectors, it is for kernels of `enough` places, and
+// for smaller ones elsewhere. Found by bench/convolutions with AVX-512: for sums on an AMD EPYC (Zen 4), for the
+// gradient of the weight on an Intel Xeon.
+constexpr std::int64_t enough_for_sums = 26, enough_for_weight = 10;
+bool is_faster(const Window& window, std::int64_t enough) {
+  return window.kernel.h * window.kernel.w >= (window.groups % lanes == 0 ? enough : 9);
 }
 
 }  // namespace
@@ -275,12 +296,12 @@ Window DepthwiseConv::from_behind() const {
   return window;
 }
 
-bool DepthwiseConv::pays(DType dtype) const { return can(dtype, window_, x_[1], y_[1]) && is_faster(window_); }
+bool DepthwiseConv::pays(DType dtype) const {
+  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_sums);
+}
 
-// oneDNN is faster for small kernels only, by bench/convolutions on an Intel Xeon.
 bool DepthwiseConv::pays_for_weight(DType dtype) const {
-  const std::int64_t products = window_.kernel.h * window_.kernel.w;
-  return can(dtype, window_, x_[1], y_[1]) && products >= (window_.groups % lanes == 0 ? 10 : 9);
+  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_weight);
 }
 
 bool DepthwiseConv::pays_for_input(DType dtype) const {

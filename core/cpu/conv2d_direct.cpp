@@ -1,7 +1,7 @@
 #include <tandem/core/cpu/conv2d_direct.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/transpose.h>
+#include <tandem/core/cpu/tile_products.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>
 
@@ -17,9 +17,6 @@
 namespace tandem::cpu {
 
 namespace {
-
-constexpr int lanes = float_lanes;
-using Lanes = vec<float, lanes>;
 
 // n numbers, again and again, in all lanes. From memory this is one instruction.
 template <int n>

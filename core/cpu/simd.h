@@ -42,30 +42,67 @@ inline vec<T, L> load_raw(const T* from) {
   return v;
 }
 
-// Loads L numbers that are stored as T, in the type that is computed in; store() is the way back (16-bit floats are
-// rounded to nearest, ties to even).
-template <int L, class T>
-inline vec<compute_t<T>, L> load(const T* from) {
+// 16-bit floats as they are stored, and as they are computed with. They are rounded to nearest, ties to even. Other
+// numbers stay what they are.
+template <class T>
+using stored_t = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, std::uint16_t, T>;
+
+template <class T, int L>
+inline vec<compute_t<T>, L> widened(vec<stored_t<T>, L> stored) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    const auto bits = load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from));
-    return std::bit_cast<vec<float, L>>(__builtin_convertvector(bits, vec<std::uint32_t, L>) << 16);
+    return std::bit_cast<vec<float, L>>(__builtin_convertvector(stored, vec<std::uint32_t, L>) << 16);
   } else if constexpr (std::is_same_v<T, float16>) {
 #ifdef __AVX512F__
-    if constexpr (L == 16)
-      return _mm512_cvtph_ps(
-          std::bit_cast<__m256i>(load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from))));
+    if constexpr (L == 16) return _mm512_cvtph_ps(std::bit_cast<__m256i>(stored));
 #endif
 #ifdef __F16C__
-    if constexpr (L == 8)
-      return _mm256_cvtph_ps(
-          std::bit_cast<__m128i>(load_raw<std::uint16_t, L>(reinterpret_cast<const std::uint16_t*>(from))));
+    if constexpr (L == 8) return _mm256_cvtph_ps(std::bit_cast<__m128i>(stored));
 #endif
     vec<float, L> v;
-    for (int i = 0; i < L; ++i) v[i] = from[i];
+    for (int i = 0; i < L; ++i) v[i] = std::bit_cast<float16>(static_cast<std::uint16_t>(stored[i]));
     return v;
   } else {
-    return load_raw<T, L>(from);
+    return stored;
   }
+}
+
+template <class T, int L>
+inline vec<stored_t<T>, L> narrowed(vec<compute_t<T>, L> v) {
+  using Stored = vec<stored_t<T>, L>;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+#ifdef __AVX512BF16__
+    if constexpr (L == 16) return std::bit_cast<Stored>(_mm512_cvtneps_pbh(v));
+#endif
+    const auto bits = std::bit_cast<vec<std::uint32_t, L>>(v);
+    const auto rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const auto quiet_nan = (bits >> 16) | 0x0040u;
+    const auto is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return __builtin_convertvector(is_nan ? quiet_nan : rounded, Stored);
+  } else if constexpr (std::is_same_v<T, float16>) {
+    [[maybe_unused]] constexpr int rounding = 0;  // to nearest, ties to even
+#ifdef __AVX512F__
+    if constexpr (L == 16) return std::bit_cast<Stored>(_mm512_cvtps_ph(v, rounding));
+#endif
+#ifdef __F16C__
+    if constexpr (L == 8) return std::bit_cast<Stored>(_mm256_cvtps_ph(v, rounding));
+#endif
+    Stored stored;
+    for (int i = 0; i < L; ++i) stored[i] = float16(v[i]).bits;
+    return stored;
+  } else {
+    return v;
+  }
+}
+
+// Loads L numbers that are stored as T, in the type that is computed in; store() is the way back.
+template <int L, class T>
+inline vec<compute_t<T>, L> load(const T* from) {
+  return widened<T, L>(load_raw<stored_t<T>, L>(reinterpret_cast<const stored_t<T>*>(from)));
+}
+template <int L, class T>
+inline void store(T* to, vec<compute_t<T>, L> v) {
+  const auto stored = narrowed<T, L>(v);
+  std::memcpy(static_cast<void*>(to), &stored, sizeof stored);
 }
 
 // The larger, and the smaller, of a and b, lane by lane; b where one of them is NaN. It is one instruction of the
@@ -109,47 +146,6 @@ inline auto folded(V v, F f) {
   }
 }
 
-#ifdef __AVX512BF16__
-constexpr bool has_bf16_instructions = true;
-#else
-constexpr bool has_bf16_instructions = false;
-#endif
-
-template <int L, class T>
-inline void store(T* to, vec<compute_t<T>, L> v) {
-  if constexpr (std::is_same_v<T, bfloat16> && has_bf16_instructions && L == 16) {
-#ifdef __AVX512BF16__
-    const auto narrow = _mm512_cvtneps_pbh(v);
-    std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
-#endif
-  } else if constexpr (std::is_same_v<T, bfloat16>) {
-    const auto bits = std::bit_cast<vec<std::uint32_t, L>>(v);
-    const auto rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const auto quiet_nan = (bits >> 16) | 0x0040u;
-    const auto is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    const auto narrow = __builtin_convertvector(is_nan ? quiet_nan : rounded, vec<std::uint16_t, L>);
-    std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
-  } else if constexpr (std::is_same_v<T, float16>) {
-#ifdef __AVX512F__
-    if constexpr (L == 16) {
-      const __m256i narrow = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
-      return;
-    }
-#endif
-#ifdef __F16C__
-    if constexpr (L == 8) {
-      const __m128i narrow = _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      std::memcpy(static_cast<void*>(to), &narrow, sizeof narrow);
-      return;
-    }
-#endif
-    for (int i = 0; i < L; ++i) to[i] = float16(v[i]);
-  } else {
-    std::memcpy(to, &v, sizeof v);
-  }
-}
-
 // A mask that is set in the lanes from `first` to end - 1.
 template <int L>
 [[gnu::always_inline]] inline vec<std::int32_t, L> lanes_between(std::int64_t first, std::int64_t end) {
@@ -168,10 +164,8 @@ template <int L, class T>
 #endif
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (sizeof(T) == 2 && L == 16) {
-    T all[L];
-    const __m256i loaded = _mm256_maskz_loadu_epi16(bits, from);
-    std::memcpy(static_cast<void*>(all), &loaded, sizeof loaded);
-    return _mm512_mask_mov_ps(others, bits, load<L>(all));
+    const auto stored = std::bit_cast<vec<stored_t<T>, L>>(_mm256_maskz_loadu_epi16(bits, from));
+    return _mm512_mask_mov_ps(others, bits, widened<T, L>(stored));
   }
 #endif
 #ifdef __AVX2__
@@ -194,13 +188,8 @@ template <int L, class T>
   if constexpr (std::is_same_v<T, float> && L == 16) return _mm512_mask_storeu_ps(to - first, bits, v);
 #endif
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  if constexpr (sizeof(T) == 2 && L == 16) {
-    T all[L];
-    store<L>(all, v);
-    __m256i narrow;
-    std::memcpy(&narrow, static_cast<const void*>(all), sizeof narrow);
-    return _mm256_mask_storeu_epi16(to - first, bits, narrow);
-  }
+  if constexpr (sizeof(T) == 2 && L == 16)
+    return _mm256_mask_storeu_epi16(to - first, bits, std::bit_cast<__m256i>(narrowed<T, L>(v)));
 #endif
 #ifdef __AVX2__
   if constexpr (std::is_same_v<T, float> && L == 8)
