@@ -114,18 +114,12 @@ void OptionParser::number(const std::string& group, const std::string& name, std
          [set = std::move(set), name, range](const std::string& text) { set(parse_number<T>(name, text, range)); });
 }
 
-template <class T>
-void OptionParser::number(const std::string& group, const std::string& name, T& value, const std::string& help,
-                          OptionRange range) {
-  number<T>(
-      group, name, [&value](T given) { value = given; }, help, range);
-}
-
-template void OptionParser::number(const std::string&, const std::string&, double&, const std::string&, OptionRange);
-template void OptionParser::number(const std::string&, const std::string&, std::int64_t&, const std::string&,
-                                   OptionRange);
-template void OptionParser::number(const std::string&, const std::string&, std::uint64_t&, const std::string&,
-                                   OptionRange);
+template void OptionParser::number(const std::string&, const std::string&, std::function<void(double)>,
+                                   const std::string&, OptionRange);
+template void OptionParser::number(const std::string&, const std::string&, std::function<void(std::int64_t)>,
+                                   const std::string&, OptionRange);
+template void OptionParser::number(const std::string&, const std::string&, std::function<void(std::uint64_t)>,
+                                   const std::string&, OptionRange);
 
 void OptionParser::text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
                         const std::string& help) {

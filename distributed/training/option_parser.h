@@ -57,10 +57,13 @@ class OptionParser {
               std::function<void(const std::string&)> set);
   // A finite number in `range`. T: double, std::int64_t, std::uint64_t.
   template <class T>
-  void number(const std::string& group, const std::string& name, T& value, const std::string& help, OptionRange range);
-  template <class T>
   void number(const std::string& group, const std::string& name, std::function<void(T)> set, const std::string& help,
               OptionRange range);
+  template <class T>
+  void number(const std::string& group, const std::string& name, T& value, const std::string& help, OptionRange range) {
+    number<T>(
+        group, name, [&value](T given) { value = given; }, help, range);
+  }
   // A text that is not empty.
   void text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
             const std::string& help);
