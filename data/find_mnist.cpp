@@ -4,7 +4,10 @@
 #include <tandem/data/download/download.h>
 #include <tandem/data/idx.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
 
@@ -42,6 +45,7 @@ void download_all(const MnistSource& source, const fs::path& folder) {
   DownloadOptions options;
   options.report = source.report;
   options.max_bytes = std::int64_t{64} << 20;
+  options.connect_timeout = std::chrono::seconds(5);  // without a network, the sample comes after 10 s
   options.total_timeout = std::chrono::hours(1);
   for (std::size_t i = 0; i < md5.size(); ++i) {
     const std::string name = names[i];
@@ -63,18 +67,22 @@ fs::path bundled_sample() {
   return holds_all(installed) ? installed : fs::path(TANDEM_SAMPLE_DIR);
 }
 
-MnistFolder sample(const std::string& reason) {
+// `seconds` went by until the download failed for `reason`.
+MnistFolder sample(const std::string& reason, double seconds) {
   const std::string given = environment("TANDEM_SAMPLE");
   const fs::path folder = given.empty() ? bundled_sample() : fs::path(given);
   TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ", folder.string(),
                " (TANDEM_SAMPLE names another place); give the folder of the MNIST files with TANDEM_DATA=FOLDER.\n",
                reason);
-  return {folder, true,
-          "WARNING: MNIST could not be downloaded. Going on with the small sample that comes with Tandem: 10,000 "
-          "training and 2,000 test images.\nIts losses and accuracy are NOT those of MNIST: less accuracy is to be "
-          "expected of so few images. For the real data, connect to the network or give the folder of its four "
-          "files: set TANDEM_DATA=FOLDER, or --data FOLDER of programs that have it.\n" +
-              reason};
+  return {
+      folder, true,
+      fmt::format("WARNING: MNIST could not be downloaded ({:.1f} s). Going on with the small sample that comes with "
+                  "Tandem: 10,000 training and 2,000 test images.\n",
+                  seconds) +
+          "Its losses and accuracy are NOT those of MNIST: less accuracy is to be expected of so few images. For the "
+          "real data, connect to the network or give the folder of its four files: set TANDEM_DATA=FOLDER, or --data "
+          "FOLDER of programs that have it.\n" +
+          reason};
 }
 
 }  // namespace
@@ -85,10 +93,11 @@ MnistFolder find_mnist(const MnistSource& source) {
   const fs::path folder = cache_folder("mnist");
   if (holds_all(folder)) return {folder, false, ""};
 
+  const auto start = std::chrono::steady_clock::now();
   try {
     download_all(source, folder);
   } catch (const DownloadError& error) {
-    return sample(error.what());
+    return sample(error.what(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return {folder, false, "MNIST was downloaded into " + folder.string()};
 }

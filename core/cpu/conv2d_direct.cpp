@@ -30,7 +30,7 @@ Lanes repeated(vec<float, n> v) {
   if constexpr (n == 2) return std::bit_cast<Lanes>(_mm256_set1_pd(std::bit_cast<double>(v)));
   if constexpr (n == 1) return _mm256_set1_ps(v[0]);
 #endif
-  Lanes all;
+  Lanes all = {};
   for (int i = 0; i < lanes; ++i) all[i] = v[i % n];
   return all;
 }

@@ -58,7 +58,7 @@ inline vec<compute_t<T>, L> widened(vec<stored_t<T>, L> stored) {
 #ifdef __F16C__
     if constexpr (L == 8) return _mm256_cvtph_ps(std::bit_cast<__m128i>(stored));
 #endif
-    vec<float, L> v;
+    vec<float, L> v = {};
     for (int i = 0; i < L; ++i) v[i] = std::bit_cast<float16>(static_cast<std::uint16_t>(stored[i]));
     return v;
   } else {
@@ -86,7 +86,7 @@ inline vec<stored_t<T>, L> narrowed(vec<compute_t<T>, L> v) {
 #ifdef __F16C__
     if constexpr (L == 8) return std::bit_cast<Stored>(_mm256_cvtps_ph(v, rounding));
 #endif
-    Stored stored;
+    Stored stored = {};
     for (int i = 0; i < L; ++i) stored[i] = float16(v[i]).bits;
     return stored;
   } else {
