@@ -10,6 +10,7 @@
 #include <tandem/core/cpu/conv2d_taps.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/onednn_faults.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/profile/profile.h>
 
@@ -72,7 +73,8 @@ DType kernel_dtype(DType dtype, const Window& w, const Shape& x, const Shape& y)
   if (dtype == DType::f16) return DType::f32;
   if (dtype != DType::bf16) return dtype;
   // Where the number of bf16 inputs is odd, oneDNN multiplies numbers of the next pixel by zero, which spreads an Inf.
-  if (math_mode().exact_convolutions && x[1] / w.groups % 2 != 0) return DType::f32;
+  if (math_mode().exact_convolutions && x[1] / w.groups % 2 != 0 && onednn::has(onednn::Fault::odd_inputs_bf16))
+    return DType::f32;
   if (onednn::has_fast_bf16()) return dtype;
   constexpr std::int64_t enough = 18;
   const std::int64_t taps = w.kernel.h * w.kernel.w;

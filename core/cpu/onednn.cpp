@@ -1,4 +1,5 @@
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/onednn_faults.h>
 #include <tandem/core/device/plan_cache.h>
 
 #include <omp.h>
@@ -237,10 +238,10 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
     const auto [desc, image_desc] = with_kernel(x, y, [&](ImageLayout layout) {
       const auto found = forward_desc(layout(x), any_weight(weight, window.groups, type_of(x)), bias_desc(bias),
                                       layout(y), Geometry(window));
-      // This kernel of oneDNN 2.6 reads memory that nobody wrote, where some kernels that reach over 9 pixels and more
-      // see an image that is narrower. Those of up to 7 pixels were all tried.
+      // This kernel of oneDNN reads memory that nobody wrote, where some kernels that reach over 9 pixels and more see
+      // an image that is narrower. Those of up to 7 pixels were all tried.
       const std::int64_t reach = (window.kernel.w - 1) * window.dilation.w + 1;
-      if (reach > 7 && reach > x.dim(3)) refuse(found, "brgconv");
+      if (reach > 7 && reach > x.dim(3) && has(Fault::wide_forward)) refuse(found, "brgconv");
       return found;
     });
     p.set_primitive(dnnl::convolution_forward(desc));
@@ -257,8 +258,8 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
 
 bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x) {
   if (!supported(grad_y.dtype()) || !supported(weight.dtype())) return false;
-  // The bf16 1 x 1 kernel of oneDNN 2.6 gives wrong numbers for an odd number of output channels.
-  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0)
+  if (grad_y.dtype() == DType::bf16 && window.kernel == Extent(1) && grad_y.dim(1) / window.groups % 2 != 0 &&
+      has(Fault::odd_outputs_bf16))
     return false;
   Plan* plan = plan_for(conv_key(1, grad_x, weight, false, window, grad_y), [&](Plan& p) {
     const auto [desc, image_desc] = with_kernel(grad_x, grad_y, [&](ImageLayout layout) {
@@ -286,7 +287,8 @@ bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& w
 }
 
 bool can_sum_bf16(const Array& x, const Window& window) {
-  return window.dilation == Extent(1) && x.dim(2) >= window.kernel.h && x.dim(3) >= window.kernel.w;
+  return (window.dilation == Extent(1) && x.dim(2) >= window.kernel.h && x.dim(3) >= window.kernel.w) ||
+         !has(Fault::weight_sums_bf16);
 }
 
 bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,

@@ -36,8 +36,7 @@ bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bia
 bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x);
 bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                         const std::optional<Array>& grad_bias);
-// Whether the gradient of a weight is right for x (N, C, H, W) in bf16. oneDNN 2.6 gives wrong numbers, or reads
-// outside of its arrays, where the kernel is dilated or larger than the image.
+// Whether the gradient of a weight is right for x (N, C, H, W) in bf16 (Fault::weight_sums_bf16).
 bool can_sum_bf16(const Array& x, const Window& window);
 
 }  // namespace tandem::onednn

@@ -1,0 +1,47 @@
+# tandem_oldest(what version header macro...): an error when the version that the macros of `header` name is older than
+# `version`, the oldest that was tried. -DTANDEM_UNTRIED=ON makes it a warning. docs/install.md has the table of what was
+# tried.
+
+option(TANDEM_UNTRIED "Build with versions of compilers and libraries that are older than those that were tried" OFF)
+
+function(tandem_too_old what found oldest)
+  set(text "${what} ${found} is older than ${oldest}, the oldest that Tandem was tried with.")
+  if(TANDEM_UNTRIED)
+    message(WARNING "${text}")
+  else()
+    message(FATAL_ERROR "${text} Use a newer one, or build all the same with -DTANDEM_UNTRIED=ON")
+  endif()
+endfunction()
+
+function(tandem_oldest what oldest header)
+  set(found "")
+  foreach(macro ${ARGN})
+    set(line "")
+    if(EXISTS ${header})
+      file(STRINGS ${header} line LIMIT_COUNT 1 REGEX "^# *define[ \t]+${macro}[ \t]+\"?[0-9]")
+    endif()
+    if(NOT line MATCHES "${macro}[ \t]+\"?([0-9.]+)")
+      message(STATUS "${what}: ${header} does not say which version it is")
+      return()
+    endif()
+    list(APPEND found ${CMAKE_MATCH_1})
+  endforeach()
+  list(JOIN found . found)
+  if(found MATCHES "^([0-9]+)([0-9][0-9])([0-9][0-9])$")  # 90100
+    set(found ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3})
+    string(REGEX REPLACE "\\.0([0-9])" ".\\1" found ${found})
+  endif()
+  if(found VERSION_LESS oldest)
+    tandem_too_old("${what}" ${found} ${oldest})
+  endif()
+endfunction()
+
+function(tandem_oldest_compiler)
+  set(oldest_GNU 12.2)
+  set(oldest_Clang 19.1)
+  if(NOT DEFINED oldest_${CMAKE_CXX_COMPILER_ID})
+    message(WARNING "Tandem was tried with GCC and Clang, not with ${CMAKE_CXX_COMPILER_ID}")
+  elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS oldest_${CMAKE_CXX_COMPILER_ID})
+    tandem_too_old(${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${oldest_${CMAKE_CXX_COMPILER_ID}})
+  endif()
+endfunction()
