@@ -323,13 +323,15 @@ constexpr int epochs = 5, batch_size = 60;
 void mean_in_the_order_of_the_ring(const std::vector<std::vector<float>>& of_rank, Reducer& reducer) {
   const int world = of_rank.size();
   for (const auto bucket : reducer.buckets)
-    for (int c = 0; c < world; ++c)
-      for (float& mean : Ring{0, world}.chunk(bucket, c)) {
+    for (int c = 0; c < world; ++c) {
+      const auto chunk = Ring{0, world}.chunk(bucket, c);
+      for (float& mean : chunk) {
         const std::size_t i = &mean - reducer.gradients.data();
         float sum = of_rank[c][i];
         for (int k = 1; k < world; ++k) sum += of_rank[(c + k) % world][i];
         mean = sum / world;
       }
+    }
 }
 
 // Trains and gives the weights. A step takes `batch_size` images, of which each rank has every world-th. With `shards`
