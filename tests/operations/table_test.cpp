@@ -32,9 +32,10 @@ constexpr Family families[] = {{"attention", attention_rows}, {"distance", dista
                                {"shape", shape_rows},         {"sort", sort_rows},
                                {"spatial", spatial_rows}};
 
-const Golden& golden_of(const std::string& family) {
-  static std::map<std::string, Golden> loaded;
-  return loaded.try_emplace(family, "ops_" + family + ".safetensors").first->second;
+const Golden& golden_of(std::string_view family) {
+  static std::map<std::string, Golden, std::less<>> loaded;
+  if (const auto found = loaded.find(family); found != loaded.end()) return found->second;
+  return loaded.try_emplace(std::string(family), "ops_" + std::string(family) + ".safetensors").first->second;
 }
 
 struct FamilyRow {
