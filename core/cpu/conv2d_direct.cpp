@@ -21,6 +21,7 @@ namespace {
 // n numbers, again and again, in all lanes. From memory this is one instruction.
 template <int n>
 Lanes repeated(vec<float, n> v) {
+  if constexpr (n == lanes) return v;
 #ifdef __AVX512F__
   if constexpr (n == 8) return _mm512_broadcast_f32x8(v);
   if constexpr (n == 4) return _mm512_broadcast_f32x4(v);
@@ -30,9 +31,8 @@ Lanes repeated(vec<float, n> v) {
   if constexpr (n == 2) return std::bit_cast<Lanes>(_mm256_set1_pd(std::bit_cast<double>(v)));
   if constexpr (n == 1) return _mm256_set1_ps(v[0]);
 #endif
-  Lanes all = {};
-  for (int i = 0; i < lanes; ++i) all[i] = v[i % n];
-  return all;
+  return [&]<int... i>(std::integer_sequence<int, i...>) { return Lanes{v[i % n]...}; }
+  (std::make_integer_sequence<int, lanes>{});
 }
 
 // Picks lane index(i) of a and b for each lane i. The lanes of b are numbered on from those of a.
