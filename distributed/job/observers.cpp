@@ -1,6 +1,6 @@
-#include <tandem/distributed/groups/flight_recorder.h>
-#include <tandem/distributed/groups/trace_ranges.h>
-#include <tandem/distributed/groups/watchdog.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
+#include <tandem/distributed/groups/observers/trace_ranges.h>
+#include <tandem/distributed/groups/observers/watchdog.h>
 #include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/job/observers.h>
 

@@ -1,7 +1,7 @@
 // What `tandemrun --explain` says of flight records.
 #include <tandem/core/ops/create.h>
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
 #include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/store/tcp_store.h>

@@ -1,7 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/failure.h>
-#include <tandem/distributed/groups/watchdog.h>
+#include <tandem/distributed/groups/observers/watchdog.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // FlightRecorder: what this process did last together with the other ranks, in a file that outlives the process.
 #pragma once
 
-#include <tandem/distributed/groups/flight_file.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
+#include <tandem/distributed/groups/observers/flight_file.h>
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/system/socket.h>
 

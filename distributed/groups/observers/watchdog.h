@@ -1,9 +1,9 @@
 // Watchdog: every rank tells the store what it is doing, so that whoever waits in vain learns why.
 #pragma once
 
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
 
 #include <chrono>
 #include <condition_variable>
