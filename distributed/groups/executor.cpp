@@ -46,6 +46,13 @@ std::string broken_text(const std::string& what, const std::string& failure) {
   return what + " can't run, the process group is broken: " + failure;
 }
 
+std::string late_text(const GroupObservers& observers, const Members& members, const std::vector<int>& ranks,
+                      const std::string& what, std::chrono::milliseconds timeout) {
+  const auto where = observers.whereabouts(ranks);
+  return names_of(members, ranks) + " did not come within " + seconds_text(timeout) + " to " + what +
+         (where.empty() ? "" : ": " + where);
+}
+
 std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }

@@ -1,10 +1,12 @@
 // What the executors of operations share: HostExecutor for arrays in host memory, NcclExecutor for arrays on a GPU.
 #pragma once
 
+#include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -28,6 +30,10 @@ std::string not_done_text(const std::string& what, std::chrono::milliseconds tim
 // The error of an operation `what` that comes after the group has failed: "all_reduce 'loss' can't run, the process
 // group is broken: ...", where `failure` is the group's first failure.
 std::string broken_text(const std::string& what, const std::string& failure);
+// The error of an operation `what` to which `ranks` did not come within `timeout`, and what the observers know about
+// them.
+std::string late_text(const GroupObservers& observers, const Members& members, const std::vector<int>& ranks,
+                      const std::string& what, std::chrono::milliseconds timeout);
 std::string seconds_text(std::chrono::milliseconds time);  // "1.5 s"
 
 }  // namespace tandem::distributed

@@ -1,7 +1,5 @@
 #include <tandem/distributed/groups/operation.h>
 
-#include <sstream>
-
 namespace tandem::distributed {
 namespace {
 
@@ -55,16 +53,18 @@ std::string Operation::signature() const {
   return signature(kind, reduce_op, array.dtype(), array.shape(), root);
 }
 
+// Every collective makes this text, so it is put together without a stream, which is several times as slow.
 std::string Operation::signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root) {
-  std::ostringstream text;
-  text << name_of(kind);
+  std::string text = name_of(kind);
   if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)
-    text << '(' << name_of(reduce_op) << ')';
-  if (kind == Kind::barrier) return text.str();
-  text << " of " << dtype << ' ' << shape;
-  if (kind == Kind::broadcast || kind == Kind::scatter) text << " from rank " << root;
-  if (kind == Kind::reduce || kind == Kind::gather) text << " to rank " << root;
-  return text.str();
+    text.append("(").append(name_of(reduce_op)).append(")");
+  if (kind == Kind::barrier) return text;
+  text.append(" of ").append(name_of(dtype)).append(" (");
+  for (int i = 0; i < shape.ndim(); ++i) text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  text += ')';
+  if (kind == Kind::broadcast || kind == Kind::scatter) text.append(" from rank ").append(std::to_string(root));
+  if (kind == Kind::reduce || kind == Kind::gather) text.append(" to rank ").append(std::to_string(root));
+  return text;
 }
 
 std::size_t Operation::bytes() const {

@@ -1,7 +1,7 @@
-// Where the flight records of a job's ranks lie (distributed/groups/flight_recorder.h).
+// Where the flight records of a job's ranks lie (distributed/groups/observers/flight_recorder.h).
 #pragma once
 
-#include <tandem/distributed/groups/flight_recorder.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
 #include <tandem/distributed/job/environment.h>
 
 #include <filesystem>

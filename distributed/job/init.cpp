@@ -1,7 +1,7 @@
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
-#include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/job/observers.h>
 #ifdef TANDEM_HAS_CUDA
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 #endif
@@ -39,8 +39,8 @@ Endpoint parse_endpoint(const std::string& method) {
 #ifdef TANDEM_HAS_CUDA
 void require_nccl() {}
 std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
-                                        std::shared_ptr<FlightRecorder> recorder) {
-  return nccl_group(std::move(host), device, job_rank, std::move(recorder));
+                                        const Observers& observers) {
+  return nccl_group(std::move(host), device, job_rank, observers);
 }
 #else
 [[noreturn]] void require_nccl() {
@@ -48,7 +48,7 @@ std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Devi
       "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
       "mpi");
 }
-std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int, std::shared_ptr<FlightRecorder>) {
+std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int, const Observers&) {
   require_nccl();
 }
 #endif
@@ -99,15 +99,15 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   if (environment.world_size == 1) return local_group();
   environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);
-  const auto recorder = open_flight_recorder(environment, *store);
+  const auto observers = observers_of_job(environment, *store);
   const auto connect = [&](const std::string& backend) {
     return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout, options.interface,
-                                         backend, recorder});
+                                         backend, observers});
   };
   if (!on_gpus) return connect(options.backend);
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
-  return with_nccl(connect("nccl"), device, environment.rank, recorder);
+  return with_nccl(connect("nccl"), device, environment.rank, observers);
 }
 
 }  // namespace

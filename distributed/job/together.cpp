@@ -1,5 +1,5 @@
+#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/members.h>
-#include <tandem/distributed/groups/watchdog.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/store/store.h>
 #include <tandem/distributed/system/network_interface.h>

@@ -1,7 +1,7 @@
 // Flight: the flight record of one rank, read from its file.
 #pragma once
 
-#include <tandem/distributed/groups/flight_file.h>
+#include <tandem/distributed/groups/observers/flight_file.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace tandem::testing {
 
 inline Device gpu_of_rank(int rank) { return Device::cuda(rank); }
 
-inline Group over_nccl(const Group& host) {
-  return distributed::nccl_group(host, gpu_of_rank(host->rank()), host->rank());
+inline Group over_nccl(const Group& host, const distributed::Observers& observers = distributed::usual_observers()) {
+  return distributed::nccl_group(host, gpu_of_rank(host->rank()), host->rank(), observers);
 }
 
 inline std::vector<std::exception_ptr> run_gpu_ranks_catching(

@@ -105,7 +105,7 @@ TEST(NcclGroup, a_group_that_is_left_in_the_middle_breaks_off) {
 }
 
 TEST(NcclGroup, two_ranks_with_one_gpu_are_named_before_nccl_starts) {
-  const auto share = [](Group host) { nccl_group(host, Device::cuda(0), host->rank()); };
+  const auto share = [](Group host) { nccl_group(host, Device::cuda(0), host->rank(), usual_observers()); };
   for (const auto& result : testing::run_ranks_catching(2, share)) {
     const auto text = message_of(result);
     EXPECT_NE(text.find("rank 0 ("), std::string::npos) << text;
@@ -275,7 +275,7 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
 TEST(NcclGroup, a_shared_gpu_can_be_allowed) {
   setenv("TANDEM_ALLOW_SHARED_GPU", "1", 1);
   testing::run_ranks(2, [](Group host) {
-    const auto group = nccl_group(host, Device::cuda(0), host->rank());
+    const auto group = nccl_group(host, Device::cuda(0), host->rank(), usual_observers());
     auto array = ops::ones({10}, DType::f32, Device::cuda(0));
     group->barrier()->wait();
     group->all_reduce(array)->wait(seconds(20));

@@ -403,7 +403,7 @@ TEST_P(NcclRanks, RecordTheirStepsWithTheReductionsInThem) {
   testing::run_ranks(size, [&](testing::Group host) {
     const int rank = host->rank();
     const Device device = Device::cuda(rank);
-    const auto group = distributed::nccl_group(host, device, rank);
+    const auto group = distributed::nccl_group(host, device, rank, distributed::usual_observers());
     manual_seed(static_cast<std::uint64_t>(rank));  // rank 0's weights are those of all
     auto net = perceptron();
     net.to(device);

@@ -4,6 +4,7 @@
 
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
+#include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <chrono>
@@ -35,7 +36,8 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
                                  {.rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")),
                                   .size = mpi_size(),
                                   .timeout = timeout,
-                                  .backend = "mpi"}));
+                                  .backend = "mpi",
+                                  .observers = distributed::usual_observers()}));
   } catch (...) {
     return std::current_exception();
   }
@@ -44,9 +46,9 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
 
 // Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend
 // this process is one rank, and the list holds only its exception.
-inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
-                                                          std::chrono::milliseconds timeout = std::chrono::seconds(60),
-                                                          const std::string& backend = "auto") {
+inline std::vector<std::exception_ptr> run_ranks_catching(
+    int size, const std::function<void(Group)>& body, std::chrono::milliseconds timeout = std::chrono::seconds(60),
+    const std::string& backend = "auto", const distributed::Observers& observers = distributed::usual_observers()) {
   if (backend == "mpi") return {run_mpi_rank(body, timeout)};
   distributed::TcpStoreServer server({});
   std::vector<std::exception_ptr> results(size);
@@ -55,8 +57,9 @@ inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::f
     threads.emplace_back([&, rank] {
       try {
         const distributed::TcpStore::Options options{.port = server.port(), .timeout = timeout};
-        body(distributed::host_group(std::make_shared<distributed::TcpStore>(options),
-                                     {.rank = rank, .size = size, .timeout = timeout, .backend = backend}));
+        body(distributed::host_group(
+            std::make_shared<distributed::TcpStore>(options),
+            {.rank = rank, .size = size, .timeout = timeout, .backend = backend, .observers = observers}));
       } catch (...) {
         results[rank] = std::current_exception();
       }

@@ -130,101 +130,141 @@ struct Address {
 
 std::string key(int rank) { return "segment/" + std::to_string(rank); }
 
-}  // namespace
+// One rank's part in the exchange. Each rank calls those before it, and answers those after it.
+class Exchange {
+ public:
+  Exchange(Store& store, int rank, const Members& members, const FileDescriptor& file, Deadline deadline)
+      : store_(store), rank_(rank), members_(members), file_(file), deadline_(deadline), links_(members.size()) {
+    socklen_t length = 0;
+    const sockaddr_un mine = abstract_address(own_.name, length);
+    TANDEM_CHECK(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
+                     listen(listener_.get(), SOMAXCONN) == 0,
+                 "shared memory: no Unix socket: ", errno_text());
+    store.set(key(rank), own_.name + "\n" + own_.secret);
+  }
 
-std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
-                                           Deadline deadline) {
-  const int size = static_cast<int>(members.size());
-  const Address own{"tandem-" + random_text(secret_bytes / 8), random_text(secret_bytes / 8)};
-  const FileDescriptor listener = unix_socket();
-  socklen_t length = 0;
-  const sockaddr_un mine = abstract_address(own.name, length);
-  TANDEM_CHECK(bind(listener.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
-                   listen(listener.get(), SOMAXCONN) == 0,
-               "shared memory: no Unix socket: ", errno_text());
-  store.set(key(rank), own.name + "\n" + own.secret);
+  std::vector<PeerLink> run() {
+    for (int r = 0; r < rank_; ++r) links_[r] = call_rank(r);
+    answer_later_ranks();
+    return std::move(links_);
+  }
 
-  const auto address_of = [&](int r) {
-    std::string text;
-    try {
-      text = store.get(key(r));
-    } catch (const Error& error) {
-      detail::fail("shared memory: ", members[r].name(), " did not say where its socket is: ", error.what());
-    }
-    TANDEM_CHECK(text.size() == own.name.size() + 1 + own.secret.size() && text[own.name.size()] == '\n',
-                 "shared memory: what the store holds for ", members[r].name(), " is no address of this version's");
-    return Address{text.substr(0, own.name.size()), text.substr(own.name.size() + 1)};
-  };
-  const auto greet = [&](const FileDescriptor& socket, const std::string& their_secret) {
-    Greeting greeting{};
-    std::memcpy(greeting.secret, their_secret.data(), secret_bytes);
-    greeting.rank = rank;
-    send_greeting(socket, greeting, file);
-  };
-  const auto knows_secret = [&](const Greeting& greeting) {
-    return equal_secrets({greeting.secret, secret_bytes}, own.secret);
-  };
-
-  // Each rank calls those before it and is called by those after it.
-  std::vector<PeerLink> links(size);
-  for (int r = 0; r < rank; ++r) {
+ private:
+  // Gives rank `r` this rank's file, and waits for that rank's.
+  PeerLink call_rank(int r) const {
     const Address address = address_of(r);
+    socklen_t length = 0;
     const sockaddr_un theirs = abstract_address(address.name, length);
-    PeerLink link{call(theirs, length, members[r], deadline), {}};
+    PeerLink link{call(theirs, length, members_[r], deadline_), {}};
     greet(link.socket, address.secret);
     Greeting answer{};
     Heard heard = Heard::nothing_yet;
     while (heard == Heard::nothing_yet) {
-      TANDEM_CHECK(wait_readable(link.socket, deadline), "shared memory: ", members[r].name(), " did not give ",
-                   members[rank].name(), " its segment in time");
+      TANDEM_CHECK(wait_readable(link.socket, deadline_), "shared memory: ", members_[r].name(), " did not give ",
+                   members_[rank_].name(), " its segment in time");
       heard = receive_greeting(link.socket, answer, link.file);
     }
     TANDEM_CHECK(heard == Heard::greeting && link.file.is_open() && answer.rank == r && knows_secret(answer),
-                 "shared memory: ", members[r].name(), " did not give ", members[rank].name(), " its segment", no_room);
-    links[r] = std::move(link);
+                 "shared memory: ", members_[r].name(), " did not give ", members_[rank_].name(), " its segment",
+                 no_room);
+    return link;
   }
 
   // Whoever has connected is listened to side by side, so that nobody waits for one who says nothing.
-  std::vector<FileDescriptor> callers;
-  for (int missing = size - 1 - rank; missing > 0;) {
-    std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
-    for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
-    const int ready = poll(waiting.data(), waiting.size(), poll_timeout(deadline));
-    TANDEM_CHECK(ready >= 0 || errno == EINTR, "shared memory: could not wait for peers: ", std::strerror(errno));
-    if (ready < 0) continue;
-    std::vector<int> late;
-    for (int r = rank + 1; r < size; ++r) {
-      if (!links[r].socket.is_open()) late.push_back(r);
+  void answer_later_ranks() {
+    std::vector<FileDescriptor> callers;
+    for (auto late = missing_ranks(); !late.empty(); late = missing_ranks()) {
+      std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}};
+      for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
+      const int ready = poll(waiting.data(), waiting.size(), poll_timeout(deadline_));
+      TANDEM_CHECK(ready >= 0 || errno == EINTR, "shared memory: could not wait for peers: ", std::strerror(errno));
+      if (ready < 0) continue;
+      const bool in_time = ready > 0 && std::chrono::steady_clock::now() < deadline_;
+      TANDEM_CHECK(in_time, "shared memory: did not come to ", members_[rank_].name(),
+                   " in time: ", names_of(members_, late));
+      std::vector<FileDescriptor> silent;
+      for (std::size_t i = 0; i < callers.size(); ++i) {
+        if (waiting[i + 1].revents == 0 || !answer(callers[i])) silent.push_back(std::move(callers[i]));
+      }
+      callers = std::move(silent);
+      if (waiting[0].revents != 0) accept_caller(callers);
     }
-    const bool in_time = ready > 0 && std::chrono::steady_clock::now() < deadline;
-    TANDEM_CHECK(in_time, "shared memory: did not come to ", members[rank].name(),
-                 " in time: ", names_of(members, late));
+  }
 
-    std::vector<FileDescriptor> silent;
-    for (std::size_t i = 0; i < callers.size(); ++i) {
-      PeerLink link{std::move(callers[i]), {}};
-      Greeting greeting{};
-      const Heard heard =
-          waiting[i + 1].revents == 0 ? Heard::nothing_yet : receive_greeting(link.socket, greeting, link.file);
-      if (heard == Heard::nothing_yet) silent.push_back(std::move(link.socket));
-      if (heard != Heard::greeting || !knows_secret(greeting) || greeting.rank <= rank || greeting.rank >= size ||
-          links[greeting.rank].socket.is_open())
-        continue;
-      TANDEM_CHECK(link.file.is_open(), "shared memory: ", members[rank].name(), " got no segment of ",
-                   members[greeting.rank].name(), no_room);
-      greet(link.socket, address_of(greeting.rank).secret);
-      links[greeting.rank] = std::move(link);
-      --missing;
+  // Reads what `caller` has said. False when that is nothing yet. The file of a later rank is kept, and that rank gets
+  // this rank's. The connection of anybody else ends.
+  bool answer(FileDescriptor& caller) {
+    PeerLink link{std::move(caller), {}};
+    Greeting greeting{};
+    const Heard heard = receive_greeting(link.socket, greeting, link.file);
+    if (heard == Heard::nothing_yet) {
+      caller = std::move(link.socket);
+      return false;
     }
-    callers = std::move(silent);
+    const bool is_missing = heard == Heard::greeting && knows_secret(greeting) && greeting.rank > rank_ &&
+                            greeting.rank < static_cast<int>(links_.size()) && !links_[greeting.rank].socket.is_open();
+    if (!is_missing) return true;
+    TANDEM_CHECK(link.file.is_open(), "shared memory: ", members_[rank_].name(), " got no segment of ",
+                 members_[greeting.rank].name(), no_room);
+    greet(link.socket, address_of(greeting.rank).secret);
+    links_[greeting.rank] = std::move(link);
+    return true;
+  }
 
-    if (waiting[0].revents == 0) continue;
-    FileDescriptor caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  void accept_caller(std::vector<FileDescriptor>& callers) const {
+    FileDescriptor caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     TANDEM_CHECK(caller.is_open() || errno == EINTR || errno == EAGAIN || errno == ECONNABORTED,
                  "shared memory: could not hear a peer: ", errno_text());
     if (caller.is_open() && user_of_peer(caller) == geteuid()) callers.push_back(std::move(caller));
   }
-  return links;
+
+  // The later ranks that have not called.
+  std::vector<int> missing_ranks() const {
+    std::vector<int> ranks;
+    for (int r = rank_ + 1; r < static_cast<int>(links_.size()); ++r) {
+      if (!links_[r].socket.is_open()) ranks.push_back(r);
+    }
+    return ranks;
+  }
+
+  Address address_of(int r) const {
+    std::string text;
+    try {
+      text = store_.get(key(r));
+    } catch (const Error& error) {
+      detail::fail("shared memory: ", members_[r].name(), " did not say where its socket is: ", error.what());
+    }
+    TANDEM_CHECK(text.size() == own_.name.size() + 1 + own_.secret.size() && text[own_.name.size()] == '\n',
+                 "shared memory: what the store holds for ", members_[r].name(), " is no address of this version's");
+    return {text.substr(0, own_.name.size()), text.substr(own_.name.size() + 1)};
+  }
+
+  void greet(const FileDescriptor& socket, const std::string& their_secret) const {
+    Greeting greeting{};
+    std::memcpy(greeting.secret, their_secret.data(), secret_bytes);
+    greeting.rank = rank_;
+    send_greeting(socket, greeting, file_);
+  }
+
+  bool knows_secret(const Greeting& greeting) const {
+    return equal_secrets({greeting.secret, secret_bytes}, own_.secret);
+  }
+
+  Store& store_;
+  const int rank_;
+  const Members& members_;
+  const FileDescriptor& file_;
+  const Deadline deadline_;
+  const Address own_{"tandem-" + random_text(secret_bytes / 8), random_text(secret_bytes / 8)};
+  const FileDescriptor listener_ = unix_socket();
+  std::vector<PeerLink> links_;  // by rank
+};
+
+}  // namespace
+
+std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
+                                           Deadline deadline) {
+  return Exchange(store, rank, members, file, deadline).run();
 }
 
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/executor.h>
+#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 
 #include <utility>
@@ -25,10 +26,10 @@ HostExecutor::HostExecutor(std::shared_ptr<Store> store, Members members, const 
                            std::unique_ptr<HostTransport> transport)
     : options_(options),
       members_(std::move(members)),
+      store_(std::move(store)),
       transport_(std::move(transport)),
-      lane_(options.recorder, transport_->name(), members_),
-      watchdog_(std::make_unique<Watchdog>(std::move(store), options.rank, members_, lane_,
-                                           [this](const std::string& failure) { fail(failure); })),
+      observers_(options.observers, {store_, transport_->name(), options.rank, members_,
+                                     [this](const std::string& failure) { fail(failure); }}),
       thread_(start_thread("the communication thread", [this] {
         Profile::name_thread("communication");
         run();
@@ -49,19 +50,22 @@ void HostExecutor::close() {
   changed_.wait(lock, [this] { return !busy_ && transfers_ == 0; });
   if (failure_.empty()) failure_ = "the process group was destroyed";
   lock.unlock();
-  watchdog_.reset();
+  observers_.close();
   transport_.reset();
+  store_.reset();
 }
 
 // A collective in the queue. `done` and `error` are guarded by the executor's mutex_. The other members belong to the
 // thread that starts the collective, then to the one that took it out of the queue.
 struct HostExecutor::Task {
+  Task(GroupObservers& observers, Operation operation, Operation on_host, std::uint64_t sequence)
+      : given(std::move(operation)),
+        contiguous(std::move(on_host)),
+        observed(observers, given, sequence, given.what()) {}
+
   Operation given;
   Operation contiguous;
-  Call call;
-  Clock::time_point queued = Clock::now();
-  std::uint64_t record = 0;  // its number in the flight recorder
-  bool small = false;
+  ObservedOperation observed;
   bool done = false;
   std::exception_ptr error;
 };
@@ -94,7 +98,7 @@ class HostExecutor::QueuedWork : public Work {
   void wait(Milliseconds timeout) override {
     std::unique_lock lock(executor_->mutex_);
     const bool done = executor_->changed_.wait_for(lock, timeout, [this] { return task_->done; });
-    TANDEM_CHECK(done, not_done_text(task_->given.what(), timeout));
+    TANDEM_CHECK(done, not_done_text(task_->observed.what, timeout));
     if (task_->error) std::rethrow_exception(task_->error);
   }
 
@@ -105,15 +109,11 @@ class HostExecutor::QueuedWork : public Work {
 
 std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
-  auto task = std::make_shared<Task>();
-  task->contiguous = contiguous_on(Device{}, operation);
+  Operation contiguous = contiguous_on(Device{}, operation);
   mark_written(operation);
   // Where there are no bytes to move, no rank waits for another, and the operation gets no number.
   const bool moves = operation.kind == Kind::barrier || operation.bytes() > 0;
-  task->call = {moves ? ++started_ : 0, operation.signature(), {}, false};
-  task->small = operation.bytes() <= small_bytes;
-  task->record = lane_.add(task->call.sequence, operation, task->queued);
-  task->given = std::move(operation);
+  auto task = std::make_shared<Task>(observers_, std::move(operation), std::move(contiguous), moves ? ++started_ : 0);
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(task);
@@ -127,9 +127,9 @@ void HostExecutor::run() {
   for (;;) {
     wake_.wait(lock, [this] { return (closing_ && queue_.empty()) || (!busy_ && !queue_.empty()); });
     if (queue_.empty()) return;
-    const auto front = queue_.front();
-    const auto due = front->queued + small_delay;
-    if (front->small && !closing_ && Clock::now() < due) {
+    const auto& operation = queue_.front()->observed;
+    const auto due = operation.begun + small_delay;
+    if (operation.bytes <= small_bytes && !closing_ && Clock::now() < due) {
       wake_.wait_until(lock, due);
       continue;
     }
@@ -144,78 +144,77 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
   if (failure_.empty()) {
     busy_ = true;
     lock.unlock();
-    error = attempt(*task, may_spin);
+    error = run_collective(*task, may_spin);
     lock.lock();
     busy_ = false;
     if (failure_.empty()) failure_ = error;
   } else {
-    error = broken_text(task->given.what(), failure_);
+    error = broken_text(task->observed.what, failure_);
+    task->observed.end(true);
   }
   // The arrays are let go of before the work is done: whoever waited may count on being their only owner.
   task->contiguous.release_arrays();
   task->given.release_arrays();
-  lane_.end(task->record, !error.empty());
   if (!error.empty()) task->error = std::make_exception_ptr(PeerError(error));
   task->done = true;
   changed_.notify_all();
   if (!queue_.empty() || closing_) wake_.notify_one();
 }
 
-// Runs a collective. Returns what went wrong; "" for success.
-std::string HostExecutor::attempt(Task& task, bool may_spin) {
-  ProfileRange range(task.given.kind_name());
-  range.note("name", task.given.name);
-  range.note("bytes", static_cast<std::int64_t>(task.given.bytes()));
-  const std::string what = task.given.what();
-  task.call.may_spin = may_spin;
-  const auto now = Clock::now();
-  task.call.deadline = now + options_.timeout;
-  lane_.start(task.record, now);
-  const auto ticket = watchdog_->begin(task.call.sequence, what, task.call.signature);
-  std::string failure;
-  try {
-    if (task.call.sequence > 0) transport_->run(task.contiguous, task.call);
+std::string HostExecutor::run_collective(Task& task, bool may_spin) {
+  return attempt(task.observed, [&] {
+    const auto deadline = Clock::now() + options_.timeout;
+    if (task.observed.sequence > 0)
+      transport_->run(task.contiguous, {task.observed.sequence, task.observed.signature, deadline, may_spin});
     copy_back(task.contiguous, task.given);
+  });
+}
+
+std::string HostExecutor::attempt(ObservedOperation& operation, const std::function<void()>& move) {
+  std::string failure;
+  operation.start();
+  try {
+    move();
   } catch (const std::exception& exception) {
-    failure = explain(what, task.call.signature, exception);
+    failure = reason_of(operation, exception);
+    observers_.failed(failure);
   }
-  if (!failure.empty()) {
-    bool known = false;
-    {
-      const std::lock_guard lock(mutex_);
-      known = !failure_.empty();
-      if (known) failure = closing_ ? what + ": " + failure_ : failure_;
-    }
-    // A rank that fails leaves, and the others see it go: the store tells them why it went.
-    if (!known) failure = watchdog_->report(failure);
-    lane_.fail(failure);
-  }
-  watchdog_->end(ticket);
+  operation.end(!failure.empty());
   return failure;
 }
 
-// What an exception of the transport means, in words that name the ranks.
-std::string HostExecutor::explain(const std::string& what, const std::string& signature,
-                                  const std::exception& exception) {
-  if (const auto* gone = dynamic_cast<const PeerGone*>(&exception)) {
-    watchdog_->await_reason(gone->rank);
-    return members_[gone->rank].name() + " closed the connection during " + what;
+// Why an operation failed: the first failure of this group on any rank, because one leads to others. A rank that fails
+// leaves, and the others see it go: the store tells them why it went.
+std::string HostExecutor::reason_of(const ObservedOperation& operation, const std::exception& exception) {
+  const auto own = explain(operation, exception);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return closing_ ? operation.what + ": " + failure_ : failure_;
   }
-  if (const auto* late = dynamic_cast<const PeersLate*>(&exception))
-    return watchdog_->explain_late(late->ranks, what, options_.timeout);
-  if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {
-    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + what + " (" +
-           signature + "), " + members_[differs->rank].name() + " runs " + differs->theirs;
-  }
-  return what + " failed: " + exception.what();
+  return report_to_ranks(*store_, own);
 }
 
-// The watchdog calls this on its own thread: something is wrong on another rank.
+// What an exception of the transport means, in words that name the ranks.
+std::string HostExecutor::explain(const ObservedOperation& operation, const std::exception& exception) {
+  if (const auto* gone = dynamic_cast<const PeerGone*>(&exception)) {
+    await_reason(*store_, gone->rank);
+    return members_[gone->rank].name() + " closed the connection during " + operation.what;
+  }
+  if (const auto* late = dynamic_cast<const PeersLate*>(&exception))
+    return late_text(observers_, members_, late->ranks, operation.what, options_.timeout);
+  if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {
+    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + operation.what +
+           " (" + operation.signature + "), " + members_[differs->rank].name() + " runs " + differs->theirs;
+  }
+  return operation.what + " failed: " + exception.what();
+}
+
+// An observer calls this on a thread of its own: something is wrong on another rank.
 void HostExecutor::fail(const std::string& failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
   failure_ = failure;
-  lane_.fail(failure);
+  observers_.failed(failure);
   transport_->break_off();
 }
 

@@ -1,17 +1,17 @@
 // HostExecutor: a group's operations on arrays in host memory, from start() until a transport has moved their bytes.
 #pragma once
 
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/members.h>
-#include <tandem/distributed/groups/watchdog.h>
+#include <tandem/distributed/groups/observed_operation.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,14 +46,17 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   void run();
   // Runs the first operation of the queue. `lock` holds mutex_; it is released while the operation runs.
   void run_front(std::unique_lock<std::mutex>& lock, bool may_spin);
-  std::string attempt(Task& task, bool may_spin);
-  std::string explain(const std::string& what, const std::string& signature, const std::exception& exception);
+  std::string run_collective(Task& task, bool may_spin);
+  // Runs `operation` by calling `move`, and tells the observers. Returns what went wrong; "" for success.
+  std::string attempt(ObservedOperation& operation, const std::function<void()>& move);
+  std::string reason_of(const ObservedOperation& operation, const std::exception& exception);
+  std::string explain(const ObservedOperation& operation, const std::exception& exception);
   void fail(const std::string& failure);
 
   const GroupOptions options_;
   const Members members_;
+  std::shared_ptr<Store> store_;  // null after close()
   std::unique_ptr<HostTransport> transport_;
-  const FlightLane lane_;
   std::uint64_t started_ = 0;  // collectives; used by the thread that starts them, and no other
 
   std::mutex mutex_;
@@ -65,8 +68,8 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   bool closing_ = false;                     // guarded by mutex_
   int transfers_ = 0;                        // guarded by mutex_; threads that wait for a message
 
-  std::unique_ptr<Watchdog> watchdog_;
-  std::thread thread_;  // the last member: it uses all the others
+  GroupObservers observers_;  // their threads may call fail()
+  std::thread thread_;        // the last member: it uses all the others
 };
 
 }  // namespace tandem::distributed

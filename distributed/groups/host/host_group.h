@@ -2,6 +2,7 @@
 // or over MPI.
 #pragma once
 
+#include <tandem/distributed/groups/operation_observer.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/store/store.h>
 
@@ -10,8 +11,6 @@
 #include <string>
 
 namespace tandem::distributed {
-
-class FlightRecorder;
 
 struct GroupOptions {
   int rank = 0;
@@ -26,8 +25,9 @@ struct GroupOptions {
   // --mpi=...), where the build has MPI. "nccl": as "auto", for a group of which nccl_group() makes one for GPUs. Error
   // on all ranks, which names them, where theirs differ.
   std::string backend = "auto";
-  // Records the operations of the group and of its subgroups; null: nobody does.
-  std::shared_ptr<FlightRecorder> recorder{};
+  // Who observes the operations of the group and of its subgroups. Without a Watchdog among them a rank does not learn
+  // that another one has failed before it waits for that one, and errors do not say what late ranks are doing.
+  Observers observers{};
 };
 
 // Connects every rank to every other; returns when all ranks are there. `store` must hold no key of an earlier group

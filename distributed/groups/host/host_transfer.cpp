@@ -12,8 +12,9 @@ class HostExecutor::TransferWork : public Work {
   TransferWork(std::shared_ptr<HostExecutor> executor, Operation given, Operation contiguous,
                std::unique_ptr<Transfer> transfer)
       : executor_(std::move(executor)),
-        started_(Clock::now()),
-        record_(executor_->lane_.add(0, given, started_)),
+        observed_(executor_->observers_, given, 0,
+                  given.what() + (given.kind == Operation::Kind::send ? " to " : " from ") +
+                      executor_->members_[given.root].name()),
         given_(std::move(given)),
         contiguous_(std::move(contiguous)),
         transfer_(std::move(transfer)) {}
@@ -53,41 +54,26 @@ class HostExecutor::TransferWork : public Work {
 
  private:
   void complete() {
-    const std::string what = given_.what() + (given_.kind == Operation::Kind::send ? " to " : " from ") +
-                             executor_->members_[given_.root].name();
-    std::string failure;
     {
       const std::lock_guard lock(executor_->mutex_);
-      failure = executor_->failure_;
-      if (failure.empty()) ++executor_->transfers_;
+      if (!executor_->failure_.empty()) throw PeerError(broken_text(observed_.what, executor_->failure_));
+      ++executor_->transfers_;
     }
-    if (!failure.empty()) throw PeerError(broken_text(what, failure));
-    const auto ticket = executor_->watchdog_->begin(0, what, "");
-    executor_->lane_.start(record_, Clock::now());
-    try {
-      transfer_->wait(started_ + executor_->options_.timeout);
-    } catch (const std::exception& exception) {
-      failure = executor_->explain(what, "", exception);
-    }
-    executor_->watchdog_->end(ticket);
-    executor_->lane_.end(record_, !failure.empty());
-    if (!failure.empty()) {
-      failure = executor_->watchdog_->report(failure);
-      executor_->lane_.fail(failure);
-    }
+    const auto failure = executor_->attempt(observed_, [this] {
+      transfer_->wait(observed_.begun + executor_->options_.timeout);
+      copy_back(contiguous_, given_);
+    });
     {
       const std::lock_guard lock(executor_->mutex_);
       --executor_->transfers_;
-      if (!failure.empty() && executor_->failure_.empty()) executor_->failure_ = failure;
+      if (executor_->failure_.empty()) executor_->failure_ = failure;
       executor_->changed_.notify_all();
     }
     if (!failure.empty()) throw PeerError(failure);
-    copy_back(contiguous_, given_);
   }
 
   const std::shared_ptr<HostExecutor> executor_;
-  const Clock::time_point started_;
-  const std::uint64_t record_;  // its number in the flight recorder
+  ObservedOperation observed_;  // guarded by mutex_
 
   // Who needs this mutex and the executor's locks this one first.
   mutable std::mutex mutex_;

@@ -34,7 +34,7 @@ struct PeerDiffers : Error {
 // One run of an operation.
 struct Call {
   std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
-  std::string signature;
+  const std::string& signature;
   std::chrono::steady_clock::time_point deadline;
   // Whether this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
   // to do and may; the communication thread must leave its core to the computation.

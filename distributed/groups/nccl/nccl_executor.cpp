@@ -2,6 +2,7 @@
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/executor.h>
+#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_operations.h>
 
@@ -60,7 +61,7 @@ class NcclExecutor::NcclWork : public Work {
 };
 
 NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members,
-                           Device device, std::shared_ptr<FlightRecorder> recorder, const ncclUniqueId& id)
+                           Device device, const Observers& observers, const ncclUniqueId& id)
     : host_(std::move(host)),
       store_(std::move(store)),
       members_(std::move(members)),
@@ -68,25 +69,22 @@ NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<S
       rank_(host_->rank()),
       next_((rank_ + 1) % host_->size()),
       timeout_(host_->timeout()),
-      lane_(std::move(recorder), "nccl", members_) {
+      observers_(observers, {store_, "nccl", rank_, members_, [this](const std::string& failure) { fail(failure); }}) {
   int least = 0, greatest = 0;
   TANDEM_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   TANDEM_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
-  watchdog_ =
-      std::make_unique<Watchdog>(store_, rank_, members_, lane_, [this](const std::string& failure) { fail(failure); });
-  Task task;
-  task.what = "connecting the GPUs with NCCL";
-  task.sequence = ++started_;
-  const auto ticket = watchdog_->begin(task.sequence, task.what, task.what);
+  const Operation connect{.kind = Operation::Kind::barrier, .name = "connecting the GPUs with NCCL"};
+  ObservedOperation connecting(observers_, connect, ++started_, connect.name);
+  connecting.start();
   try {
-    communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, patience_for(task));
+    communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, patience_for(connecting));
   } catch (const std::exception& error) {
-    fail(watchdog_->report(error.what()));
-    watchdog_.reset();
+    fail(report_to_ranks(*store_, error.what()));
+    observers_.close();
     cudaStreamDestroy(stream_);
     throw PeerError(failure_);
   }
-  watchdog_->end(ticket);
+  connecting.end(false);
   thread_ = start_thread("the thread that watches NCCL", [this] { watch(); });
 }
 
@@ -150,26 +148,24 @@ void NcclExecutor::enqueue(Task& task) {
   task.contiguous = adjacent(contiguous_on(device_, task.given));
   TANDEM_CUDA(cudaEventRecord(ready_, compute));
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
-  task.sequence = ++started_;
-  const auto now = Clock::now();
-  task.record = lane_.add(task.sequence, task.given, now);
-  lane_.start(task.record, now);
-  task.ticket = watchdog_->begin(task.sequence, task.what, task.given.signature());
+  ObservedOperation& operation = task.observed.emplace(observers_, task.given, ++started_, task.what);
+  operation.start();
   const auto set_patience = [this](std::function<void()> patience) {
     const std::lock_guard lock(patience_mutex_);
     patience_ = std::move(patience);
   };
   try {
-    set_patience(patience_for(task));
+    set_patience(patience_for(operation));
     communicator_->run(
         task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.contiguous, communicator, stream_); },
-        patience_for(task));
+        patience_for(operation));
     set_patience({});
   } catch (const std::exception& error) {
     set_patience({});
+    operation.end(true);
     // Where a peer or the watching thread was first, theirs is the reason.
     throw_if_failed();
-    fail(watchdog_->report(error.what()));
+    fail(report_to_ranks(*store_, error.what()));
     throw PeerError(failure());
   }
   {
@@ -177,9 +173,7 @@ void NcclExecutor::enqueue(Task& task) {
     copy_back(task.contiguous, task.given);
   }
   TANDEM_CUDA(cudaEventRecord(task.finished, stream_));
-  if (!task.recorded) return;
-  watchdog_->end(task.ticket);
-  lane_.end(task.record, false);
+  if (task.recorded) operation.end(false);
 }
 
 // NCCL waits for the graphs that hold its kernels when a communicator ends, for ever if need be.
@@ -214,7 +208,7 @@ void NcclExecutor::close() {
   } catch (const std::exception&) {
     communicator_->abort();
   }
-  watchdog_.reset();
+  observers_.close();
   {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) failure_ = "the process group was destroyed";

@@ -4,11 +4,10 @@
 #include <tandem/core/cuda/event.h>
 #include <tandem/core/cuda/graph.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/nccl/nccl_communicator.h>
+#include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/process_group.h>
-#include <tandem/distributed/groups/watchdog.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,7 +35,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
  public:
   // `store` is this executor's own part of the host group's, which is told of a failure too.
   NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
-               std::shared_ptr<FlightRecorder> recorder, const ncclUniqueId& id);
+               const Observers& observers, const ncclUniqueId& id);
 
   // `operation` is on arrays of the device, and neither a barrier nor a message.
   std::shared_ptr<Work> start(Operation operation);
@@ -55,9 +55,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
     Operation given;
     Operation contiguous;
     std::string what;
-    std::uint64_t sequence = 0;
-    std::uint64_t ticket = 0;
-    std::uint64_t record = 0;  // its number in the flight recorder
+    std::optional<ObservedOperation> observed;  // once it is given to NCCL
     cuda::CudaEvent finished;
     bool recorded = false;  // in a CUDA graph: the operation runs when the graph does
     bool awaited = false;   // a stream waits for it
@@ -66,7 +64,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   };
   class NcclWork;
   struct Finished {
-    std::uint64_t ticket, record;
+    std::shared_ptr<Task> task;
     Operation given, contiguous;
   };
 
@@ -77,11 +75,11 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   bool has_left(int rank);
   std::string find_departed();
   bool is_busy();
-  std::string explain_late(const Task& task);
+  std::string explain_late(const ObservedOperation& operation);
   void fail(const std::string& failure);
   void break_off_graphs(const std::string& why);
   void throw_if_failed();
-  std::function<void()> patience_for(const Task& task);
+  std::function<void()> patience_for(const ObservedOperation& operation);
 
   const std::shared_ptr<ProcessGroup> host_;
   const std::shared_ptr<Store> store_;
@@ -89,11 +87,9 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const Device device_;
   const int rank_, next_;
   const std::chrono::milliseconds timeout_;
-  const FlightLane lane_;
   cudaStream_t stream_ = nullptr;
   cuda::CudaEvent ready_;      // where the compute stream is when an operation is started
   std::uint64_t started_ = 0;  // collectives; used by the thread that calls start(), and no other
-  std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<NcclCommunicator> communicator_;
 
   // Looks after the operation that is being started; empty when none is. The watching thread calls it.
@@ -107,7 +103,8 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   std::string failure_;                        // guarded by mutex_; the first failure; empty: none
   // Guarded by mutex_: the CUDA graphs that hold operations of this group.
   std::vector<std::weak_ptr<cuda::ExecutableGraph>> graphs_;
-  bool closing_ = false;  // guarded by mutex_
+  bool closing_ = false;      // guarded by mutex_
+  GroupObservers observers_;  // their threads may call fail()
 
   // Used by the watching thread alone.
   Clock::time_point last_look_;   // at the store

@@ -35,8 +35,8 @@ void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
 
 class NcclGroup : public ForwardingGroup {
  public:
-  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank, std::shared_ptr<FlightRecorder> recorder)
-      : ForwardingGroup(std::move(host)), device_(device), recorder_(std::move(recorder)) {
+  NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank, const Observers& observers)
+      : ForwardingGroup(std::move(host)), device_(device), observers_(observers) {
     tandem::backend(device_);  // makes it this thread's
     auto store = prefix_store("nccl", group_->store());
     auto members = meet(*store, rank(), size(), {.rank = job_rank, .backend = "nccl"}, timeout());
@@ -45,7 +45,7 @@ class NcclGroup : public ForwardingGroup {
     const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};
     const auto agreed = group_->broadcast_string(std::string(text.internal, sizeof text.internal), 0, "NCCL's id");
     std::memcpy(id.internal, agreed.data(), sizeof id.internal);
-    executor_ = std::make_shared<NcclExecutor>(group_, std::move(store), std::move(members), device_, recorder_, id);
+    executor_ = std::make_shared<NcclExecutor>(group_, std::move(store), std::move(members), device_, observers_, id);
   }
   ~NcclGroup() override { executor_->close(); }
 
@@ -58,7 +58,8 @@ class NcclGroup : public ForwardingGroup {
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
     auto part = group_->subgroup(ranks);
     if (!part) return nullptr;
-    return nccl_group(std::move(part), device_, executor_->members()[static_cast<std::size_t>(rank())].rank, recorder_);
+    return nccl_group(std::move(part), device_, executor_->members()[static_cast<std::size_t>(rank())].rank,
+                      observers_);
   }
 
   std::shared_ptr<Work> start(Operation operation) override {
@@ -75,16 +76,16 @@ class NcclGroup : public ForwardingGroup {
 
  private:
   const Device device_;
-  const std::shared_ptr<FlightRecorder> recorder_;
+  const Observers observers_;
   std::shared_ptr<NcclExecutor> executor_;
 };
 
 }  // namespace
 
 std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
-                                         std::shared_ptr<FlightRecorder> recorder) {
+                                         const Observers& observers) {
   TANDEM_CHECK(!device.is_cpu(), "a group over NCCL needs a GPU, got the device ", device);
-  return std::make_shared<NcclGroup>(std::move(host), device, job_rank, std::move(recorder));
+  return std::make_shared<NcclGroup>(std::move(host), device, job_rank, observers);
 }
 
 }  // namespace tandem::distributed

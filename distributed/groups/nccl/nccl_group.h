@@ -1,13 +1,12 @@
 // A process group for arrays on GPUs: NCCL.
 #pragma once
 
+#include <tandem/distributed/groups/operation_observer.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <memory>
 
 namespace tandem::distributed {
-
-class FlightRecorder;
 
 // A group whose operations on arrays of `device`, a GPU, go over NCCL, and all others over `host`: those on host memory
 // (texts, counts, the order of gradients), barriers, and messages between two ranks. Collective over the ranks of
@@ -22,8 +21,8 @@ class FlightRecorder;
 // A thread of the group watches NCCL and the peers. When an operation fails, does not end within the timeout or is left
 // alone by a peer, it stops NCCL on this GPU and tells all ranks who was missing. What the GPU holds is then
 // undefined, so the next thing read from it throws that PeerError too.
-// `recorder` records the operations on the GPU. Not in builds without CUDA.
+// `observers` observe the operations on the GPU. Not in builds without CUDA.
 std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
-                                         std::shared_ptr<FlightRecorder> recorder = nullptr);
+                                         const Observers& observers);
 
 }  // namespace tandem::distributed

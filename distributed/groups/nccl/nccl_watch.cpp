@@ -1,6 +1,7 @@
 // What an NcclExecutor's thread does while operations run, and how it finds out who is to blame when they don't end.
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/distributed/groups/executor.h>
+#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 
 #include <utility>
@@ -37,10 +38,7 @@ void NcclExecutor::watch() {
     wake_.wait_for(lock, pending_.empty() ? idle_period : watch_period);
     auto finished = take_finished();
     lock.unlock();
-    for (const auto& task : finished) {
-      watchdog_->end(task.ticket);
-      lane_.end(task.record, false);
-    }
+    for (const auto& one : finished) one.task->observed->end(false);
     finished.clear();
     std::string failure;
     try {
@@ -48,7 +46,7 @@ void NcclExecutor::watch() {
     } catch (const std::exception& error) {
       failure = members_[rank_].name() + ": " + error.what();
     }
-    if (!failure.empty()) fail(watchdog_->report(failure));
+    if (!failure.empty()) fail(report_to_ranks(*store_, failure));
     lock.lock();
   }
   if (failure_.empty()) return;
@@ -58,7 +56,7 @@ void NcclExecutor::watch() {
   for (const auto& task : pending_) {
     task->error = error;
     task->done = true;
-    lane_.end(task->record, true);
+    task->observed->end(true);
   }
   const auto failure = failure_;
   lock.unlock();
@@ -72,10 +70,11 @@ void NcclExecutor::watch() {
 std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   std::vector<Finished> finished;
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
-    Task& task = *pending_.front();
-    task.done = true;
-    finished.push_back({task.ticket, task.record, std::exchange(task.given, {}), std::exchange(task.contiguous, {})});
+    auto task = std::move(pending_.front());
     pending_.pop_front();
+    task->done = true;
+    auto given = std::exchange(task->given, {}), contiguous = std::exchange(task->contiguous, {});
+    finished.push_back({std::move(task), std::move(given), std::move(contiguous)});
     front_since_ = Clock::now();
   }
   return finished;
@@ -110,7 +109,7 @@ std::string NcclExecutor::find_failure() {
     const auto departed = find_departed();
     return what + " failed: " + error + (departed.empty() ? "" : "; " + departed);
   }
-  if (front && now - since > timeout_) return explain_late(*front);
+  if (front && now - since > timeout_) return explain_late(*front->observed);
 
   if (now - last_look_ < look_period) return "";
   last_look_ = now;
@@ -149,14 +148,14 @@ bool NcclExecutor::is_busy() {
   return true;
 }
 
-std::string NcclExecutor::explain_late(const Task& task) {
-  auto ranks = watchdog_->behind(task.sequence);
-  if (!ranks.empty()) return watchdog_->explain_late(ranks, task.what, timeout_);
+std::string NcclExecutor::explain_late(const ObservedOperation& operation) {
+  auto ranks = observers_.behind(operation.sequence);
+  if (!ranks.empty()) return late_text(observers_, members_, ranks, operation.what, timeout_);
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
     if (r != rank_) ranks.push_back(r);
   }
-  const auto where = watchdog_->whereabouts(ranks);
-  return task.what + " did not end within " + seconds_text(timeout_) + (where.empty() ? "" : ": " + where);
+  const auto where = observers_.whereabouts(ranks);
+  return operation.what + " did not end within " + seconds_text(timeout_) + (where.empty() ? "" : ": " + where);
 }
 
 // Any thread may call this. The watching thread does the rest.
@@ -166,7 +165,7 @@ void NcclExecutor::fail(const std::string& failure) {
     if (!failure_.empty()) return;
     failure_ = failure;
   }
-  lane_.fail(failure);
+  observers_.failed(failure);
   wake_.notify_all();
   try {
     host_->store()->compare_set(failure_key, "", failure);  // nothing goes on over the host either
@@ -177,14 +176,14 @@ void NcclExecutor::fail(const std::string& failure) {
 
 // A function that throws when it is in vain to wait for NCCL on the host any longer. It is called again and again: by
 // NcclCommunicator while it connects the ranks, and by the watching thread while an operation is started.
-std::function<void()> NcclExecutor::patience_for(const Task& task) {
-  return [this, &task, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
+std::function<void()> NcclExecutor::patience_for(const ObservedOperation& operation) {
+  return [this, &operation, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
     throw_if_failed();
     const auto now = Clock::now();
-    if (now > deadline) throw PeerError(explain_late(task));
+    if (now > deadline) throw PeerError(explain_late(operation));
     if (now < look) return;
     look = now + look_period;
-    if (has_left(next_)) throw PeerError(find_departed() + " while others wait in " + task.what);
+    if (has_left(next_)) throw PeerError(find_departed() + " while others wait in " + operation.what);
   };
 }
 

@@ -248,9 +248,12 @@ TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {
-        const auto group = host_group(
-            std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
-            {.rank = rank, .size = 3, .timeout = milliseconds(rank == 1 ? 1000 : 20000), .backend = backend});
+        const auto group = host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+                                      {.rank = rank,
+                                       .size = 3,
+                                       .timeout = milliseconds(rank == 1 ? 1000 : 20000),
+                                       .backend = backend,
+                                       .observers = usual_observers()});
         group->barrier()->wait();
         if (rank == 2) {
           while (ended < 2) std::this_thread::sleep_for(milliseconds(10));

@@ -6,6 +6,7 @@
 #include <tandem/distributed/groups/host/shared_counter.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
+#include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <fcntl.h>
@@ -127,8 +128,9 @@ std::string error_beside(const std::function<void(HostileHeader&)>& change) {
   std::string error;
   std::thread rank_0([&] {
     error = message_of([&] {
-      const auto group = host_group(std::make_shared<TcpStore>(options),
-                                    {.rank = 0, .size = 2, .timeout = seconds(20), .backend = "shm"});
+      const auto group =
+          host_group(std::make_shared<TcpStore>(options),
+                     {.rank = 0, .size = 2, .timeout = seconds(20), .backend = "shm", .observers = usual_observers()});
       group->all_reduce(ops::ones({10}))->wait();
     });
   });

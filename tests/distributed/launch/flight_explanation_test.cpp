@@ -1,7 +1,8 @@
 // What `tandemrun --explain` says of flight records.
 #include <tandem/core/ops/create.h>
-#include <tandem/distributed/groups/flight_recorder.h>
 #include <tandem/distributed/groups/host/host_group.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
+#include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/store/tcp_store.h>
 
@@ -179,9 +180,12 @@ TEST_F(FlightExplanation, real_groups_record_what_they_do) {
     ranks.emplace_back([&, rank] {
       const auto recorder = std::make_shared<FlightRecorder>(
           FlightRecorder::Options{.folder = folder_.path(), .rank = rank, .world_size = 3, .job = "real"});
-      const auto group =
-          host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
-                     {.rank = rank, .size = 3, .timeout = milliseconds(1500), .backend = "gloo", .recorder = recorder});
+      const auto group = host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+                                    {.rank = rank,
+                                     .size = 3,
+                                     .timeout = milliseconds(1500),
+                                     .backend = "gloo",
+                                     .observers = usual_observers(recorder)});
       group->all_reduce(ops::ones({7}), ReduceOp::sum, "both")->wait();
       const auto pair = group->subgroup({0, 2});
       if (pair) pair->broadcast(ops::ones({2}), 0, "between two")->wait();

@@ -1,10 +1,11 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/watchdog.h>
+#include <tandem/distributed/groups/failure.h>
+#include <tandem/distributed/groups/observers/watchdog.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -13,21 +14,16 @@ namespace {
 // All chosen: a rank's question is answered within two periods, and each period costs the store two small queries.
 constexpr std::chrono::milliseconds period{500};    // between two looks at the store
 constexpr std::chrono::milliseconds patience{500};  // how long an operation takes before the watchdog asks the others
-constexpr std::chrono::seconds reason_time{2};      // for a rank to ask the store about the others and to report
 constexpr double silent_seconds = 2;                // four periods without a sign of life are mentioned in errors
 
 }  // namespace
 
-std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
-std::string left_key(int rank) { return "left/" + std::to_string(rank); }
-
-Watchdog::Watchdog(std::shared_ptr<Store> store, int rank, Members members, const FlightLane& lane,
-                   std::function<void(const std::string&)> on_failure)
-    : store_(std::move(store)),
-      rank_(rank),
-      members_(std::move(members)),
-      lane_(lane),
-      on_failure_(std::move(on_failure)),
+Watchdog::Watchdog(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder)
+    : store_(group.store),
+      rank_(group.rank),
+      members_(group.members),
+      fail_(group.fail),
+      recorder_(std::move(recorder)),
       observed_(members_.size()) {
   thread_ = start_thread("the watchdog's thread", [this] { run(); });
 }
@@ -41,40 +37,25 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-std::uint64_t Watchdog::begin(std::uint64_t sequence, std::string what, std::string signature) {
+void Watchdog::started(const ObservedOperation& operation, std::uint64_t, Time when) noexcept {
   const std::lock_guard lock(mutex_);
-  waiting_.emplace(++tickets_, Waiting{sequence, std::move(what), std::move(signature), Clock::now()});
-  return tickets_;
+  waiting_.push_back({&operation, when});
 }
 
-void Watchdog::end(std::uint64_t ticket) {
+void Watchdog::ended(const ObservedOperation& operation, std::uint64_t, Time, bool) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = waiting_.find(ticket);
-  if (found->second.sequence != 0) done_ = found->second.sequence;
-  waiting_.erase(found);
+  if (std::erase_if(waiting_, [&](const Waiting& one) { return one.operation == &operation; }) == 0) return;
+  if (operation.sequence != 0) done_ = operation.sequence;
 }
 
-std::string Watchdog::report(const std::string& failure) {
-  try {
-    return store_->compare_set(failure_key, "", failure);
-  } catch (const Error&) {
-    return failure;
-  }
-}
-
-void Watchdog::await_reason(int rank) try {
-  for (const auto deadline = Clock::now() + reason_time; Clock::now() < deadline;) {
-    if (store_->check({failure_key}) || store_->check({left_key(rank)})) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-} catch (const std::exception&) {
-  // Without a store nobody says anything.
+void Watchdog::show_life() {
+  if (recorder_) recorder_->show_life();
 }
 
 void Watchdog::run() {
   look_at_store();
   std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, period, [this] { return stopping_; })) lane_.show_life();
+  while (!stop_.wait_for(lock, period, [this] { return stopping_; })) show_life();
 }
 
 // Until the group ends, has failed, or the store is gone.
@@ -82,7 +63,7 @@ void Watchdog::look_at_store() {
   try {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
-      lane_.show_life();
+      show_life();
       lock.unlock();
       if (store_->check({watch_key})) {
         const std::string watched = store_->get(watch_key);
@@ -92,7 +73,7 @@ void Watchdog::look_at_store() {
       std::string failure;
       if (store_->check({failure_key})) failure = store_->get(failure_key);
       lock.lock();
-      const bool waits = !waiting_.empty() && Clock::now() - waiting_.begin()->second.since > patience;
+      const bool waits = !waiting_.empty() && Clock::now() - waiting_.front().since > patience;
       if (!waits) asking_since_.reset();
       else if (!asking_since_) asking_since_ = Clock::now();
       lock.unlock();
@@ -102,9 +83,9 @@ void Watchdog::look_at_store() {
           if (r != rank_) observe(r);
         }
         failure = find_difference();
-        if (!failure.empty()) failure = report(failure);
+        if (!failure.empty()) failure = report_to_ranks(*store_, failure);
       }
-      if (!failure.empty()) return on_failure_(failure);
+      if (!failure.empty()) return fail_(failure);
       lock.lock();
       stop_.wait_for(lock, period, [this] { return stopping_; });
     }
@@ -122,7 +103,7 @@ void Watchdog::publish() {
     if (waiting_.empty()) {
       text << "0\n\n\n";
     } else {
-      const Waiting& oldest = waiting_.begin()->second;
+      const ObservedOperation& oldest = *waiting_.front().operation;
       text << oldest.sequence << '\n' << oldest.what << '\n' << oldest.signature << '\n';
     }
   }
@@ -150,7 +131,8 @@ Watchdog::Progress Watchdog::observe(int rank) {
 // Says which rank's collective has the number of this rank's collective, but another kind, shape or dtype. Empty: none.
 std::string Watchdog::find_difference() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [ticket, mine] : waiting_) {
+  for (const auto& waiting : waiting_) {
+    const ObservedOperation& mine = *waiting.operation;
     for (std::size_t r = 0; r < members_.size(); ++r) {
       const Progress& other = observed_[r];
       if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature) continue;
@@ -164,7 +146,7 @@ std::string Watchdog::find_difference() {
   return "";
 }
 
-std::vector<int> Watchdog::behind(std::uint64_t sequence) try {
+std::vector<int> Watchdog::behind(std::uint64_t sequence) noexcept try {
   std::vector<int> ranks;
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
     if (r == rank_) continue;
@@ -177,7 +159,7 @@ std::vector<int> Watchdog::behind(std::uint64_t sequence) try {
   return {};
 }
 
-std::string Watchdog::whereabouts(const std::vector<int>& ranks) try {
+std::string Watchdog::whereabouts(const std::vector<int>& ranks) noexcept try {
   std::string text;
   for (const int r : ranks) {
     const Progress other = observe(r);
@@ -196,13 +178,6 @@ std::string Watchdog::whereabouts(const std::vector<int>& ranks) try {
   return text;
 } catch (const std::exception&) {
   return "";
-}
-
-std::string Watchdog::explain_late(const std::vector<int>& ranks, const std::string& what,
-                                   std::chrono::milliseconds timeout) {
-  const std::string where = whereabouts(ranks);
-  return names_of(members_, ranks) + " did not come within " + seconds_text(timeout) + " to " + what +
-         (where.empty() ? "" : ": " + where);
 }
 
 }  // namespace tandem::distributed

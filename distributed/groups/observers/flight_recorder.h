@@ -1,8 +1,9 @@
 // FlightRecorder: what this process did last together with the other ranks, in a file that outlives the process.
 #pragma once
 
-#include <tandem/distributed/groups/flight_file.h>
 #include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/observed_operation.h>
+#include <tandem/distributed/groups/observers/flight_file.h>
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/system/socket.h>
 
@@ -67,34 +68,26 @@ class FlightRecorder {
   std::vector<std::string> names_;  // guarded by mutex_; of all groups so far, without the numbers of equal ones
 };
 
-// A group's part of a recorder, which may be missing.
-class FlightLane {
+// Records the operations of one group.
+class FlightLane : public OperationObserver {
  public:
-  using Time = FlightRecorder::Time;
+  FlightLane(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder)
+      : recorder_(std::move(recorder)), group_(recorder_->add_group(group.backend, group.members)) {}
 
-  FlightLane() = default;
-  FlightLane(std::shared_ptr<FlightRecorder> recorder, const std::string& backend, const Members& members)
-      : recorder_(std::move(recorder)), group_(recorder_ ? recorder_->add_group(backend, members) : -1) {}
-
-  std::uint64_t add(std::uint64_t sequence, const Operation& operation, Time when) const {
-    return recorder_ ? recorder_->add(group_, sequence, operation, when) : 0;
+  std::uint64_t begun(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
+    return recorder_->add(group_, operation.sequence, with_arrays, operation.begun);
   }
-  void start(std::uint64_t number, Time when) const {
+  void started(const ObservedOperation&, std::uint64_t number, Time when) noexcept override {
     if (number) recorder_->start(number, when);
   }
-  void end(std::uint64_t number, bool has_failed) const {
-    if (number) recorder_->end(number, has_failed, std::chrono::steady_clock::now());
+  void ended(const ObservedOperation&, std::uint64_t number, Time when, bool has_failed) noexcept override {
+    if (number) recorder_->end(number, has_failed, when);
   }
-  void fail(const std::string& failure) const {
-    if (recorder_) recorder_->fail(failure);
-  }
-  void show_life() const {
-    if (recorder_) recorder_->show_life();
-  }
+  void failed(const std::string& reason) noexcept override { recorder_->fail(reason); }
 
  private:
-  std::shared_ptr<FlightRecorder> recorder_;
-  int group_ = -1;
+  const std::shared_ptr<FlightRecorder> recorder_;
+  const int group_;
 };
 
 }  // namespace tandem::distributed

@@ -1,5 +1,5 @@
 #include <tandem/core/ops/create.h>
-#include <tandem/distributed/groups/flight_recorder.h>
+#include <tandem/distributed/groups/observers/flight_recorder.h>
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>

@@ -1,0 +1,28 @@
+// TraceRanges: shows the operations of a group on host memory in the profile.
+#pragma once
+
+#include <tandem/core/profile/profile.h>
+#include <tandem/distributed/groups/observed_operation.h>
+
+#include <optional>
+
+namespace tandem::distributed {
+
+// Each collective is a range of the thread that runs it, with its name and bytes. A message has no range: the thread
+// that waits for it shows that. Not for groups on GPUs, whose operations start and end on different threads;
+// core/cuda/gpu_trace.cpp shows what a GPU does.
+class TraceRanges : public OperationObserver {
+ public:
+  void started(const ObservedOperation& operation, std::uint64_t, Time) noexcept override {
+    if (operation.kind == Operation::Kind::send || operation.kind == Operation::Kind::receive) return;
+    range_.emplace(operation.kind_name);
+    range_->note("name", operation.name);
+    range_->note("bytes", static_cast<std::int64_t>(operation.bytes));
+  }
+  void ended(const ObservedOperation&, std::uint64_t, Time, bool) noexcept override { range_.reset(); }
+
+ private:
+  static inline thread_local std::optional<ProfileRange> range_;
+};
+
+}  // namespace tandem::distributed
