@@ -194,11 +194,10 @@ GraphNode::~GraphNode() {
   waiting = nullptr;
 }
 
-const Array& Saved::get() const {
+void Saved::check_unchanged() const {
   TANDEM_CHECK(array_.storage()->version() == version_, operation_, ": a value of shape ", array_.shape(),
                " that its backward pass needs was changed in place by ", array_.storage()->last_writer(),
                " after the forward pass; run backward() first, or change a clone()");
-  return array_;
 }
 
 namespace {
