@@ -200,12 +200,12 @@ class BackwardPass {
     std::ostringstream shape;
     shape << node.shape;
     range.note("gradient", shape.str());
-    if (node.module) range.note("module", node.module);
+    if (node.module_path) range.note("module", node.module_path);
   }
 
   static void check_gradient(const GraphNode& node, std::size_t input, const Array& gradient) {
     const std::string found = autograd::anomaly_in(gradient);
-    TANDEM_CHECK(found.empty(), node.place && !node.place->empty() ? "in " + *node.place + ": " : "",
+    TANDEM_CHECK(found.empty(), node.caller && !node.caller->empty() ? "in " + *node.caller + ": " : "",
                  "DetectAnomaly: in the gradient that ", node.operation, " gives its input ", input, ", ", found);
   }
 

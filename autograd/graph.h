@@ -25,9 +25,11 @@ struct GraphNode {
   Shape shape;
   DType dtype;
   Device device;
-  std::unique_ptr<const std::string> place;  // the module that called the operation; null outside of DetectAnomaly
-  const char* module = nullptr;              // that module, for profiles; null where none is written
-  std::weak_ptr<TensorState> retained;       // the result, if it keeps its gradient (Tensor::retain_grad)
+  // The module that called the operation: "blocks.2.mlp (Linear)" for errors, null outside of DetectAnomaly, and its
+  // path in the network for profiles, null when none is written.
+  std::unique_ptr<const std::string> caller;
+  const char* module_path = nullptr;
+  std::weak_ptr<TensorState> retained;  // the result, if it keeps its gradient (Tensor::retain_grad)
 
   ~GraphNode();
 };

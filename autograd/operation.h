@@ -56,7 +56,12 @@ class Saved {
     TANDEM_CHECK(array_.defined(), operation, ": an Array that it needs is undefined");
     version_ = array_.storage()->version();
   }
-  const Array& get() const;
+  const Array& get() const {
+    check_unchanged();
+    return array_;
+  }
+  // For a closure that needs the Array without its numbers, or has them from elsewhere.
+  void check_unchanged() const;
   bool is_set() const { return array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
   bool is_unshared() const { return autograd::is_unshared(array_); }

@@ -194,11 +194,10 @@ GraphNode::~GraphNode() {
   waiting = nullptr;
 }
 
-const Array& Saved::get() const {
+void Saved::check_unchanged() const {
   TANDEM_CHECK(array_.storage()->version() == version_, operation_, ": a value of shape ", array_.shape(),
                " that its backward pass needs was changed in place by ", array_.storage()->last_writer(),
                " after the forward pass; run backward() first, or change a clone()");
-  return array_;
 }
 
 namespace {
@@ -242,8 +241,9 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
   node->shape = value.shape();
   node->dtype = value.dtype();
   node->device = value.device();
-  if (searches_anomalies()) node->place = std::make_unique<std::string>(detail::place_text());
-  if (detail::current_range && detail::current_range->is_recorded()) node->module = ProfileRange::module_path();
+  if (searches_anomalies()) node->caller = std::make_unique<std::string>(detail::module_text());
+  if (const auto* range = ProfileRange::innermost(); range && range->is_recorded())
+    node->module_path = ProfileRange::module_path();
   return node;
 }
 
@@ -263,7 +263,7 @@ void check_value(const char* operation, std::span<const Tensor> inputs, const Ar
 
 // Tells the profile the shapes of an operation, whose range is the innermost one.
 void note_shapes(const char* operation, std::span<const Tensor> inputs, const Array& value) {
-  ProfileRange* const range = detail::current_range;
+  ProfileRange* const range = ProfileRange::innermost();
   if (!range || !range->is_recorded() || range->has_notes() || std::string_view(range->name()) != operation) return;
   std::ostringstream shapes, output;
   for (const Tensor& input : inputs)

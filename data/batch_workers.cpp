@@ -101,7 +101,7 @@ void BatchWorkers::stop() {
 }
 
 Batch BatchWorkers::take() {
-  const ProfileRange range("wait for batch");
+  const ProfileRange range(ProfileRange::Kind::phase, "wait for batch");
   std::unique_lock lock(shared_->mutex);
   const std::int64_t number = shared_->next_to_take;
   auto& place = shared_->place(number);

@@ -38,7 +38,7 @@ thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max()
 
 // Once `is_over`, nobody takes the batch any more, and the dataset may be gone.
 Batch load(const Dataset& dataset, Indices indices, std::int64_t number, const std::atomic<bool>& is_over) {
-  ProfileRange range("load batch");
+  ProfileRange range(ProfileRange::Kind::phase, "load batch");
   range.note("batch", number);
   try {
     return dataset.get(indices);

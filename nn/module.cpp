@@ -185,8 +185,8 @@ void Module::run_hooks(const Tensor& output) {
 
 std::vector<const Module::Call*> Module::Call::calls() const {
   std::vector<const Call*> calls;
-  for (const Place* place = this; place; place = place->outer())
-    if (const auto* call = dynamic_cast<const Call*>(place)) calls.push_back(call);
+  for (const Scope* scope = module(); scope; scope = scope->outer() ? scope->outer()->module() : nullptr)
+    calls.push_back(static_cast<const Call*>(scope));
   return calls;
 }
 
@@ -198,10 +198,7 @@ std::pair<const Module::Call*, std::string> Module::Call::outermost() const {
   return {this, ""};
 }
 
-std::string Module::Call::text() const {
-  const auto [call, name] = outermost();
-  return name.empty() ? "" : name + " (" + module_.class_name() + ')';
-}
+Module::Call::ModuleName Module::Call::module_name() const { return {outermost().second, module_.class_name()}; }
 
 const char* Module::Call::path() const {
   const Module* const first = &calls().back()->module_;

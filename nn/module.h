@@ -158,9 +158,8 @@ class Module {
   // Runs `forward` as operator() does: inside a range of the profile, and with the hooks afterwards.
   template <class F>
   Tensor called(const F& forward) {
-    ProfileRange range(range_name_);
-    const Call call(*this);
-    if (range.is_recorded()) range.show_as(call.path());
+    Call call(*this);
+    if (call.is_recorded()) call.show_as(call.path());
     if (!has_forward_hooks()) return forward();
     Tensor output = forward();
     run_hooks(output);
@@ -169,10 +168,10 @@ class Module {
 
  private:
   // A call of forward() that is under way. Errors name its module by the path from the module that was called first.
-  class Call final : public detail::Place {
+  class Call final : public ProfileRange {
    public:
-    explicit Call(Module& module) : Place(module.range_name_), module_(module) {}
-    std::string text() const override;
+    explicit Call(Module& module) : ProfileRange(Kind::module, module.range_name_), module_(module) {}
+    ModuleName module_name() const override;
     const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
 
    private:

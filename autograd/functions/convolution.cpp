@@ -91,7 +91,7 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   return record(operation, {x, weight, bias}, as_given(y, kind),
                 [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {
-                  w.get();  // that nobody has written over it
+                  w.check_unchanged();
                   Gradients gradients = conv2d_gradients(in, as_image(given, kind), filter, window, w, needs, kind);
                   for (const std::size_t i : {0, 1}) gradients[i] = as_given(gradients[i], kind);
                   return gradients;

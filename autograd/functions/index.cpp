@@ -158,13 +158,13 @@ Tensor embedding(const Array& index, const Tensor& weight, std::optional<std::in
   }
   Shape shape = index.shape();
   shape.push_back(weight.dim(1));
-  constexpr auto of = IndexFault::Of::embedding;
+  constexpr const char* operation = "embedding";
   const Array list = index.reshape({-1});
   return record(
-      "embedding", {weight}, ops::index_select(weight.value(), 0, list, of).reshape(shape),
+      "embedding", {weight}, ops::index_select(weight.value(), 0, list, operation).reshape(shape),
       [padding_idx, before = weight.shape(), saved = Saved("embedding", list)](const Array& grad, Needs) -> Gradients {
         Array result = ops::zeros(before, grad.dtype(), grad.device());
-        ops::index_add_(result, 0, saved, grad.reshape({saved.get().numel(), before[1]}), of);
+        ops::index_add_(result, 0, saved, grad.reshape({saved.get().numel(), before[1]}), operation);
         if (padding_idx) result.select(0, *padding_idx).fill(0);
         return {result};
       });

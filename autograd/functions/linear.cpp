@@ -126,7 +126,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
                  shape_x = x.shape(), bias_dtype](const Array& grad_y, Needs needs) -> Gradients {
                   Gradients gradients(3);
                   const Array grad = grad_y.reshape({rows, out});
-                  w.get();  // that nobody has written over it
+                  w.check_unchanged();
                   if (needs[0]) gradients[0] = ops::matmul(grad, low).reshape(shape_x);
                   const Array by_output = grad.transpose(0, 1);
                   const Array weight_place = gradient_place(1), bias_place = gradient_place(2);

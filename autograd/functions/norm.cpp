@@ -85,8 +85,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                  b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine,
                  fusion, count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
                  index = out.index](const Array& grad_y, Needs needs) -> Gradients {
-                  w.get();
-                  b.get();
+                  w.check_unchanged();
+                  b.check_unchanged();
                   Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
                   std::optional<BatchNormLastRelu> last;
                   if (y.is_set()) last = {y, empty_like(grad)};

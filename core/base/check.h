@@ -1,6 +1,8 @@
 // Errors: how every layer reports what it cannot do.
 #pragma once
 
+#include <tandem/core/base/scope.h>
+
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -17,38 +19,11 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-// Where in a program a thread is: in a module of a network (nn/module.h). Errors say it. Threads have a stack of these.
-class Place {
- public:
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  // "blocks.2.mlp (Linear)". Empty when there is nothing to say.
-  virtual std::string text() const = 0;
-  const char* range() const { return range_; }
-  const Place* outer() const { return outer_; }
-
- protected:
-  // `range`: the name of the ProfileRange that is opened together with this Place.
-  explicit Place(const char* range);
-  ~Place();
-
- private:
-  const char* const range_;
-  const Place* const outer_;
-};
-const Place* innermost_place();  // of this thread; null outside of all
-std::string place_text();        // its text(); empty outside of all
-
-// Puts the place of this thread and the operation that it is in before `text`, unless the text has these names already.
-// The operation is the innermost ProfileRange (core/profile/profile.h). Code that many operations share therefore need
-// not know which of them called it.
-std::string with_place(std::string text);
-
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream text;
   (text << ... << parts);
-  throw Error(with_place(std::move(text).str()));
+  throw Error(with_scope(std::move(text).str()));
 }
 
 }  // namespace detail

@@ -44,9 +44,4 @@ MemoryStats CpuBackend::memory_stats() const { return allocator().stats(); }
 void CpuBackend::upload(const void* host, void* data, std::size_t bytes) { std::memcpy(data, host, bytes); }
 void CpuBackend::download(const void* data, void* host, std::size_t bytes) { std::memcpy(host, data, bytes); }
 
-Backend& cpu_backend() {
-  static auto* instance = new CpuBackend;
-  return *instance;
-}
-
 }  // namespace tandem

@@ -96,7 +96,7 @@ Eigen::Map<Matrix<T>> image_matrix(const Array& a, std::int64_t n) {  // (H * W,
 
 // Says in a trace which kernel computes a pass: tiles, or another one and why not tiles.
 void note_kernel(const char* pass, const cpu::CookToomChoice& tiles, const std::string& other = "") {
-  ProfileRange* const range = detail::current_range;
+  ProfileRange* const range = ProfileRange::innermost();
   if (!range || !range->is_recorded()) return;
   if (tiles.pays()) return range->note(pass, tiles.describe());
   range->note(pass, tiles.rows ? other + "; " + tiles.describe() : other);

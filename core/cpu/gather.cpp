@@ -140,7 +140,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
 
 }  // namespace
 
-std::int64_t CpuBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of, const Array& y) {
+std::int64_t CpuBackend::gather(const Array& x, int dim, const Array& index, const char*, const Array& y) {
   switch (size_of(x.dtype())) {
     case 1: return gather_bits<std::uint8_t>(x, dim, index, y);
     case 2: return gather_bits<std::uint16_t>(x, dim, index, y);

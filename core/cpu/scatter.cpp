@@ -100,7 +100,7 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
 
 }  // namespace
 
-std::int64_t CpuBackend::scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of,
+std::int64_t CpuBackend::scatter(const Array& source, int dim, const Array& index, bool add, const char*,
                                  const Array& y) {
   if (!add) {
     switch (size_of(y.dtype())) {

@@ -21,7 +21,7 @@ IndexFault* fault_of(int device) {
 
 void check_faults(int device) {
   IndexFault* fault = fault_of(device);
-  if (const_cast<const volatile IndexFault*>(fault)->of == IndexFault::Of::none) return;
+  if (const_cast<const volatile IndexFault*>(fault)->operation == nullptr) return;
   const IndexFault found = *fault;
   *fault = {};
   fail(found);

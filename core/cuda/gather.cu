@@ -18,6 +18,7 @@ struct GatherNest {
   std::int64_t size, count;
   const std::int64_t* index;
   std::int64_t n;
+  const char* operation;  // the host's, as fault->operation
 };
 
 // The first block also checks that all indices name a row. One thread writes the note, about the first index that does
@@ -30,7 +31,7 @@ __global__ void gather_packs(GatherNest nest, const cuda::Pack<In, width>* rows,
     for (std::int64_t i = threadIdx.x; i < nest.n; i += blockDim.x)
       if (nest.index[i] < 0 || nest.index[i] >= nest.count) bad.add(i);
     cuda::merge_block(bad);
-    if (threadIdx.x == 0) cuda::note(fault, IndexFault::Of::gather_rows, bad, nest.index, nest.count);
+    if (threadIdx.x == 0) cuda::note(fault, nest.operation, IndexFault::Kind::row, bad, nest.index, nest.count);
   }
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < nest.n * nest.size;
@@ -53,7 +54,8 @@ bool fits(std::int64_t size, const void* rows, const void* out, int width) {
 // `size` is the size of a row in numbers of type In.
 template <class In, class Out, int width, class F>
 void launch_rows(std::int64_t size, const Array& rows, const Array& index, const Array& out, F f, IndexFault* fault) {
-  const GatherNest nest{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel()};
+  const GatherNest nest{size / width, rows.dim(0), static_cast<const std::int64_t*>(index.raw()), index.numel(),
+                        "gather_rows"};
   cuda::launch(gather_packs<In, Out, width, F>, cuda::blocks_for(nest.n * nest.size, threads), dim3(threads), nest,
                static_cast<const cuda::Pack<In, width>*>(rows.raw()), static_cast<cuda::Pack<Out, width>*>(out.raw()),
                f, fault);
@@ -91,7 +93,7 @@ namespace {
 // The sizes of x (outer, count, size), index (n) and y (outer, n, size). `size` is the size of a row in packs.
 struct RowsNest {
   std::int64_t outer, n, size, count;
-  IndexFault::Of of;
+  const char* operation;
 };
 
 // One index for each row of packs.
@@ -103,21 +105,21 @@ __global__ void gather_whole_rows(RowsNest nest, const cuda::Pack<Bits, width>* 
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
     const std::int64_t row = i / nest.size, position = row % nest.n, wanted = index[position];
     if (cuda::is_inside(wanted, nest.count)) y[i] = x[(row / nest.n * nest.count + wanted) * nest.size + i % nest.size];
-    else cuda::note_any(fault, nest.of, position, wanted, nest.count);
+    else cuda::note_any(fault, nest.operation, position, wanted, nest.count);
   }
 }
 
 // One index for each element. `nest` walks over x's first slice along the dimension, over index and over y.
 template <class Bits>
 __global__ void gather_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
-                                IndexFault::Of of, const Bits* x, const std::int64_t* index, Bits* y,
+                                const char* operation, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const auto offset = nest.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
-    else cuda::note_any(fault, of, offset[1], wanted, count);
+    else cuda::note_any(fault, operation, offset[1], wanted, count);
   }
 }
 
@@ -128,10 +130,11 @@ bool has_one_index_for_each_row(const Array& index, int dim) {
 }
 
 template <class Bits>
-void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y, IndexFault* fault) {
+void gather_bits(const Array& x, int dim, const Array& index, const char* operation, const Array& y,
+                 IndexFault* fault) {
   const auto* wanted = static_cast<const std::int64_t*>(index.raw());
   if (x.is_contiguous() && y.is_contiguous() && has_one_index_for_each_row(index, dim)) {
-    RowsNest nest{1, index.shape()[dim], 1, x.shape()[dim], of};
+    RowsNest nest{1, index.shape()[dim], 1, x.shape()[dim], operation};
     for (int d = 0; d < dim; ++d) nest.outer *= x.shape()[d];
     for (int d = dim + 1; d < x.ndim(); ++d) nest.size *= x.shape()[d];
     const auto as = [&]<int width>() {
@@ -148,19 +151,19 @@ void gather_bits(const Array& x, int dim, const Array& index, IndexFault::Of of,
   }
   const Array base = repeated_along(x, dim, y.shape());
   cuda::launch(gather_elements<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads),
-               LoopNest<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], of,
+               LoopNest<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], operation,
                static_cast<const Bits*>(x.raw()), wanted, static_cast<Bits*>(y.raw()), fault);
 }
 
 }  // namespace
 
-std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) {
+std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, const char* operation, const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
   switch (size_of(x.dtype())) {
-    case 1: gather_bits<std::uint8_t>(x, dim, index, of, y, fault); break;
-    case 2: gather_bits<std::uint16_t>(x, dim, index, of, y, fault); break;
-    case 4: gather_bits<std::uint32_t>(x, dim, index, of, y, fault); break;
-    default: gather_bits<std::uint64_t>(x, dim, index, of, y, fault);
+    case 1: gather_bits<std::uint8_t>(x, dim, index, operation, y, fault); break;
+    case 2: gather_bits<std::uint16_t>(x, dim, index, operation, y, fault); break;
+    case 4: gather_bits<std::uint32_t>(x, dim, index, operation, y, fault); break;
+    default: gather_bits<std::uint64_t>(x, dim, index, operation, y, fault);
   }
   return -1;
 }

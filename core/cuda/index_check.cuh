@@ -16,18 +16,18 @@ struct FirstPosition {
 };
 
 // Only one thread may call it. An earlier note that nobody has read yet stays.
-__device__ inline void note(IndexFault* fault, IndexFault::Of of, const FirstPosition& bad, const std::int64_t* index,
-                            std::int64_t count) {
-  if (bad.position < 0 || fault->of != IndexFault::Of::none) return;
-  *fault = {of, bad.position, index[bad.position], count};
+__device__ inline void note(IndexFault* fault, const char* operation, IndexFault::Kind kind, const FirstPosition& bad,
+                            const std::int64_t* index, std::int64_t count) {
+  if (bad.position < 0 || fault->operation) return;
+  *fault = {operation, kind, bad.position, index[bad.position], count};
 }
 
-// Any thread that finds a wrong index may call it. The first one to come writes the note.
-__device__ inline void note_any(IndexFault* fault, IndexFault::Of of, std::int64_t position, std::int64_t index,
+// Any thread that finds an index of the kind `element` out of range may call it. The first one to come writes the note.
+__device__ inline void note_any(IndexFault* fault, const char* operation, std::int64_t position, std::int64_t index,
                                 std::int64_t count) {
-  static_assert(sizeof(IndexFault::Of) == sizeof(unsigned long long));
-  auto* claim = reinterpret_cast<unsigned long long*>(&fault->of);
-  if (atomicCAS(claim, 0ULL, static_cast<unsigned long long>(of)) != 0ULL) return;
+  static_assert(sizeof(operation) == sizeof(unsigned long long));
+  auto* claim = reinterpret_cast<unsigned long long*>(&fault->operation);
+  if (atomicCAS(claim, 0ULL, reinterpret_cast<unsigned long long>(operation)) != 0ULL) return;
   fault->position = position;
   fault->index = index;
   fault->count = count;

@@ -54,12 +54,12 @@ template <class C>
 struct WriteLoss {
   C *loss, *total_weight;  // null when losses are not reduced
   bool is_mean;
-  IndexFault::Of of;
+  const char* operation;  // the host's, as fault->operation
   const std::int64_t* target;
   std::int64_t classes;
   IndexFault* fault;
   __device__ void operator()(const Losses& losses) const {
-    cuda::note(fault, of, losses.bad, target, classes);
+    cuda::note(fault, operation, IndexFault::Kind::target_class, losses.bad, target, classes);
     if (!loss) return;
     const double value = is_mean ? losses.sum.total / losses.weight.total : losses.sum.total;
     *loss = losses.bad.position < 0 ? static_cast<C>(value) : std::numeric_limits<C>::quiet_NaN();
@@ -164,7 +164,7 @@ std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, co
     const WriteLoss<C> write{is_reduced ? pointer<C>(loss) : nullptr,
                              is_reduced ? pointer<C>(total_weight) : nullptr,
                              how.reduction == LossReduction::mean,
-                             how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy,
+                             how.is_log_probability ? "nll_loss" : "cross_entropy",
                              classes.target,
                              all.n,
                              cuda::fault_of(index_)};

@@ -266,9 +266,10 @@ class Backend {
   // contiguous (N) along `dim` that stride 0 repeats over the other dimensions. Adding takes f32, f64, i64 and i32.
   //
   // Returns the position in memory of an index that is out of range for `dim` (on the CPU the first such position), or
-  // -1, as cross_entropy does. `of` names the caller in the error of a device that finds the bad index later.
-  virtual std::int64_t gather(const Array& x, int dim, const Array& index, IndexFault::Of of, const Array& y) = 0;
-  virtual std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, IndexFault::Of of,
+  // -1, as cross_entropy does. `operation` names the caller, in the error of a device that finds the
+  // bad index later. It lives as long as the program.
+  virtual std::int64_t gather(const Array& x, int dim, const Array& index, const char* operation, const Array& y) = 0;
+  virtual std::int64_t scatter(const Array& source, int dim, const Array& index, bool add, const char* operation,
                                const Array& y) = 0;
 
   // y (B, M, N) = x where column - row is at least `diagonal` (keep_upper) or at most `diagonal` (not keep_upper), and

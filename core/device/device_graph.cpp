@@ -18,15 +18,15 @@ thread_local bool is_recording = false;
 thread_local std::uint64_t replays = 0;
 // Of the graph that is recorded:
 thread_local std::vector<std::function<void()>> before;
-thread_local char* apart = nullptr;
-thread_local std::size_t apart_used = 0;
-constexpr std::size_t apart_bytes = 64 * 1024;
+thread_local char* memory = nullptr;
+thread_local std::size_t memory_used = 0;
+constexpr std::size_t memory_bytes = 64 * 1024;
 
 }  // namespace
 
 DeviceGraph::~DeviceGraph() {
   try {
-    if (apart_) backend(device_).deallocate(apart_, apart_bytes);
+    if (memory_) backend(device_).deallocate(memory_, memory_bytes);
   } catch (const std::exception&) {  // a GPU that has failed: its memory is lost
   }
 }
@@ -49,28 +49,28 @@ std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<voi
     ~Recording() {
       is_recording = false;
       before.clear();
-      if (apart) backend(device).deallocate(std::exchange(apart, nullptr), apart_bytes);
+      if (memory) backend(device).deallocate(std::exchange(memory, nullptr), memory_bytes);
     }
     const Device device;
   } const recording(device);
   // The first memory of a recording: nothing that is recorded has used it.
   auto graph = recorder(device, [&] {
-    apart = static_cast<char*>(backend(device).allocate(apart_bytes));
-    apart_used = 0;
+    memory = static_cast<char*>(backend(device).allocate(memory_bytes));
+    memory_used = 0;
     work();
   });
   graph->before_ = std::exchange(before, {});
   graph->device_ = device;
-  graph->apart_ = std::exchange(apart, nullptr);
+  graph->memory_ = std::exchange(memory, nullptr);
   return graph;
 }
 
-void* allocate_apart(std::size_t bytes) {
-  TANDEM_CHECK(apart, "allocate_apart: this thread records no graph");
+void* allocate_in_graph(std::size_t bytes) {
+  TANDEM_CHECK(memory, "allocate_in_graph: this thread records no graph");
   const std::size_t rounded = (bytes + 15) / 16 * 16;
-  TANDEM_CHECK(rounded <= apart_bytes - apart_used, "allocate_apart: a recorded step has no more than ", apart_bytes,
-               " bytes for what each replay draws anew");
-  return apart + std::exchange(apart_used, apart_used + rounded);
+  TANDEM_CHECK(rounded <= memory_bytes - memory_used, "allocate_in_graph: a recorded step has no more than ",
+               memory_bytes, " bytes for what each replay draws anew");
+  return memory + std::exchange(memory_used, memory_used + rounded);
 }
 
 void before_replay(std::function<void()> work) {

@@ -29,7 +29,7 @@ class DeviceGraph {
 
   std::vector<std::function<void()>> before_;
   Device device_{};
-  void* apart_ = nullptr;  // what allocate_apart hands out
+  void* memory_ = nullptr;  // what allocate_in_graph hands out
 };
 
 // Runs `work` so that what it asks of `device` is recorded and not done. What `work` does on the host is done, once.
@@ -50,7 +50,7 @@ void before_replay(std::function<void()> work);
 // Inside record_graph: memory of the device that lives as long as the graph and that no recorded work touches but what
 // is given its address. What before_replay writes there is still there when the recorded work comes to it; memory of
 // Arrays may serve something else in between. At most 64 KiB in all for a recording: Error when there is no more.
-void* allocate_apart(std::size_t bytes);
+void* allocate_in_graph(std::size_t bytes);
 // A number for the recording that this thread is in, which no other recording of the thread has; 0 outside of
 // record_graph.
 std::uint64_t recording_number();

@@ -10,40 +10,30 @@
 namespace tandem {
 
 struct IndexFault {
-  enum class Of : std::int64_t {
-    none,
-    cross_entropy,
-    gather_rows,
-    index_select,
-    index_add,
-    gather,
-    scatter,
-    scatter_add,
-    one_hot,
-    embedding,
-    nll_loss,
+  // What the index is to name.
+  enum class Kind : std::int64_t {
+    element,       // of a dimension
+    row,           // of an array
+    target_class,  // of a loss; the position is a row of the targets
   };
-  Of of = Of::none;
+  // The operation that was given the index: a literal of the host, which kernels hand on without reading it. Null:
+  // there is no fault.
+  const char* operation = nullptr;
+  Kind kind = Kind::element;
   std::int64_t position = 0;  // in the array of indices, counted row by row
   std::int64_t index = 0;     // the index that stands there
   std::int64_t count = 0;     // valid indices are 0 to count - 1
 };
 
-constexpr const char* name_of(IndexFault::Of of) {
-  constexpr const char* names[] = {"index",   "cross_entropy", "gather_rows", "index_select", "index_add", "gather",
-                                   "scatter", "scatter_add",   "one_hot",     "embedding",    "nll_loss"};
-  return names[static_cast<std::size_t>(of)];
-}
-
 [[noreturn]] inline void fail(const IndexFault& fault) {
-  if (fault.of == IndexFault::Of::cross_entropy || fault.of == IndexFault::Of::nll_loss)
-    detail::fail(name_of(fault.of), ": target ", fault.index, " at row ", fault.position,
+  if (fault.kind == IndexFault::Kind::target_class)
+    detail::fail(fault.operation, ": target ", fault.index, " at row ", fault.position,
                  " is not a class: expected 0 to ", fault.count - 1);
-  if (fault.of == IndexFault::Of::gather_rows)
-    detail::fail("gather_rows: index ", fault.index, " at position ", fault.position, " is not a row: expected 0 to ",
-                 fault.count - 1);
-  detail::fail(name_of(fault.of), ": index ", fault.index, " at position ", fault.position,
-               " is out of range for size ", fault.count, ": expected 0 to ", fault.count - 1);
+  if (fault.kind == IndexFault::Kind::row)
+    detail::fail(fault.operation, ": index ", fault.index, " at position ", fault.position,
+                 " is not a row: expected 0 to ", fault.count - 1);
+  detail::fail(fault.operation, ": index ", fault.index, " at position ", fault.position, " is out of range for size ",
+               fault.count, ": expected 0 to ", fault.count - 1);
 }
 
 // The first position of `index` (n) that is outside of [0, count), or -1.

@@ -22,7 +22,7 @@ DropoutKey draw_dropout_key(Device device) {
   auto& known = recorded.keys[number];
   if (const auto stored = known.lock()) return {number, *stored};
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  const auto memory = std::make_shared<Storage>(allocate_apart(bytes), bytes, device, [] {});  // the graph's
+  const auto memory = std::make_shared<Storage>(allocate_in_graph(bytes), bytes, device, [] {});  // the graph's
   const auto stored = std::make_shared<Array>(memory, Shape{2}, Strides{1}, 0, DType::i32);
   known = stored;
   before_replay([stored, next = std::optional(number)]() mutable {

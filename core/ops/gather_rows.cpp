@@ -47,7 +47,7 @@ Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
   if (out.numel() == 0) return out;
   const auto bad = f(has_dense_images(rows) ? rows : rows.contiguous(), index.contiguous(), out);
   if (bad >= 0)
-    fail(IndexFault{IndexFault::Of::gather_rows, bad, static_cast<std::int64_t>(index.select(0, bad).item()),
+    fail(IndexFault{"gather_rows", IndexFault::Kind::row, bad, static_cast<std::int64_t>(index.select(0, bad).item()),
                     rows.dim(0)});
   return out;
 }

@@ -11,21 +11,19 @@ namespace tandem::ops {
 
 namespace {
 
-using Of = IndexFault::Of;
-
 // Checks `index` and brings it into the dtype and onto the memory that the back-end needs.
-Array checked_index(const Array& index, const Array& x, Of of) {
-  TANDEM_CHECK(index.dtype() == DType::i64 || index.dtype() == DType::i32, name_of(of),
+Array checked_index(const Array& index, const Array& x, const char* operation) {
+  TANDEM_CHECK(index.dtype() == DType::i64 || index.dtype() == DType::i32, operation,
                ": index must be i64 or i32, got ", index.dtype());
-  TANDEM_CHECK(index.device() == x.device(), name_of(of), ": index is on ", index.device(), ", the array on ",
+  TANDEM_CHECK(index.device() == x.device(), operation, ": index is on ", index.device(), ", the array on ",
                x.device());
   return index.to(DType::i64).contiguous();
 }
 
 // As checked_index, for an index that is a list (N). A scalar counts as a list of one.
-Array checked_list(const Array& index, const Array& x, Of of) {
-  TANDEM_CHECK(index.ndim() <= 1, name_of(of), ": index must be (N), got ", index.shape());
-  return checked_index(index, x, of).reshape({-1});
+Array checked_list(const Array& index, const Array& x, const char* operation) {
+  TANDEM_CHECK(index.ndim() <= 1, operation, ": index must be (N), got ", index.shape());
+  return checked_index(index, x, operation).reshape({-1});
 }
 
 // Shows the list (N) along dimension `dim`, repeated over the other dimensions of `shape` by stride 0.
@@ -45,20 +43,23 @@ Array narrowed(const Array& x, int dim, const Shape& sizes) {
   return result;
 }
 
-void check_not_empty(const Array& x, int dim, Of of) {
-  TANDEM_CHECK(x.shape()[dim] > 0, name_of(of), ": no index is valid in dimension ", dim, " of ", x.shape());
+void check_not_empty(const Array& x, int dim, const char* operation) {
+  TANDEM_CHECK(x.shape()[dim] > 0, operation, ": no index is valid in dimension ", dim, " of ", x.shape());
 }
 
-void fail_if_any(std::int64_t bad, const Array& index, Of of, std::int64_t count) {
-  if (bad >= 0) fail(IndexFault{of, bad, static_cast<const std::int64_t*>(index.raw())[bad], count});
+void fail_if_any(std::int64_t bad, const Array& index, const char* operation, std::int64_t count) {
+  if (bad >= 0)
+    fail(IndexFault{operation, IndexFault::Kind::element, bad, static_cast<const std::int64_t*>(index.raw())[bad],
+                    count});
 }
 
-void check_sizes(const Array& index, const Array& other, int dim, bool also_dim, const char* what, Of of) {
-  TANDEM_CHECK(index.ndim() == other.ndim(), name_of(of), ": index ", index.shape(), " and ", what, ' ', other.shape(),
+void check_sizes(const Array& index, const Array& other, int dim, bool also_dim, const char* what,
+                 const char* operation) {
+  TANDEM_CHECK(index.ndim() == other.ndim(), operation, ": index ", index.shape(), " and ", what, ' ', other.shape(),
                " must have the same number of dimensions");
   for (int d = 0; d < index.ndim(); ++d)
-    TANDEM_CHECK((d == dim && !also_dim) || index.shape()[d] <= other.shape()[d], name_of(of), ": index ",
-                 index.shape(), " is larger than ", what, ' ', other.shape(), " in dimension ", d);
+    TANDEM_CHECK((d == dim && !also_dim) || index.shape()[d] <= other.shape()[d], operation, ": index ", index.shape(),
+                 " is larger than ", what, ' ', other.shape(), " in dimension ", d);
 }
 
 // x as three dimensions, where its memory allows that: those before `dim` joined, `dim`, and those after `dim` joined.
@@ -70,19 +71,19 @@ Array joined(const Array& x, int dim) {
 }
 
 // `index` comes from checked_index or along.
-void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, Of of) {
-  TANDEM_CHECK(source.dtype() == target.dtype(), name_of(of), ": the source is ", source.dtype(), ", the target ",
+void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, const char* operation) {
+  TANDEM_CHECK(source.dtype() == target.dtype(), operation, ": the source is ", source.dtype(), ", the target ",
                target.dtype(), "; convert one of them");
-  TANDEM_CHECK(source.device() == target.device(), name_of(of), ": the source is on ", source.device(),
+  TANDEM_CHECK(source.device() == target.device(), operation, ": the source is on ", source.device(),
                ", the target on ", target.device());
   if (index.numel() == 0) return;
-  check_not_empty(target, dim, of);
+  check_not_empty(target, dim, operation);
   const DType dtype = target.dtype();
   const bool is_sixteen = dtype == DType::bf16 || dtype == DType::f16;
   if (add && (is_sixteen || dtype == DType::u8 || dtype == DType::boolean)) {
     const DType wide = is_sixteen ? DType::f32 : DType::i32;
     Array sum = target.to(wide);
-    scatter_into(sum, dim, index, source.to(wide), add, of);
+    scatter_into(sum, dim, index, source.to(wide), add, operation);
     target.copy_from(sum);
     return;
   }
@@ -100,77 +101,78 @@ void scatter_into(Array& target, int dim, const Array& index, const Array& sourc
                      : joined(index, dim);
     dim = 1;
   }
-  const auto bad = backend(y.device()).scatter(from, dim, wanted, add, of, y);
-  target.storage()->written_by(name_of(of));
-  fail_if_any(bad, index, of, count);
+  const auto bad = backend(y.device()).scatter(from, dim, wanted, add, operation, y);
+  target.storage()->written_by(operation);
+  fail_if_any(bad, index, operation, count);
 }
 
 }  // namespace
 
-Array index_select(const Array& x, std::int64_t dim, const Array& index, Of of) {
+Array index_select(const Array& x, std::int64_t dim, const Array& index, const char* operation) {
   const int d = normalize_dim(dim, std::max(x.ndim(), 1));
-  const Array list = checked_list(index, x, of);
+  const Array list = checked_list(index, x, operation);
   if (x.ndim() == 0) {
-    TANDEM_CHECK(list.numel() == 1, name_of(of), ": of a scalar one index can be taken, got ", index.shape());
-    return index_select(at_least_1d(x), 0, list, of).reshape({});
+    TANDEM_CHECK(list.numel() == 1, operation, ": of a scalar one index can be taken, got ", index.shape());
+    return index_select(at_least_1d(x), 0, list, operation).reshape({});
   }
   Shape shape = x.shape();
   shape[d] = list.numel();
   Array y = Array::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  check_not_empty(x, d, of);
-  fail_if_any(backend(x.device()).gather(x, d, along(list, d, shape), of, y), list, of, x.shape()[d]);
+  check_not_empty(x, d, operation);
+  fail_if_any(backend(x.device()).gather(x, d, along(list, d, shape), operation, y), list, operation, x.shape()[d]);
   return y;
 }
 
 Array gather(const Array& x, std::int64_t dim, const Array& index) {
-  const Array wanted = checked_index(index, x, Of::gather);
+  const Array wanted = checked_index(index, x, "gather");
   if (x.ndim() == 0 || index.ndim() == 0) {
     TANDEM_CHECK(x.ndim() <= 1 && index.ndim() <= 1, "gather: index ", index.shape(), " and x ", x.shape(),
                  " must have the same number of dimensions");
     return gather(at_least_1d(x), dim, at_least_1d(wanted)).reshape(index.shape());
   }
   const int d = normalize_dim(dim, x.ndim());
-  check_sizes(index, x, d, false, "x", Of::gather);
+  check_sizes(index, x, d, false, "x", "gather");
   Array y = Array::empty(index.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  check_not_empty(x, d, Of::gather);
-  fail_if_any(backend(x.device()).gather(narrowed(x, d, index.shape()), d, wanted, Of::gather, y), wanted, Of::gather,
+  check_not_empty(x, d, "gather");
+  fail_if_any(backend(x.device()).gather(narrowed(x, d, index.shape()), d, wanted, "gather", y), wanted, "gather",
               x.shape()[d]);
   return y;
 }
 
 namespace {
 
-void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add, Of of) {
-  const Array wanted = at_least_1d(checked_index(index, target, of));
+void scatter_checked(Array& target, std::int64_t dim, const Array& index, const Array& source, bool add,
+                     const char* operation) {
+  const Array wanted = at_least_1d(checked_index(index, target, operation));
   Array y = at_least_1d(target);
   const int d = normalize_dim(dim, y.ndim());
-  check_sizes(wanted, y, d, false, "the target", of);
+  check_sizes(wanted, y, d, false, "the target", operation);
   const Array from = at_least_1d(source);
-  check_sizes(wanted, from, d, true, "the source", of);
-  scatter_into(y, d, wanted, from, add, of);
+  check_sizes(wanted, from, d, true, "the source", operation);
+  scatter_into(y, d, wanted, from, add, operation);
 }
 
 }  // namespace
 
-void scatter_(Array& target, std::int64_t dim, const Array& index, const Array& source, Of of) {
-  scatter_checked(target, dim, index, source, false, of);
+void scatter_(Array& target, std::int64_t dim, const Array& index, const Array& source, const char* operation) {
+  scatter_checked(target, dim, index, source, false, operation);
 }
 void scatter_add_(Array& target, std::int64_t dim, const Array& index, const Array& source) {
-  scatter_checked(target, dim, index, source, true, Of::scatter_add);
+  scatter_checked(target, dim, index, source, true, "scatter_add");
 }
 
-void index_add_(Array& target, std::int64_t dim, const Array& index, const Array& source, Of of) {
-  const Array list = checked_list(index, target, of);
+void index_add_(Array& target, std::int64_t dim, const Array& index, const Array& source, const char* operation) {
+  const Array list = checked_list(index, target, operation);
   Array y = at_least_1d(target);
   const Array from = at_least_1d(source);
   const int d = normalize_dim(dim, y.ndim());
   Shape shape = y.shape();
   shape[d] = list.numel();
-  TANDEM_CHECK(from.shape() == shape, name_of(of), ": the source must be ", shape, " for a target ", target.shape(),
+  TANDEM_CHECK(from.shape() == shape, operation, ": the source must be ", shape, " for a target ", target.shape(),
                " and ", list.numel(), " indices along dimension ", d, ", got ", source.shape());
-  scatter_into(y, d, along(list, d, shape), from, true, of);
+  scatter_into(y, d, along(list, d, shape), from, true, operation);
 }
 
 Shape masked_shape(const Array& x, const Array& mask, const char* operation) {
@@ -215,7 +217,7 @@ Array flat_nonzero(const Array& x) {
 }
 
 Array one_hot(const Array& index, std::int64_t num_classes) {
-  const Array wanted = checked_index(index, index, Of::one_hot);
+  const Array wanted = checked_index(index, index, "one_hot");
   TANDEM_CHECK(num_classes >= -1 && num_classes != 0, "one_hot: num_classes must be positive, or -1 for the largest ",
                "index + 1, got ", num_classes);
   if (num_classes < 0) {
@@ -229,7 +231,7 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   shape.push_back(num_classes);
   Array y = zeros(shape, DType::i64, index.device());
   scatter_(y, -1, wanted.unsqueeze(-1), scalar(1, DType::i64, index.device()).expand(wanted.unsqueeze(-1).shape()),
-           Of::one_hot);
+           "one_hot");
   return y;
 }
 

@@ -9,9 +9,8 @@
 namespace tandem::ops {
 
 // The slices of x along `dim` that `index` (N) names, in the order of `index`: dimension `dim` of the result has size
-// N. `of` names the caller in the Error.
-Array index_select(const Array& x, std::int64_t dim, const Array& index,
-                   IndexFault::Of of = IndexFault::Of::index_select);
+// N. `operation` names the caller in the Error. It lives as long as the program, as a literal does.
+Array index_select(const Array& x, std::int64_t dim, const Array& index, const char* operation = "index_select");
 // For dim 1: y[i][j][k] = x[i][index[i][j][k]][k]. index is nowhere larger than x, except in `dim`. y has the shape of
 // index.
 Array gather(const Array& x, std::int64_t dim, const Array& index);
@@ -20,12 +19,12 @@ Array gather(const Array& x, std::int64_t dim, const Array& index);
 // and nowhere larger than target except in `dim`. target and source have one dtype. When several writes meet in one
 // element, it is not defined which of them stays. On the CPU sums are the same each time.
 void scatter_(Array& target, std::int64_t dim, const Array& index, const Array& source,
-              IndexFault::Of of = IndexFault::Of::scatter);
+              const char* operation = "scatter");
 void scatter_add_(Array& target, std::int64_t dim, const Array& index, const Array& source);
 // For each j: the slice index[j] of target along `dim` += the slice j of source. source has target's shape, except that
 // its `dim` has the size of `index` (N).
 void index_add_(Array& target, std::int64_t dim, const Array& index, const Array& source,
-                IndexFault::Of of = IndexFault::Of::index_add);
+                const char* operation = "index_add");
 
 // The shape that x and its `mask` broadcast to. Error when the mask is not bool, or on another device than x.
 Shape masked_shape(const Array& x, const Array& mask, const char* operation);

@@ -68,7 +68,7 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
                            .cross_entropy(how, around(order.apply(x), order.position(dim)), wanted,
                                           weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
   if (bad_row >= 0)
-    fail(IndexFault{how.is_log_probability ? IndexFault::Of::nll_loss : IndexFault::Of::cross_entropy, bad_row,
+    fail(IndexFault{how.is_log_probability ? "nll_loss" : "cross_entropy", IndexFault::Kind::target_class, bad_row,
                     wanted.reshape({-1}).select(0, bad_row).to_vector<std::int64_t>()[0], x.dim(dim)});
   if (!is_reduced) out.loss = row_order.restore(out.loss);
   return out;

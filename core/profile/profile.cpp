@@ -1,4 +1,3 @@
-#include <tandem/core/base/check.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_recorder.h>
@@ -18,38 +17,6 @@
 namespace tandem {
 
 std::atomic<bool> detail::ranges_are_wanted{TANDEM_HAS_NVTX != 0};
-constinit thread_local ProfileRange* detail::current_range = nullptr;
-
-namespace {
-
-constinit thread_local const detail::Place* current_place = nullptr;
-
-// Whether the innermost range is an operation's.
-bool is_in_operation() {
-  if (!detail::current_range) return false;
-  const char* const name = detail::current_range->name();
-  if (current_place && current_place->range() == name) return false;
-  // a name with a space is a phase's ("load batch")
-  return std::string_view(name).find(' ') == std::string_view::npos;
-}
-
-}  // namespace
-
-detail::Place::Place(const char* range) : range_(range), outer_(std::exchange(current_place, this)) {}
-detail::Place::~Place() { current_place = outer_; }
-const detail::Place* detail::innermost_place() { return current_place; }
-std::string detail::place_text() { return current_place ? current_place->text() : ""; }
-
-std::string detail::with_place(std::string text) {
-  const std::string place = place_text();
-  if (is_in_operation() && text.find(current_range->name()) == std::string::npos)
-    text = current_range->name() + (": " + std::move(text));
-  if (place.empty()) return text;
-  // The text of a layer begins with its class, which stands in the place already.
-  const auto colon = text.find(": ");
-  if (colon != std::string::npos && place.ends_with('(' + text.substr(0, colon) + ')')) text.erase(0, colon + 2);
-  return "in " + place + ": " + text;
-}
 
 std::int64_t detail::profile_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -83,7 +50,7 @@ const char* Profile::lasting_name(const std::string& name) {
 void ProfileRange::begin() {
   is_wanted_ = true;
 #if TANDEM_HAS_NVTX
-  nvtxRangePushA(*suffix_ ? (std::string(name_) + suffix_).c_str() : name_);
+  nvtxRangePushA(*suffix_ ? (std::string(name()) + suffix_).c_str() : name());
 #endif
   if (detail::trace_began() != 0) begin_ = detail::profile_now();
 }
@@ -96,12 +63,12 @@ void ProfileRange::end() {
   const auto began = detail::trace_began();
   // This range may have outlived its trace, and another trace may have begun.
   if (began != 0 && begin_ >= began)
-    detail::record({path_ ? path_ : name_, suffix_, begin_, detail::profile_now(), std::move(notes_)});
+    detail::record({path_ ? path_ : name(), suffix_, begin_, detail::profile_now(), std::move(notes_)});
 }
 
 const char* ProfileRange::module_path() {
-  for (const ProfileRange* range = detail::current_range; range; range = range->outer_)
-    if (range->path_) return range->path_;
+  for (const Scope* scope = innermost(); scope; scope = scope->outer())
+    if (const char* const path = static_cast<const ProfileRange*>(scope)->path_) return path;
   return nullptr;
 }
 

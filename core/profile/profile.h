@@ -9,23 +9,20 @@
 // tools. An Error (core/base/check.h) that is thrown inside a range names that range.
 #pragma once
 
+#include <tandem/core/base/scope.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace tandem {
-
-class ProfileRange;
 
 namespace detail {
 // Whether ranges are recorded at all. It is always true in builds with CUDA, where NVTX finds out for itself whether a
 // tool listens.
 extern std::atomic<bool> ranges_are_wanted;
-// This thread's innermost range; null outside of all ranges.
-extern constinit thread_local ProfileRange* current_range;
 }  // namespace detail
 
 // Where the time of a trace went, by lane and name of range.
@@ -62,19 +59,20 @@ class Profile {
 };
 
 // A range of the thread that creates it. It costs a nanosecond or two while nobody profiles.
-class ProfileRange {
+class ProfileRange : public detail::Scope {
  public:
-  // The trace shows `name` and `suffix` together. Both are literals or come from lasting_name().
-  explicit ProfileRange(const char* name, const char* suffix = "")
-      : outer_(std::exchange(detail::current_range, this)), name_(name), suffix_(suffix) {
+  // An operation. The trace shows `name` and `suffix` together. Both are literals or come from lasting_name().
+  explicit ProfileRange(const char* name, const char* suffix = "") : ProfileRange(Kind::operation, name, suffix) {}
+  // A phase of the program, such as "load batch", which errors do not name, or the call of a module.
+  ProfileRange(Kind kind, const char* name, const char* suffix = "") : Scope(kind, name), suffix_(suffix) {
     if (detail::ranges_are_wanted.load(std::memory_order_relaxed)) begin();
   }
   ~ProfileRange() {
-    detail::current_range = outer_;
     if (is_wanted_) end();
   }
-  ProfileRange(const ProfileRange&) = delete;
-  ProfileRange& operator=(const ProfileRange&) = delete;
+
+  // The innermost range of this thread; null outside of all ranges.
+  static ProfileRange* innermost() { return static_cast<ProfileRange*>(Scope::innermost()); }
 
   // Adds a note that the viewer shows when the range is selected. Does nothing when no trace is written.
   void note(const char* key, std::string_view value);
@@ -85,16 +83,13 @@ class ProfileRange {
   // The range is the call of a module, which the trace shows by its path in the network, "layer1.0.conv1". The text
   // lives as long as the program.
   void show_as(const char* path) { path_ = path; }
-  const char* name() const { return name_; }
-  // The path of the innermost call of a module that is under way on this thread; null outside of all.
+  // The path that show_as() gave the innermost call of a module on this thread; null outside of all.
   static const char* module_path();
 
  private:
   void begin();
   void end();
 
-  ProfileRange* const outer_;
-  const char* const name_;
   const char* const suffix_;
   const char* path_ = nullptr;
   bool is_wanted_ = false;

@@ -40,14 +40,4 @@ BucketLayout assign_buckets(const std::vector<NamedTensor>& parameters, const st
   return layout;
 }
 
-BucketMemory lay_out(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& bucket) {
-  constexpr std::size_t alignment = 64;
-  BucketMemory memory;
-  for (const std::size_t i : bucket) {
-    memory.offsets.push_back(memory.bytes);
-    memory.bytes += (parameters[i].tensor.value().bytes() + alignment - 1) / alignment * alignment;
-  }
-  return memory;
-}
-
 }  // namespace tandem::distributed

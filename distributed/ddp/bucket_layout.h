@@ -29,12 +29,4 @@ std::vector<std::size_t> reverse_registration_order(const std::vector<NamedTenso
 BucketLayout assign_buckets(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& order,
                             BucketSizes sizes);
 
-// Where the gradients of a bucket lie in the memory of the bucket. Each begins at a multiple of 64 bytes, which is the
-// size of a cache line and of the widest vector register.
-struct BucketMemory {
-  std::vector<std::size_t> offsets;  // of each gradient, in bytes from the beginning of the bucket's memory
-  std::size_t bytes = 0;             // the size of the bucket's memory, with the gaps between gradients
-};
-BucketMemory lay_out(const std::vector<NamedTensor>& parameters, const std::vector<std::size_t>& bucket);
-
 }  // namespace tandem::distributed

@@ -1,5 +1,6 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 
+#include <tandem/core/array/packing.h>
 #include <tandem/nn/batch_norm.h>
 
 #include <sstream>
@@ -127,20 +128,14 @@ void DistributedDataParallel::share_buffers(int root) {
   buffers_changed_ = false;
   const auto buffers = model_.buffers();
   if (group_->size() == 1 || buffers.empty()) return;
-  // One message for all of them, each at a multiple of 64 bytes.
-  const auto padded = [](const Array& a) { return static_cast<std::int64_t>((a.bytes() + 63) / 64 * 64); };
-  std::int64_t bytes = 0;
-  for (const auto& [name, tensor] : buffers) bytes += padded(tensor.value());
-  const auto message = Array::empty({bytes}, DType::u8, buffers[0].tensor.device());
+  // One message for all of them. Ranks agree on its layout because each array in it is row-major.
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : buffers) bytes += packed_bytes(tensor.value().bytes());
+  const auto message = Array::empty({static_cast<std::int64_t>(bytes)}, DType::u8, buffers[0].tensor.device());
+  Packing packing(message.storage());
   std::vector<Array> views;
-  std::int64_t offset = 0;
-  for (const auto& [name, tensor] : buffers) {
-    const Array& value = tensor.value();
-    auto storage = storage_slice(message.storage(), static_cast<std::size_t>(offset), value.bytes());
-    views.emplace_back(std::move(storage), value.shape(), contiguous_strides(value.shape()), 0, value.dtype());
-    views.back().copy_from(value);
-    offset += padded(value);
-  }
+  for (const auto& [name, tensor] : buffers)
+    views.emplace_back(packing.next(tensor.shape(), tensor.dtype())).copy_from(tensor.value());
   group_->broadcast(message, root, "buffers")->wait();
   if (group_->rank() == root) return;
   // On the CPU each buffer becomes a view of the message. The graph of an earlier forward pass may have saved the old

@@ -1,3 +1,4 @@
+#include <tandem/core/array/packing.h>
 #include <tandem/core/array/text_array.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -29,21 +30,18 @@ struct Matrix {
   bool keeps_error;
 };
 
-// Several arrays in one message. Each call of part() gives a view of the next elements.
+// Several arrays in one message. Each call of part() gives the next elements.
 class Message {
  public:
   Message(std::int64_t elements, DType dtype, Device device) : whole_(Array::empty({elements}, dtype, device)) {}
-  Array part(const Shape& shape) {
-    const std::int64_t begin = std::exchange(used_, used_ + shape.product());
-    return whole_.slice(0, begin, used_).reshape(shape);
-  }
+  Array part(const Shape& shape) { return packing_.next(shape, whole_.dtype()); }
   std::shared_ptr<Work> average(ProcessGroup& group, std::string name) const {
     return whole_.numel() == 0 ? nullptr : group.all_reduce(whole_, ReduceOp::mean, std::move(name));
   }
 
  private:
   Array whole_;
-  std::int64_t used_ = 0;
+  Packing packing_{whole_.storage(), 1};
 };
 
 // Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column is projected

@@ -1,4 +1,4 @@
-#include <tandem/core/array/memory_order.h>
+#include <tandem/core/array/packing.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/reducer.h>
@@ -53,7 +53,8 @@ void Reducer::make_buckets(BucketLayout layout) {
 
 Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bool is_last) {
   const DType dtype = parameters_[indices[0]].tensor.dtype();
-  const auto [offsets, bytes] = lay_out(parameters_, indices);
+  std::size_t bytes = 0;
+  for (const std::size_t i : indices) bytes += packed_bytes(parameters_[i].tensor.value().bytes());
   const auto elements = static_cast<std::int64_t>(bytes / size_of(dtype));
 
   Bucket bucket;
@@ -63,16 +64,14 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   bucket.name = "gradient bucket " + std::to_string(buckets_.size());
   bucket.content = {buckets_.size(), is_last, bucket.message.slice(0, 0, elements), {}, {}};
   if (is_last) flag_ = carries_flag ? bucket.message.slice(0, elements, elements + 1) : ops::zeros({1});
-  for (std::size_t k = 0; k < indices.size(); ++k) {
-    Tensor parameter = parameters_[indices[k]].tensor;
-    const Array& value = parameter.value();
-    // A storage of its own, so that autograd counts the writes of each gradient apart.
-    auto storage = storage_slice(bucket.message.storage(), offsets[k], value.bytes());
-    const Array gradient = MemoryOrder(value).over(std::move(storage), value.shape(), dtype);
+  Packing packing(bucket.message.storage());
+  for (const std::size_t i : indices) {
+    Tensor parameter = parameters_[i].tensor;
+    const Array gradient = packing.next_like(parameter.value());
     parameter.set_grad_buffer(gradient);
     bucket.content.gradients.push_back(gradient);
-    bucket.content.parameters.push_back(parameters_[indices[k]]);
-    bucket_of_[indices[k]] = buckets_.size();
+    bucket.content.parameters.push_back(parameters_[i]);
+    bucket_of_[i] = buckets_.size();
   }
   return bucket;
 }
@@ -284,7 +283,7 @@ void Reducer::warn_if_same() {
 }
 
 void Reducer::wait_for_buckets() {
-  const ProfileRange range("wait for gradients");
+  const ProfileRange range(ProfileRange::Kind::phase, "wait for gradients");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     Bucket& bucket = buckets_[b];
     if (communication_hook_ && bucket.work) {

@@ -211,8 +211,7 @@ Tensor DataParallel::on_pieces(const Tensor& input, const OnPiece& call) {
   const auto cut = [count, piece](const Array& whole, int i) {
     return whole.slice(0, i * piece, std::min(count, (i + 1) * piece));
   };
-  // The dtype that Autocast computes in on this thread: the one to which it converts an f32 tensor.
-  const DType compute_dtype = autocast_low(Tensor(ops::zeros({1}))).dtype();
+  const DType compute_dtype = autocast_dtype();
   const bool gradients = grad_enabled();
   const std::uint64_t seed = default_generator().next_u64();
 

@@ -1,3 +1,4 @@
+#include <tandem/core/array/packing.h>
 #include <tandem/distributed/strategies/flat_parameters.h>
 
 #include <memory>
@@ -13,13 +14,8 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, Proce
     elements += tensor.numel();
   }
   memory = group.allocate({elements}, dtype, parameters.at(0).tensor.device());
-  std::size_t offset = 0;
-  for (const auto& [name, tensor] : parameters) {
-    const std::size_t bytes = tensor.value().bytes();
-    parts.emplace_back(storage_slice(memory.storage(), offset, bytes), tensor.shape(),
-                       contiguous_strides(tensor.shape()), 0, dtype);
-    offset += bytes;
-  }
+  Packing packing(memory.storage(), 1);
+  for (const auto& [name, tensor] : parameters) parts.push_back(packing.next(tensor.shape(), dtype));
 }
 
 std::vector<NamedTensor> trained_parameters(const nn::Module& model) {

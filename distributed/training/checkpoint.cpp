@@ -66,7 +66,6 @@ std::map<std::string, std::string> metadata_of(const TrainingState& state) {
           {"world_size", std::to_string(state.world_size)},
           {"batch_size", std::to_string(state.batch_size)},
           {"accumulate", std::to_string(state.accumulate)},
-          {"samples", std::to_string(state.samples)},
           {"before", std::to_string(state.before)},
           {"dataset_size", std::to_string(state.dataset_size)},
           {"options", state.options},
@@ -105,23 +104,17 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.seed = number_in<std::uint64_t>(metadata, "seed");
   state.world_size = number_in<std::int64_t>(metadata, "world_size");
   state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
-  state.samples = number_in<std::int64_t>(metadata, "samples");
+  state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
+  state.before = number_in<std::int64_t>(metadata, "before");
+  state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
+  state.options = text_in(metadata, "options");
+  state.best_of = text_in(metadata, "best_of");
+  state.best = text_in(metadata, "best");
+  std::istringstream steps(text_in(metadata, "kept_steps"));
+  for (std::int64_t step = 0; steps >> step;) state.kept_steps.insert(step);
+  TANDEM_CHECK(steps.eof(), "its \"kept_steps\" is \"", steps.str(), "\", not numbers");
   state.generator = text_in(metadata, "generator");
-  // Older checkpoints do not have the following.
-  if (metadata.contains("accumulate")) state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
-  if (metadata.contains("generator_now")) state.generator_now = metadata.at("generator_now");
-  if (metadata.contains("before")) {
-    state.before = number_in<std::int64_t>(metadata, "before");
-    state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
-    state.options = text_in(metadata, "options");
-    state.best_of = text_in(metadata, "best_of");
-    state.best = text_in(metadata, "best");
-  }
-  if (metadata.contains("kept_steps")) {
-    std::istringstream steps(metadata.at("kept_steps"));
-    for (std::int64_t step = 0; steps >> step;) state.kept_steps.insert(step);
-    TANDEM_CHECK(steps.eof(), "its \"kept_steps\" is \"", steps.str(), "\", not numbers");
-  }
+  state.generator_now = text_in(metadata, "generator_now");
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
   TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
@@ -212,8 +205,8 @@ TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted 
     return !of || of->first == rank;
   };
   auto file = read_safetensors(path, wanted, of_others);
-  state.has_checksums = file.has_checksums;
   read_metadata(file.metadata, state);
+  TANDEM_CHECK(file.has_checksums, "it has no checksums, so that damage to its numbers would not be found");
   for (auto& [name, array] : file.arrays) {
     if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
       state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
@@ -237,11 +230,8 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
   const auto paths = checkpoints_in(folder);
   for (const auto& path : paths) {
     std::string writer;
-    bool has_checksums = false;
     try {
-      const auto state = read_checkpoint(path, 0, Unwanted::checked);
-      writer = state.program;
-      has_checksums = state.has_checksums;
+      writer = read_checkpoint(path, 0, Unwanted::checked).program;
     } catch (const UnreadableFile& error) {
       std::error_code ignored;
       if (!fs::exists(fs::symlink_status(path, ignored)))
@@ -254,9 +244,6 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
     }
     TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,
                  ": give another --checkpoint folder");
-    if (!has_checksums)
-      report("note: the checkpoint " + path.string() +
-             " has no checksums, as an older version wrote it: damage to its numbers would not be found");
     return path;
   }
   TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),

@@ -30,9 +30,8 @@ struct TrainingState {
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;        // of each process
-  std::int64_t accumulate = 0;        // batches of an optimizer step; 0: unknown, in older checkpoints
-  std::int64_t samples = 0;           // of each process in what is left of the epoch after `before`
-  std::int64_t dataset_size = 0;      // 0: unknown, in older checkpoints
+  std::int64_t accumulate = 1;        // batches of an optimizer step
+  std::int64_t dataset_size = 0;
   std::string options;                // what the user gave: "--lr=0.1" and a line break for each
   std::string best_of;                // --keep-best
   std::string best;                   // Ranking::state_text()
@@ -43,11 +42,10 @@ struct TrainingState {
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
   std::vector<NamedArray> kept;     // other objects', "OBJECT/NAME"
-  std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty in older checkpoints and those of one process
+  std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty for one process
   RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
   std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
   bool has_own_random_numbers = false;  // whether any rank has a "generator" there
-  bool has_checksums = false;           // of a checkpoint that was read; older ones have none
 };
 
 // Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
@@ -74,9 +72,9 @@ std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& 
 std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
-// checkpoints are left out. `report` gets a line for each of them, and one when the checkpoint is an older one without
-// checksums. Error when all are damaged, or when the newest whole one was written by another program. Error, too, when
-// one can't be read for another reason than damage, such as its permissions, or a later version of this program.
+// checkpoints, and those without checksums, are left out. `report` gets a line for each of them. Error when all are
+// damaged, or when the newest whole one was written by another program. Error, too, when one can't be read for another
+// reason than damage, such as its permissions, or a later version of this program.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& report);
 

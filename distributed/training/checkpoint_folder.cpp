@@ -70,13 +70,10 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
                                    : ""));
   };
   compare("--seed", saved.seed, now.seed, true);
-  if (saved.dataset_size > 0) compare("number of samples", saved.dataset_size, now.dataset_size, true);
-  else if (saved.world_size == now.world_size)
-    compare("number of samples a process and epoch", saved.samples, now.samples, true);
+  compare("number of samples", saved.dataset_size, now.dataset_size, true);
   compare("--batch-size", saved.batch_size, now.batch_size, false);
-  if (saved.accumulate > 0) compare("--accumulate", saved.accumulate, now.accumulate, false);
+  compare("--accumulate", saved.accumulate, now.accumulate, false);
   compare("number of processes", saved.world_size, now.world_size, false);
-  if (saved.dataset_size == 0) return;  // an older one, which does not say what was given
   for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
 }
 

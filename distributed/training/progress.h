@@ -12,7 +12,7 @@ namespace tandem::distributed {
 struct Division {
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;  // of each process
-  std::int64_t accumulate = 1;  // batches of an optimizer step; 0: unknown, in older checkpoints
+  std::int64_t accumulate = 1;  // batches of an optimizer step
   bool operator==(const Division&) const = default;
 };
 

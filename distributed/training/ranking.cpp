@@ -99,7 +99,7 @@ std::set<std::int64_t> Ranking::others() const {
   return steps;
 }
 
-// Places after the first come last, which older checkpoints do not have.
+// The best value, its step and since() come first, then value and step of each of the other places.
 std::string Ranking::state_text() const {
   std::string text = fmt::format("{:a} {} {}", places_.empty() ? 0.0 : places_[0].value, best_step(), since_);
   for (std::size_t i = 1; i < places_.size(); ++i) text += fmt::format(" {:a} {}", places_[i].value, places_[i].step);
@@ -125,7 +125,6 @@ void Ranking::go_on(const std::string& wanted, const std::string& state_text, co
   if (wanted.empty()) return;
   if (!is_on()) wanted_ = wanted;
   set_state(state_text);
-  for (const Place& place : places_) kept_before_.insert(place.step);  // older checkpoints do not say what is kept
   if (wanted_ != wanted) {
     places_.clear();
     since_ = 0;

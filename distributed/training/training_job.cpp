@@ -206,8 +206,7 @@ void TrainingJob::open_outputs() {
 void TrainingJob::resume() {
   auto saved = folder_.go_on(describe());
   if (!saved) return;
-  Division before{saved->world_size, saved->batch_size, saved->accumulate};
-  if (before.accumulate == 0) before.accumulate = options_.accumulate;
+  const Division before{saved->world_size, saved->batch_size, saved->accumulate};
   progress_->go_on({saved->epoch, saved->step, saved->position, saved->before}, before);
   const bool is_mid_epoch = saved->position + saved->before > 0;
   if (is_mid_epoch && before == progress_->division()) total_before_ = saved->losses.at(group_->rank());
@@ -276,7 +275,6 @@ TrainingState TrainingJob::describe() const {
   state.world_size = group_->size();
   state.batch_size = loader_->batch_size();
   state.accumulate = options_.accumulate;
-  state.samples = loader_->samples();
   state.dataset_size = loader_->dataset_size();
   state.options = text_of(options_.given());
   const auto& ranking = evaluation_.ranking();

@@ -201,7 +201,7 @@ TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
   const auto file = read_safetensors(newest);
   auto metadata = file.metadata;
   metadata["format"] = "2";
-  write_safetensors(newest, file.arrays, metadata);
+  write_safetensors(newest, file.arrays, metadata, Checksums::crc32);
   for (const int processes : {1, 2}) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "3", "--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(outcome.code, 1);
@@ -286,17 +286,20 @@ TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
   const auto file = folder / "c/checkpoint-0001-00000004.safetensors";
   std::map<std::string, std::string> metadata{{"format", "1"},      {"program", "mnist_ddp"}, {"epoch", "1"},
                                               {"step", "4"},        {"position", "0"},        {"seed", "0"},
-                                              {"world_size", "1"},  {"batch_size", "1"},      {"generator", "?"},
-                                              {"losses", "0x0p+0"}, {"samples", "330"}};
+                                              {"world_size", "1"},  {"batch_size", "1"},      {"accumulate", "1"},
+                                              {"before", "0"},      {"dataset_size", "330"},  {"options", ""},
+                                              {"best_of", ""},      {"best", "0x0p+0 -1 0"},  {"kept_steps", ""},
+                                              {"losses", "0x0p+0"}, {"generator", "?"},       {"generator_now", ""}};
   write_safetensors(
-      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}}, metadata);
+      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}}, metadata,
+      Checksums::crc32);
   for (const int processes : {1, 2}) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(outcome.code, 1);
     expect_parts(outcome.err, {"does not fit this program", "other.weight"});
   }
   metadata["program"] = "voc_ddp";
-  write_safetensors(file, std::vector<NamedArray>{}, metadata);
+  write_safetensors(file, std::vector<NamedArray>{}, metadata, Checksums::crc32);
   expect_parts(run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume"})).err, {"was written by voc_ddp"});
   write_bytes(file, "damaged");
   expect_parts(run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--resume"})).err,

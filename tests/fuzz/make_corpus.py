@@ -158,8 +158,9 @@ def make_file_store():
 
 def make_checkpoint():
     metadata = {"format": "1", "program": "fuzz", "epoch": "1", "step": "2", "position": "3", "seed": "4",
-                "world_size": "2", "batch_size": "8", "accumulate": "1", "samples": "64", "generator": "mt19937 *",
-                "generator_now": "mt19937 *", "losses": "0x1.8p+1 0x1p-3 "}
+                "world_size": "2", "batch_size": "8", "accumulate": "1", "before": "0", "dataset_size": "64",
+                "options": "--lr=0.1", "best_of": "", "best": "0x0p+0 -1 0", "kept_steps": "",
+                "generator": "mt19937 *", "generator_now": "mt19937 *", "losses": "0x1.8p+1 0x1p-3 "}
     arrays = ["model/weight:f:1 2", "optimizer/weight/exp_avg:f:1 2", "optimizer/weight/exp_avg_sq:f:1 2",
               "optimizer/weight/step:i:3", "optimizer/grad_scaler/scale:d:65536",
               "optimizer/grad_scaler/growth_factor:d:2", "optimizer/grad_scaler/backoff_factor:d:0.5",
@@ -169,11 +170,8 @@ def make_checkpoint():
     lines = [f"{key}={text}" for key, text in metadata.items()]
     whole = "\n".join(lines + arrays) + "\n"
     write("checkpoint", "whole", whole.encode())
-    write("checkpoint", "with_the_other_checksums", (whole + "\n").encode())
     write("checkpoint", "not_a_count", whole.replace("tracker:d:5", "tracker:d:nan").encode())
     write("checkpoint", "large_count", whole.replace("step:i:7", "step:d:1e30").encode())
-    older = [line for line in lines if not line.startswith(("accumulate", "generator_now"))]
-    write("checkpoint", "older", "\n".join(older + ["model/weight:f:1 2"]).encode())
 
 
 def make_statuses():

@@ -84,7 +84,7 @@ class HostExecutor::QueuedWork : public Work {
     return task_->error;
   }
   void wait() override {
-    const ProfileRange range("wait for ranks");
+    const ProfileRange range(ProfileRange::Kind::phase, "wait for ranks");
     std::unique_lock lock(executor_->mutex_);
     while (!task_->done) {
       if (executor_->busy_ || executor_->queue_.empty()) {

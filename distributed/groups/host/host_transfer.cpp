@@ -31,7 +31,7 @@ class HostExecutor::TransferWork : public Work {
     return error_;
   }
   void wait() override {
-    ProfileRange range("wait for ranks");
+    ProfileRange range(ProfileRange::Kind::phase, "wait for ranks");
     if (range.is_recorded()) range.note("name", given_.what());
     const std::lock_guard lock(mutex_);
     if (!done_) {

@@ -144,6 +144,25 @@ TEST(Profile, OnlyWhatBeginsAndEndsWithinATraceIsInIt) {
   EXPECT_EQ(b.ranges[0].at("name"), "inside the second");
 }
 
+// Profiles show all ranges. Of these, errors name operations, unless their text does so already.
+TEST(Profile, ErrorsNameTheOperationThatIsTheInnermostRange) {
+  const auto text_of = [](const char* text) {
+    try {
+      TANDEM_CHECK(false, text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(text_of("it broke"), "it broke");
+  const ProfileRange operation("conv2d");
+  EXPECT_EQ(text_of("it broke"), "conv2d: it broke");
+  EXPECT_EQ(text_of("no conv2d of this"), "no conv2d of this");
+  const ProfileRange phase(ProfileRange::Kind::phase, "load");
+  EXPECT_EQ(text_of("it broke"), "it broke");
+  EXPECT_EQ(ProfileRange::innermost(), &phase);
+}
+
 TEST(Profile, ManyThreadsAtOnce) {
   const TemporaryFolder folder;
   const auto path = (folder / "trace.json").string();

@@ -39,12 +39,5 @@ TEST(Buckets, hold_one_dtype_and_no_frozen_parameter_and_come_as_they_are_full) 
   EXPECT_EQ(in_reverse(parameters, {}), (BucketLayout{{3, 1}, {4, 0}}));
 }
 
-TEST(Buckets, put_every_gradient_at_a_multiple_of_64_bytes) {
-  const std::vector<NamedTensor> parameters{parameter("a", 3), parameter("b", 17), parameter("c", 16)};
-  const auto memory = lay_out(parameters, {2, 0, 1});
-  EXPECT_EQ(memory.offsets, (std::vector<std::size_t>{0, 64, 128}));
-  EXPECT_EQ(memory.bytes, 256u);
-}
-
 }  // namespace
 }  // namespace tandem::distributed

@@ -244,16 +244,16 @@ TEST(Checkpoint, leaves_out_one_with_a_flipped_bit) {
   EXPECT_EQ(folder.names().front(), "checkpoint-0000-00000001.safetensors");
 }
 
-TEST(Checkpoint, of_an_older_version_is_read_with_a_note) {
+TEST(Checkpoint, without_checksums_is_left_out) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), example(1, 1), 3);
   const auto path = folder / "checkpoint-0001-00000001.safetensors";
   const auto file = read_safetensors(path);
   write_safetensors(path, file.arrays, file.metadata);
   std::vector<std::string> lines;
-  EXPECT_EQ(find(folder, lines), path);
+  EXPECT_ERROR(find(folder, lines), "none of the 1 checkpoints in");
   ASSERT_EQ(lines.size(), 1u);
-  testing::expect_parts(lines[0], {"note: the checkpoint " + path.string() + " has no checksums"});
+  testing::expect_parts(lines[0], {"warning: the checkpoint " + path.string() + " is damaged", "it has no checksums"});
 }
 
 TEST(Checkpoint, none_at_all_is_no_error_but_none_valid_is) {

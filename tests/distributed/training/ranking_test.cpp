@@ -35,7 +35,6 @@ TEST(Ranking, GoesThroughACheckpointToTheBit) {
   Ranking again("max:loss", 3);
   again.go_on("max:loss", ranking.state_text(), ranking.kept_steps());
   EXPECT_EQ(again.state_text(), ranking.state_text());
-  // Older checkpoints have one place.
   again.set_state("0x1p+1 40 2");
   EXPECT_EQ(again.best_step(), 40);
   EXPECT_EQ(again.since(), 2);
@@ -80,17 +79,6 @@ TEST(Ranking, AnEvaluationWhoseCheckpointIsLostHasNoPlace) {
   EXPECT_EQ(ranking.kept_steps(), std::set<std::int64_t>{20});
   EXPECT_TRUE(ranking.consider(figure(3), 40));
   EXPECT_EQ(ranking.best_step(), 40);
-}
-
-// They have the best one alone, and do not say what is kept.
-TEST(Ranking, KeepsTheBestOfAnOlderCheckpoint) {
-  for (const char* wanted : {"min:loss", "max:loss", ""}) {
-    Ranking ranking(wanted, 1);
-    ranking.go_on("min:loss", "0x1p+1 40 2", {});
-    EXPECT_EQ(ranking.kept_steps(), std::set<std::int64_t>{40}) << wanted;
-    EXPECT_EQ(ranking.best_step(), std::string(wanted) == "max:loss" ? -1 : 40);
-    EXPECT_EQ(ranking.since(), std::string(wanted) == "max:loss" ? 0 : 2);
-  }
 }
 
 }  // namespace

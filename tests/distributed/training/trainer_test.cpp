@@ -593,18 +593,6 @@ TEST(Trainer, SaysThatNoFigureWasTheBest) {
   }
 }
 
-// As an older version wrote it: without a word about what is kept.
-TEST(Trainer, AnOlderCheckpointsBestIsKept) {
-  using Steps = std::vector<std::string>;
-  const BestOnes job;
-  EXPECT_EQ(job.after(5, "min:far"), (Steps{"10", "6", "best 6"}));
-  const auto newest = job.folder / "checkpoint-0005-00000010.safetensors";
-  auto file = read_safetensors(newest);
-  EXPECT_EQ(file.metadata.erase("kept_steps"), 1u);
-  write_safetensors(newest, file.arrays, file.metadata);
-  EXPECT_EQ(job.after(6, "max:far"), (Steps{"12", "6", "best 12"}));
-}
-
 // The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. Of equal ones the first is the better one.
 TEST(Trainer, KeepsTheBestFew) {
   using Steps = std::vector<std::string>;
