@@ -48,8 +48,7 @@ int main(int argc, char** argv) {
       loss.backward();
       optimizer.step();
     }
-    const auto gained = Array::from(std::vector<double>{resident() - before}, {1});
-    group->all_reduce(gained, ReduceOp::max)->wait();
-    if (group->rank() == 0) std::cout << "KiB gained: " << *gained.data<double>() << std::endl;
+    const double gained = group->max(resident() - before);
+    if (group->rank() == 0) std::cout << "KiB gained: " << gained << std::endl;
   });
 }
