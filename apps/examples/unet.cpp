@@ -73,7 +73,7 @@ void train_on_made_up_images() {
   constexpr std::int64_t n = 8, size = 32;
   double loss = 0;
   for (int step = 1; step <= 100; ++step) {
-    const Array images = Array::empty({n, 1, size, size}, DType::u8), masks = ops::zeros({n, 1, size, size}, DType::u8);
+    const Array images = Array::empty({n, 1, size, size}, DType::u8), masks = zeros({n, 1, size, size}, DType::u8);
     for (std::int64_t i = 0; i < n; ++i) {
       const auto x0 = generator.integer(6, size - 6), y0 = generator.integer(6, size - 6), r = generator.integer(3, 7);
       for (std::int64_t y = 0; y < size; ++y)

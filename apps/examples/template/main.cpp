@@ -18,7 +18,7 @@ struct Net : nn::Module {
 // Random points of a square, inputs (count, 2). Those inside a circle are of class 1, the others of class 0.
 data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
-  const Array points = ops::rand({count, 2}, DType::f32, {}, generator), classes = ops::zeros({count}, DType::i64);
+  const Array points = rand({count, 2}, DType::f32, {}, generator), classes = zeros({count}, DType::i64);
   for (std::int64_t i = 0; i < count; ++i) {
     const float x = points.data<float>()[2 * i] - 0.5f, y = points.data<float>()[2 * i + 1] - 0.5f;
     classes.data<std::int64_t>()[i] = x * x + y * y < 0.16f;
@@ -30,9 +30,9 @@ data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
 double share_right(Net& model, const data::ArrayDataset& points) {
   const NoGrad no_grad;
   model.eval();
-  const Array found = argmax(model(points.inputs()), 1);
+  const double right = sum(argmax(model(points.inputs()), 1) == points.targets()).item();
   model.train();
-  return mean(Tensor(eq(found, points.targets()).to(DType::f32))).item();
+  return right / static_cast<double>(points.size());
 }
 
 int main() try {
