@@ -36,6 +36,7 @@
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/job/program.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>

@@ -2,7 +2,7 @@
 // errors read alike.
 #pragma once
 
-#include <tandem/core/base/check.h>
+#include <tandem/distributed/job/program.h>
 
 #include <chrono>
 #include <cstdint>
@@ -18,12 +18,6 @@ class App;
 }
 
 namespace tandem::distributed {
-
-// A wrong argument. run() prints the message and returns the exit code 2. The body may throw a UsageError, too: on all
-// ranks alike, and before it communicates with other ranks.
-struct UsageError : Error {
-  using Error::Error;
-};
 
 struct OptionRange {
   double min = std::numeric_limits<double>::lowest();

@@ -63,8 +63,8 @@ class TrainingOptions {
   //   0  the body has returned, or the user asked for --help or --version
   //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
   //   128 + the signal, 0 for SIGUSR1: the body threw StoppedBySignal
-  //   2  a UsageError. Its message names the option, what was given and what is allowed. One process of each host
-  //      prints it.
+  //   2  a UsageError. One process of each host prints its message. `body` may throw one, too: on all ranks alike, and
+  //      before it communicates with other ranks.
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
   // The values of the shared options: what the user gave, or the default.
