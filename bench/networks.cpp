@@ -96,8 +96,8 @@ struct UNet : nn::Module {
 
   Tensor forward(const Tensor& x) override {
     const Tensor fine = down1(x);
-    const Tensor coarse = down2(max_pool2d(fine, {.kernel_size = 2}));
-    const Tensor lowest = bottom(max_pool2d(coarse, {.kernel_size = 2}));
+    const Tensor coarse = down2(max_pool2d(fine, 2));
+    const Tensor lowest = bottom(max_pool2d(coarse, 2));
     return head(up1(cat({fine, grow1(up2(cat({coarse, grow2(lowest)}, 1)))}, 1)));
   }
 };

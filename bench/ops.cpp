@@ -211,7 +211,7 @@ const std::map<std::string, Prepare>& table() {
       {"bmm", forward(batches, multiply)},
       {"conv2d", forward(images, convolve)},
       {"conv2d_train", train(images, convolve)},
-      {"max_pool2d", forward(images, [](const In& in) { return max_pool2d(in[0], {.kernel_size = 2}); })},
+      {"max_pool2d", forward(images, [](const In& in) { return max_pool2d(in[0], 2); })},
       {"attention", forward(heads, attend)},
       {"attention_train", train(heads, attend)},
       {"cat_first", forward(two, [](const In& in) { return cat(in, 0); })},

@@ -69,7 +69,8 @@ using Sgd = optim::SgdOptions;
 
 Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes,
                         CommunicationHook hook = {}) {
-  const auto ddp = std::make_shared<DistributedDataParallel>(model, group, sizes);
+  const auto ddp =
+      std::make_shared<DistributedDataParallel>(model, group, DistributedDataParallelOptions{.buckets = sizes});
   ddp->set_communication_hook(std::move(hook));
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[ddp](const Tensor& x) { return (*ddp)(x); }, [optimizer] { optimizer->step(); }};

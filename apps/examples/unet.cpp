@@ -30,8 +30,8 @@ struct UNet : nn::Module {
 
   Tensor forward(const Tensor& images) override {
     const Tensor fine = down1(images);
-    const Tensor coarse = down2(max_pool2d(fine, {.kernel_size = 2}));
-    const Tensor lowest = bottom(max_pool2d(coarse, {.kernel_size = 2}));
+    const Tensor coarse = down2(max_pool2d(fine, 2));
+    const Tensor lowest = bottom(max_pool2d(coarse, 2));
     const Tensor y = up2(cat({coarse, grow2(lowest)}, 1));
     return head(up1(cat({fine, grow1(y)}, 1)));
   }

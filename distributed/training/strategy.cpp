@@ -31,7 +31,7 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
                    const DataParallel::Factory& make_replica)
     : options_(options),
       group_(std::move(group)),
-      ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused) {
+      ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
   ddp_.set_communication_hook(options.communication_hook());
   // One server, whose state of the optimizers is the one that checkpoints have.
   if (options.strategy == "ps") server_.emplace(model, group_, 1);
