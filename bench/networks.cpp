@@ -134,7 +134,7 @@ Network make_network(const std::string& name, std::int64_t batch, std::int64_t s
       std::make_unique<nn::models::SegmentationModel>(nn::models::make_segmentation_model(name, {.dropout = 0}));
   const auto loss = [&model = *model,
                      masks = made_up_labels({batch, size, size}, 21, true, device)](const Tensor& images) {
-    const CrossEntropyOptions criterion{.ignore_index = 255};
+    const CrossEntropyLossOptions criterion{.ignore_index = 255};
     const auto found = model.segment(images);
     return cross_entropy(found.out, masks, criterion) + 0.5 * cross_entropy(found.aux, masks, criterion);
   };

@@ -230,7 +230,7 @@ const std::map<std::string, Prepare>& table() {
       {"dropout_train", train(one, [](const In& in) { return dropout(in[0], 0.1, true); })},
       {"global_avg_pool_train", train([](std::int64_t n) { return Arrays{feature_maps(n).channels_last()}; }, pool)},
       {"global_avg_pool_rows_train", train([](std::int64_t n) { return Arrays{feature_maps(n)}; }, pool)},
-      {"sgd", optimizer<optim::SGD>(optim::SgdOptions{.momentum = 0.9})},
+      {"sgd", optimizer<optim::SGD>(optim::SGDOptions{.momentum = 0.9})},
       {"adam", optimizer<optim::Adam>(optim::AdamOptions{})},
       {"adamw", optimizer<optim::AdamW>(optim::AdamWOptions{})},
       {"rmsprop", optimizer<optim::RMSprop>(optim::RMSpropOptions{})},

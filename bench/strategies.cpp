@@ -65,7 +65,7 @@ struct Training {
 };
 
 using Group = std::shared_ptr<CountingGroup>;
-using Sgd = optim::SgdOptions;
+using Sgd = optim::SGDOptions;
 
 Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes,
                         CommunicationHook hook = {}) {

@@ -99,7 +99,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   k = heads(k);
   v = heads(v);
 
-  AttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0,
+  ScaledDotProductAttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0,
                                            .is_causal = inputs.is_causal};
   if (inputs.attn_mask.defined()) {
     const Tensor& mask = inputs.attn_mask;

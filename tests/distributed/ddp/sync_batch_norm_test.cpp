@@ -129,7 +129,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
   DistributedDataParallel ddp(net, group, {.buckets = {.first_bytes = 4096, .bytes = 16384}});
   const double lr = 0.02, momentum = 0.9;
   std::optional<optim::SGD> sgd;  // for f32 alone
-  if (dtype == DType::f32) sgd.emplace(net.parameters(), optim::SgdOptions{.lr = lr, .momentum = momentum});
+  if (dtype == DType::f32) sgd.emplace(net.parameters(), optim::SGDOptions{.lr = lr, .momentum = momentum});
   std::vector<Array> velocities;
   const Array &images = golden["network/images"], &labels = golden["network/labels"];
   Trained result;

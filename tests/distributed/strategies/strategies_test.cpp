@@ -101,7 +101,7 @@ TEST(RingAllReduce, refuses_what_it_cannot_compute) {
 
 // ---- All strategies train alike
 
-constexpr optim::SgdOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr optim::SGDOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr int steps = 8;
 constexpr std::int64_t batch = 24;
 
