@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const auto group = init({.backend = "gloo", .interface = "eth0"});
+    const auto group = init({.backend = GroupBackend::gloo, .interface = "eth0"});
     Rank rank(group, std::stoi(argv[2]), std::stol(argv[3]), std::stol(argv[4]), std::stoul(argv[5]));
     std::ifstream pipe(argv[1] + ("." + std::to_string(group->rank())));
     std::string what;

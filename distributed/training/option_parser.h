@@ -2,6 +2,7 @@
 // errors read alike.
 #pragma once
 
+#include <tandem/core/base/enum_names.h>
 #include <tandem/distributed/job/program.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -63,6 +65,14 @@ class OptionParser {
             const std::string& help);
   void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
               std::function<void(const std::string&)> set, const std::string& help);
+  // One of the names of E's values (core/base/enum_names.h).
+  template <NamedEnum E>
+  void choice(const std::string& group, const std::string& name, E& value, const std::string& help) {
+    std::vector<std::string> names;
+    for (const auto& named : EnumNames<E>::all) names.emplace_back(named.name);
+    choice(
+        group, name, std::move(names), [&value](const std::string& given) { value = value_named<E>(given); }, help);
+  }
   // Arguments without an option before them, of which there must be one or more.
   void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
   // When the user gives it, `value` becomes the opposite.

@@ -35,7 +35,7 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
                                  {.rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")),
                                   .size = mpi_size(),
                                   .timeout = timeout,
-                                  .backend = "mpi"}));
+                                  .backend = distributed::GroupBackend::mpi}));
   } catch (...) {
     return std::current_exception();
   }
@@ -56,7 +56,10 @@ inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::f
       try {
         const distributed::TcpStore::Options options{.port = server.port(), .timeout = timeout};
         body(distributed::host_group(std::make_shared<distributed::TcpStore>(options),
-                                     {.rank = rank, .size = size, .timeout = timeout, .backend = backend}));
+                                     {.rank = rank,
+                                      .size = size,
+                                      .timeout = timeout,
+                                      .backend = value_named<distributed::GroupBackend>(backend)}));
       } catch (...) {
         results[rank] = std::current_exception();
       }

@@ -179,9 +179,12 @@ TEST_F(FlightExplanation, real_groups_record_what_they_do) {
     ranks.emplace_back([&, rank] {
       const auto recorder = std::make_shared<FlightRecorder>(
           FlightRecorder::Options{.folder = folder_.path(), .rank = rank, .world_size = 3, .job = "real"});
-      const auto group =
-          host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
-                     {.rank = rank, .size = 3, .timeout = milliseconds(1500), .backend = "gloo", .recorder = recorder});
+      const auto group = host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+                                    {.rank = rank,
+                                     .size = 3,
+                                     .timeout = milliseconds(1500),
+                                     .backend = GroupBackend::gloo,
+                                     .recorder = recorder});
       group->all_reduce(ops::ones({7}), ReduceOp::sum, "both")->wait();
       const auto pair = group->subgroup({0, 2});
       if (pair) pair->broadcast(ops::ones({2}), 0, "between two")->wait();
