@@ -6,6 +6,7 @@
 // line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. From the
 // same seeds torch_networks.py makes the same weights and the same pictures. Dropout is 0, so that the losses can be
 // compared.
+#include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
 #include <sys/resource.h>

@@ -10,6 +10,7 @@
 // same batches, so the losses must agree. The batches are gathered and brought to the device before the clock starts.
 // On a GPU a step ends when the device has done its work, and `exposed` is only the time that the host waits.
 #include <bench/counting_group.h>
+#include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/formulas/pair_losses.h>
+#include <tandem/core/formulas/loss_reduction.h>
 
 namespace tandem {
 
