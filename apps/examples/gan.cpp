@@ -84,15 +84,12 @@ void train_on_a_circle() {
   TANDEM_CHECK(distance < 0.15 && centre < 0.3, "the generator did not learn the circle");
 }
 
-int main(int argc, char** argv) try {
-  manual_seed(0);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "file" && argc == 3) train_on_file(argv[2]);
-  else if (argc == 1) train_on_a_circle();
-  else detail::fail("usage: gan [file X.safetensors]");
-  flush_standard_output();
-  return 0;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"gan", "[file X.safetensors]", 2}, [&] {
+    manual_seed(0);
+    const std::string what = argc == 3 ? argv[1] : "";
+    if (what == "file") train_on_file(argv[2]);
+    else if (argc == 1) train_on_a_circle();
+    else throw distributed::UsageError("expected [file X.safetensors], or nothing");
+  });
 }

@@ -36,7 +36,6 @@ int main(int argc, char** argv) try {
   save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
   for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
   flush_standard_output();
-  return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -2,10 +2,9 @@
 //
 //   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
-#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/atomic_file.h>
-#include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/data/images/image_png.h>
 #include <tandem/data/segmentation/segmentation_classes.h>
 #include <tandem/data/segmentation/segmentation_metrics.h>
 #include <tandem/data/segmentation/segmentation_transform.h>

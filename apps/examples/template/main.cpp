@@ -35,27 +35,25 @@ double share_right(Net& model, const data::ArrayDataset& points) {
   return right / static_cast<double>(points.size());
 }
 
-int main() try {
-  manual_seed(0);
-  const auto group = init();
-  const auto points = make_points(10000, 1), others = make_points(1000, 2);
-  data::Loader loader(points, {.batch_size = 50, .shard = shard_of(*group), .shuffle = true});
-  Net model;
-  DistributedDataParallel ddp(model, group);
-  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  for (int epoch = 0; epoch < 5; ++epoch) {
-    for (auto& [x, classes] : loader.epoch(epoch)) {
-      optimizer.zero_grad();
-      cross_entropy(ddp(x), classes).backward();
-      optimizer.step();
+int main(int argc, char** argv) {
+  return run_program(argc, argv, {"my_model", "(tandemrun --nproc-per-node 2 my_model: on two processes)"}, [] {
+    manual_seed(0);
+    const auto group = init();
+    const auto points = make_points(10000, 1), others = make_points(1000, 2);
+    data::Loader loader(points, {.batch_size = 50, .shard = shard_of(*group), .shuffle = true});
+    Net model;
+    DistributedDataParallel ddp(model, group);
+    optim::Adam optimizer(model.parameters(), {.lr = 0.01});
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (auto& [x, classes] : loader.epoch(epoch)) {
+        optimizer.zero_grad();
+        cross_entropy(ddp(x), classes).backward();
+        optimizer.step();
+      }
+      if (group->rank() == 0)
+        std::cout << "Epoch " << epoch + 1 << ": " << 100 * share_right(model, others) << " % right" << std::endl;
     }
-    if (group->rank() == 0)
-      std::cout << "Epoch " << epoch + 1 << ": " << 100 * share_right(model, others) << " % right" << std::endl;
-  }
-  // Python reads the file with safetensors.torch.load_file.
-  if (group->rank() == 0) save_arrays("my_model.safetensors", model.state_dict());
-} catch (const std::exception& error) {
-  std::cerr << "my_model: " << error.what() << '\n';
-  report_failure(error, true);
-  return 1;
+    // Python reads the file with safetensors.torch.load_file.
+    if (group->rank() == 0) save_arrays("my_model.safetensors", model.state_dict());
+  });
 }
